@@ -20,7 +20,8 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check azure-types format bench screenshots settings-page lock clean
+.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench vast screenshots \
+	settings-page scale-page lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +53,9 @@ check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contra
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
 
+simulate: $(PYTHON_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and tell what happened in it
+	@$(VENV)/python -m tests.simulation --seed $(SEED) --story --shrink $(if $(CALM),--calm)
+
 azure-types: $(PYTHON_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES
 	@$(VENV)/python -m tests.infra.azure.fetch
 
@@ -61,8 +65,14 @@ format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 bench: setup ## Measure, and print two tables
 	@$(VENV)/python -m local bench
 
+vast: $(PYTHON_PACKAGES) ## Sweep a million tasks, and print for how long and with how much memory
+	@VAST_TASKS=1000000 $(VENV)/pytest --quiet --capture=no -k very_many tests/unit/supervisor/test_vast_store.py
+
 screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
+
+scale-page: $(PYTHON_PACKAGES) ## Compute the tables of docs/scale.md again
+	@$(VENV)/python -m local.scale_page
 
 settings-page: $(PYTHON_PACKAGES) ## Write docs/settings.md again from the application's settings
 	@$(VENV)/python -m local.settings_page

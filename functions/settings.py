@@ -6,17 +6,24 @@ Connections follow the Functions host's own convention: `NAME` is a connection s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.crowds import CrowdPolicy
 from functions.pattern.errors import SettingsError
+from functions.pattern.intake import IntakeLimits
 from functions.pattern.retry import Retry
+from functions.pattern.supervision import SupervisionPolicy
+from functions.setting_texts import pairs, parts, retry_of
 from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
 
@@ -40,38 +47,15 @@ def connection_string_of(setting: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one Azure service: by connection string, or by address and identity."""
+    """How to reach one Azure service: by connection string, or by address and identity; `setting` says so."""
 
     connection_string: str | None = field(repr=False)
     address: str | None
     client_id: str | None
+    setting: str = field(default="StateStore", compare=False)
 
 
-def _parts(text: object, *, separator: str = ",") -> object:
-    if not isinstance(text, str):
-        return text
-    return tuple(part.strip() for part in text.split(separator) if part.strip())
-
-
-def _pairs(text: object, *, separator: str = ",") -> object:
-    """Read `name=value,name=value`."""
-    parts = _parts(text, separator=separator)
-    return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
-
-
-def _retry(text: object) -> object:
-    """Read the fields of a `Retry`; those that are not given are the usual ones."""
-    pairs = _pairs(text)
-    if not isinstance(pairs, dict):
-        return pairs
-    known = {each.name for each in fields(Retry)} - {"on"}
-    if not pairs.keys() <= known:
-        raise ValueError(f"its parts are {', '.join(sorted(known))}")
-    numbers: Any = {name: (int if name == "attempts" else float)(pairs[name]) for name in pairs}
-    return Retry(**numbers)
-
-
-Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)]
+Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
 
 
 class Environment(BaseSettings):
@@ -104,17 +88,39 @@ class Settings(Environment):
     """the host name of the Service Bus namespace, which is then reached by identity"""
     service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
     """the client id of the identity for Service Bus"""
+    event_hubs: str | None = Field(None, validation_alias="EventHubConnection", repr=False)
+    """the Event Hubs connection string, if orders come through an event hub, too"""
+    event_hubs_namespace: str | None = Field(
+        None, validation_alias="EventHubConnection__fullyQualifiedNamespace"
+    )
+    """the host name of the Event Hubs namespace, which is then reached by identity"""
+    event_hubs_client_id: str | None = Field(None, validation_alias="EventHubConnection__clientId")
+    """the client id of the identity for Event Hubs"""
+    event_hub_name: str = Field("order-events", min_length=1)
+    """the name of the event hub"""
+    event_hub_consumer_group: str = Field("ingestion", min_length=1)
+    """the consumer group that only this application reads the event hub with"""
+    submit_to: Literal["queue", "hub"] = "queue"
+    """queue or hub: where the API puts the orders that it accepts"""
+    host_storage: str | None = Field(None, validation_alias="AzureWebJobsStorage", repr=False)
+    """the connection string of the host's storage account, in which it keeps the event hub's checkpoints"""
+    host_storage_uri: str | None = Field(None, validation_alias="AzureWebJobsStorage__blobServiceUri")
+    """the blob address of that account, which is then reached by identity"""
+    host_storage_client_id: str | None = Field(None, validation_alias="AzureWebJobsStorage__clientId")
+    """the client id of the identity for that account"""
     state_shards: int = Field(16, ge=1, le=256)
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
     """the seconds a Scheduler has to claim a task"""
+    agents_pick_up_seconds: float = Field(300, ge=1, le=86_400)
+    """the seconds that a request may wait on its queue for its Agent, before the step's own time begins"""
     steps_at_once: int = Field(16, ge=1, le=100)
     """the steps of one task that one activity runs side by side"""
     function_timeout_seconds: float = Field(300, ge=30, le=86_400)
     """the seconds that the host lets a function run, as host.json's functionTimeout says"""
     reply_queues: Names = frozenset()
     """the queues that callers may name in reply_to, separated by commas"""
-    step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_pairs)] = Field(
+    step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(pairs)] = Field(
         default_factory=dict
     )
     """the complete-by limits to change, by the workflow's name and the step's, such as orders.payment=30"""
@@ -122,7 +128,7 @@ class Settings(Environment):
     """the Agents behind queues that other processes serve, separated by commas"""
     agents_client_id: str | None = None
     """the client id of the identity whose tokens Agents show to their services"""
-    retry: Annotated[Retry, NoDecode, BeforeValidator(_retry)] = Retry()
+    retry: Annotated[Retry, NoDecode, BeforeValidator(retry_of)] = Retry()
     """how a call that failed is made again, such as attempts=100,first=0.2,factor=2,most=10"""
     breaker_failures: int = Field(5, ge=1)
     """the failures in a row that open a circuit"""
@@ -132,10 +138,16 @@ class Settings(Environment):
     """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
     supervisor_threshold: int = Field(3, ge=0, le=100)
     """the recoveries without an extra wait; later ones use EXTENDED_WAITS"""
-    extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(_parts)] = Field(
+    extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(parts)] = Field(
         (60, 300, 900), max_length=20
     )
     """the seconds to wait before each further recovery, such as 60,300,900"""
+    crowd_tasks: int = Field(20, ge=2)
+    """the tasks that must be late for one reason for it to be a crowd, which counts as no failure"""
+    crowd_per_minute: int = Field(600, ge=1)
+    """the tasks of a crowd that go on a minute"""
+    crowd_hours: float = Field(24, gt=0, le=168)
+    """the hours for which a task's time can be extended in crowds, all in all"""
     skew_seconds: float = Field(5, ge=0, le=300)
     """the seconds that clocks may differ"""
     retention_days: float = Field(30, gt=0)
@@ -144,12 +156,18 @@ class Settings(Environment):
     """the address that alerts are posted to, or leave it out"""
     alert_format: Literal["generic", "teams"] | None = None
     """generic or teams; by default the address decides"""
+    alerts_singly: int = Field(20, ge=0)
+    """the alerts for one cause that are posted singly in five minutes; more are posted as one with a count"""
     auth_mode: Literal["keys", "easyauth"] = "keys"
     """keys, or easyauth where the platform's sign-in (Easy Auth) is on"""
     rate_per_minute: int = Field(6_000, ge=1)
     """a caller's requests a minute, per instance"""
     requests_in_flight: int = Field(200, ge=1)
     """a caller's requests in flight, per instance"""
+    intake_most_seconds: float = Field(900, gt=0, le=604_800)
+    """the seconds that orders may wait to be recorded before new ones are refused with 429"""
+    intake_most_waiting: int = Field(100_000, ge=1)
+    """the messages and late tasks that may wait to be taken up before new orders are refused with 429"""
     sample_services: bool = False
     """1 to serve the sample services, or 0"""
     application_insights_connection: str | None = Field(
@@ -157,7 +175,7 @@ class Settings(Environment):
     )
     """the connection string of the Application Insights component that receives telemetry"""
     application_insights_authentication: Annotated[
-        dict[str, str], NoDecode, BeforeValidator(partial(_pairs, separator=";"))
+        dict[str, str], NoDecode, BeforeValidator(partial(pairs, separator=";"))
     ] = Field(default_factory=dict, validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING")
     """Authorization=AAD;ClientId=… (an identity's), or leave it out"""
     otlp_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -166,6 +184,33 @@ class Settings(Environment):
     """the service's name"""
     trace_url_template: str | None = Field(None, pattern=r"^https?://[^\s{}]+\{trace_id\}[^\s{}]*$")
     """the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}"""
+
+    @property
+    def supervision(self) -> SupervisionPolicy:
+        """How the Supervisor judges what is late."""
+        return SupervisionPolicy(
+            threshold=self.supervisor_threshold,
+            extended_waits=tuple(timedelta(seconds=wait) for wait in self.extended_waits),
+            skew=timedelta(seconds=self.skew_seconds),
+            start_within=timedelta(seconds=self.pick_up_seconds),
+            crowd=CrowdPolicy(
+                tasks=self.crowd_tasks,
+                per_minute=self.crowd_per_minute,
+                longest=timedelta(hours=self.crowd_hours),
+            ),
+        )
+
+    @property
+    def breaker(self) -> BreakerPolicy:
+        """When circuits open."""
+        open_for = timedelta(seconds=self.breaker_open_seconds)
+        return BreakerPolicy(failures=self.breaker_failures, open_for=open_for)
+
+    @property
+    def intake_limits(self) -> IntakeLimits:
+        """How much may wait before callers are asked to."""
+        age = timedelta(seconds=self.intake_most_seconds)
+        return IntakeLimits(age=age, waiting=self.intake_most_waiting)
 
     @property
     def application_insights(self) -> ApplicationInsights | None:
@@ -186,6 +231,18 @@ class Settings(Environment):
         """How to reach Service Bus."""
         return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
 
+    @property
+    def event_hubs_connection(self) -> Connection | None:
+        """How to reach Event Hubs; None when no orders come through one."""
+        if self.event_hubs is None and self.event_hubs_namespace is None:
+            return None
+        return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
+
+    @property
+    def host_storage_connection(self) -> Connection:
+        """How to reach the blobs of the host's storage account."""
+        return Connection(self.host_storage, self.host_storage_uri, self.host_storage_client_id)
+
 
 def load_settings() -> Settings:
     """Read the settings from the environment. Raises `SettingsError` on the first that is wrong."""
@@ -194,7 +251,8 @@ def load_settings() -> Settings:
     except ValidationError as error:
         name, what = faults_of(error)[0]
         raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
-    if settings.state_store is None and settings.state_store_uri is None:
+    numbered = any(name.startswith("StateStore__0") for name in os.environ)
+    if settings.state_store is None and settings.state_store_uri is None and not numbered:
         raise SettingsError(
             "setting StateStore is missing: set it to a storage connection string (UseDevelopmentStorage=true"
             " for Azurite), or StateStore__tableServiceUri to the account's table address"
@@ -204,7 +262,23 @@ def load_settings() -> Settings:
             "setting ServiceBusConnection is missing: set it to a Service Bus connection string, or"
             " ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name"
         )
+    _check_event_hub(settings)
     return settings
+
+
+def _check_event_hub(settings: Settings) -> None:
+    """Check what belongs together of the event hub's settings. Raises `SettingsError`."""
+    if settings.event_hubs_connection is None:
+        if settings.submit_to == "hub":
+            raise SettingsError(
+                "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
+                " EventHubConnection to an Event Hubs connection string"
+            )
+    elif settings.host_storage is None and settings.host_storage_uri is None:
+        raise SettingsError(
+            "setting AzureWebJobsStorage is missing: set it to the connection string of the host's storage"
+            " account, or AzureWebJobsStorage__blobServiceUri to its blob address"
+        )
 
 
 def faults_of(error: ValidationError) -> list[tuple[str, str]]:

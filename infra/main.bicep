@@ -56,9 +56,17 @@ param location string
 @allowed(['LRS', 'ZRS', 'GZRS'])
 param redundancy string = 'ZRS'
 
+@description('Storage accounts over which the state store is spread; each takes 20,000 entities a second. There can be more later, never fewer.')
+@minValue(1)
+@maxValue(8)
+param stateAccounts int = 1
+
 @description('Where Durable Functions keeps its state: in the host\'s storage account, or in a Durable Task Scheduler.')
 @allowed(['storage', 'scheduler'])
 param durableBackend string = 'storage'
+
+@description('Whether orders come through an event hub, too: from producers that publish, or more than 500 a second.')
+param eventHub bool = false
 
 @description('Whether the app runs in three zones. Azure then keeps two instances always ready for each group of functions, and charges them.')
 param zoneRedundant bool = false
@@ -111,7 +119,7 @@ param purgeProtection bool = false
 @description('Whether storage, Service Bus and vault have locks against being deleted.')
 param locked bool = false
 
-@description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_SCOPE: \'api://…/.default\' }, or with PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\'.')
+@description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_SCOPE: \'api://…/.default\' }, or with PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\'; AGENT_PAYMENT_AT_ONCE: \'10\' limits its calls.')
 param agentSettings object = {}
 
 @description('The application\'s own settings; what is left out has its default.')
@@ -138,11 +146,12 @@ param monthlyBudget int = 0
 @maxLength(10)
 param budgetStart string = ''
 
-var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location))
+var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location), stateAccounts)
 var tags = { 'azd-env-name': environmentName }
 var useScheduler = durableBackend == 'scheduler'
-var withoutZones = redundancy == 'GZRS' ? 'GRS' : 'LRS'
-var replication = contains(regionsWithZones, location) ? redundancy : withoutZones
+var submitsToHub = (application.?submitTo ?? 'queue') == 'hub'
+var useEventHub = eventHub || submitsToHub
+var replication = contains(regionsWithZones, location) ? redundancy : (redundancy == 'GZRS' ? 'GRS' : 'LRS')
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   name: names.resourceGroup
@@ -160,6 +169,9 @@ module backing 'modules/backing-services.bicep' = {
     redundancy: replication
     private: privateNetwork
     useScheduler: useScheduler
+    useEventHub: useEventHub
+    submitsToHub: submitsToHub
+    spareHours: (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours)
     sampleServices: sampleServices
     sampleServicesKey: sampleServicesKey
     purgeProtection: purgeProtection
@@ -176,7 +188,7 @@ module network 'modules/network.bicep' = if (privateNetwork) {
     name: names.network
     location: location
     tags: tags
-    targets: backing.outputs.endpointTargets
+    targets: concat(backing.outputs.endpointTargets, backing.outputs.stateEndpointTargets)
   }
 }
 
@@ -208,8 +220,9 @@ module appSettings 'modules/app-settings.bicep' = {
     appName: functionApp.outputs.name
     identityClientId: backing.outputs.identityClientId
     hostStorageEndpoints: backing.outputs.hostStorageEndpoints
-    stateTableEndpoint: backing.outputs.stateTableEndpoint
+    stateTableEndpoints: backing.outputs.stateTableEndpoints
     serviceBusHostName: backing.outputs.serviceBusHostName
+    eventHubsHostName: backing.outputs.eventHubsHostName
     componentName: names.insights
     durableSchedulerEndpoint: backing.outputs.durableSchedulerEndpoint
     durableTaskHub: backing.outputs.durableTaskHub
@@ -232,8 +245,9 @@ module locks 'modules/locks.bicep' = if (locked) {
   name: 'locks'
   scope: group
   params: {
-    storageAccountNames: [names.hostStorage, names.stateStorage]
+    storageAccountNames: concat([names.hostStorage], names.stateStorage)
     serviceBusName: names.serviceBus
+    eventHubsName: useEventHub ? names.eventHubs : ''
     vaultName: names.vault
   }
   // What it locks has to be there.
@@ -259,6 +273,7 @@ module watching 'modules/watching/watching.bicep' = {
     workspaceId: backing.outputs.workspaceId
     componentId: backing.outputs.componentId
     namespaceId: backing.outputs.serviceBusId
+    eventHubsId: backing.outputs.eventHubsId
     functionAppName: functionApp.outputs.name
     alertEmails: alertEmails
     alertWebhookUrl: alertWebhookUrl

@@ -126,6 +126,9 @@ async def lock_workflows() -> int:
     """Lock new versions of workflows. Returns 2 when a version that is locked has changed."""
     from local import version_locks  # noqa: PLC0415 - see above
 
+    new = version_locks.unlocked()
     faults = version_locks.lock()
-    print("\n".join(faults) or "all versions of all workflows are locked, as they are")
+    left = version_locks.unlocked()
+    locked = [f"{name} is locked now: commit its versions.lock" for name in new if name not in left]
+    print("\n".join([*locked, *faults]) or "all versions of all workflows are locked, as they are")
     return _REFUSED if faults else _DONE

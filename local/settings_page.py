@@ -39,6 +39,17 @@ _FOOT = """\
 `ServiceBusConnection__fullyQualifiedNamespace`. The Functions host has settings of its own, such as
 `AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
 
+## Several accounts for the state store
+
+`{N}` is the account's number, from 0 without gaps. They stand for `StateStore` and its two parts, which are
+then not set ([what several accounts are for](scale.md#several-accounts-for-the-state-store)).
+
+| setting | type | default | meaning |
+|---|---|---|---|
+| `StateStore__{N}` | text, secret | none | the account's connection string |
+| `StateStore__{N}__tableServiceUri` | text | none | the address of its tables, reached by identity |
+| `StateStore__{N}__clientId` | text | none | the client id of the identity |
+
 ## For each Agent
 
 `{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has
@@ -52,6 +63,8 @@ addresses that are missing.
 | `{AGENT}_HEADER` | text | `x-functions-key` | the header in which the key is sent; only with `{AGENT}_KEY` |
 | `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service asks for, such as \
 `api://payments/.default`; not with `{AGENT}_KEY` |
+| `AGENT_{AGENT}_AT_ONCE` | whole number, at least 1, at most 100000 | none | the calls of the service that \
+may be in flight over all instances ([how it is shared](load-levelling.md#a-limit-for-each-service)) |
 
 ## For each named key
 

@@ -38,14 +38,25 @@ def lock(folders: Path = FOLDERS, registrations: Iterable[Registration] | None =
 
 def check(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
     """Tell what is not as it is locked, or not locked at all: the step, and what to do."""
-    faults: list[str] = []
-    for place, registration in _places(folders, registrations):
-        known = _read(place)
-        for each in registration.versions:
-            faults += _changes(each, known)
-            if str(each.version) not in known:
-                faults.append(f"{_name(each)} is not locked: {_FIX}")
-    return faults
+    changed = [
+        fault
+        for place, registration in _places(folders, registrations)
+        for known in [_read(place)]
+        for each in registration.versions
+        for fault in _changes(each, known)
+    ]
+    return [*changed, *(f"{name} is not locked: {_FIX}" for name in unlocked(folders, registrations))]
+
+
+def unlocked(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
+    """Name the versions that no lock knows yet."""
+    return [
+        _name(each)
+        for place, registration in _places(folders, registrations)
+        for known in [_read(place)]
+        for each in registration.versions
+        if str(each.version) not in known
+    ]
 
 
 def _places(

@@ -1,17 +1,17 @@
 """The circuit breaker of one remote service: lets calls through, or fails them fast while it is open.
 
-A call costs no extra request: the row that all instances share is read at most once a second. While the state
-store is unavailable, a process goes on with what it knows, and writes the row once the store is back.
+A call costs no extra request: the row that all instances share is read at most once a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
+from functions.agents.places import CutOff, Places
+from functions.agents.shared_record import SharedRecord
 from functions.pattern.breaker import (
     BreakerPolicy,
     BreakerRecord,
@@ -20,19 +20,17 @@ from functions.pattern.breaker import (
     after_failure,
     after_success,
     as_probe,
-    new_record,
+    same_circuit,
 )
-from functions.pattern.errors import NotSentError, PermanentError, TransientError
+from functions.pattern.errors import NotSentError, PermanentError
 from functions.pattern.ports import Ports
-from functions.pattern.shared_rows import StoredBreaker
 
 _log = logging.getLogger(__name__)
 
-#: How long a row that was read counts as current.
-_GOOD_FOR = timedelta(seconds=1)
-
-#: Seconds for which a call waits for a state store that does not answer.
-_STORE_SECONDS = 1.0
+#: How far clocks may differ, unless it is set.
+_SKEW = timedelta(seconds=5)
+#: How long a call lasts, unless it says so.
+_USUAL = timedelta(seconds=10)
 
 
 class CircuitOpenError(NotSentError):
@@ -48,41 +46,85 @@ class CircuitOpenError(NotSentError):
         )
 
 
+def _usual_cut_off(now: datetime) -> datetime:
+    return now + _USUAL
+
+
 class Breaker:
     """The circuit breaker of one remote service, one of each in a process.
 
     All instances share its record: once the circuit is open, one instance at a time lets one call through,
-    and the others learn from its outcome.
+    and the others learn from its outcome. At most `at_once` calls are in flight over all of them, and no more
+    than the ramp allows after an outage; clocks differ by `skew` at most.
     """
 
-    def __init__(self, service: str, ports: Ports, policy: BreakerPolicy) -> None:
+    def __init__(
+        self,
+        service: str,
+        ports: Ports,
+        policy: BreakerPolicy,
+        *,
+        at_once: int | None = None,
+        skew: timedelta = _SKEW,
+    ) -> None:
         self._service = service
         self._policy = policy
         self._clock = ports.clock
-        self._shared = _SharedRecord(service, ports)
+        self._shared = SharedRecord(service, ports)
+        #: The calls that may be in flight.
+        self.places = Places(ports, self._shared, policy, at_once=at_once, skew=skew)
 
     @property
     def state(self) -> BreakerState:
         """The state of the circuit, as this process knows it."""
         return self._shared.record.state
 
-    async def call[Result](self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+    async def call[Result](
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        cut_off: CutOff = _usual_cut_off,
+        *,
+        fair: float = 0,
+    ) -> Result:
         """Call the service by `attempt`. Raises what that raises, and `CircuitOpenError`.
 
-        A refusal is an answer: the service is up. A cancelled call counts as failed: that is how complete-by
-        ends a call of a service that hangs.
+        Where calls are limited, it waits for a place; it has to end by its `cut_off`. A refusal is an answer:
+        the service is up. A cancelled call counts as failed: that is how complete-by ends a call of a service
+        that hangs. Unless it had less than `fair` seconds: then it was begun too late to tell.
         """
-        probe = await self._admit()
+        await self._shared.refresh()
+        self._check()
+        async with self.places.for_call() as place:
+            probe = await self._admit()
+            async with self.places.call_in(place, cut_off):
+                now = self._clock.now()
+                counts = (cut_off(now) - now).total_seconds() >= fair
+                return await self._outcome(attempt, probe, cut_off_counts=counts)
+
+    async def _outcome[Result](
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        probe: BreakerRecord | None,
+        *,
+        cut_off_counts: bool,
+    ) -> Result:
         try:
             result = await attempt()
         except PermanentError:
             await self._succeeded(probe)
             raise
         except (Exception, asyncio.CancelledError) as fault:
-            await self._failed(probe, _reason(fault))
+            if cut_off_counts or not isinstance(fault, asyncio.CancelledError):
+                await self._failed(probe, _reason(fault))
             raise
         await self._succeeded(probe)
         return result
+
+    def _check(self) -> None:
+        """Fail fast while the circuit is open."""
+        now = self._clock.now()
+        if self._shared.record.verdict(now) is Verdict.FAIL_FAST:
+            raise CircuitOpenError(self._shared.record, now)
 
     async def _admit(self) -> BreakerRecord | None:
         """Give the record that makes this call the probe, or None when it is an ordinary call."""
@@ -90,14 +132,14 @@ class Breaker:
         now = self._clock.now()
         if self._shared.record.verdict(now) is Verdict.PROBE:
             probe = as_probe(self._shared.record, now, self._policy)
-            await self._shared.publish(probe)
-            if self._shared.record is probe:
+            if await self._shared.publish(probe):
                 return probe
         if self._shared.record.verdict(now) is not Verdict.CALL:
             raise CircuitOpenError(self._shared.record, now)
         return None
 
     async def _succeeded(self, probe: BreakerRecord | None) -> None:
+        self.places.succeeded()
         if not self._counts(probe):
             return
         record = after_success(self._shared.record, self._clock.now())
@@ -113,6 +155,7 @@ class Breaker:
         record = after_failure(self._shared.record, error, self._clock.now(), self._policy)
         if record.state is BreakerState.CLOSED:
             self._shared.record = record
+            await self.places.failed()
             return
         _log.warning(
             "circuit of %s: open for %.0f s, %d failures in a row (%s)",
@@ -126,84 +169,10 @@ class Breaker:
     def _counts(self, probe: BreakerRecord | None) -> bool:
         """Tell whether an outcome still counts: the circuit may have changed since the call began."""
         record = self._shared.record
-        return record.state is BreakerState.CLOSED if probe is None else record == probe
+        return record.state is BreakerState.CLOSED if probe is None else same_circuit(record, probe)
 
 
 def _reason(fault: BaseException) -> str:
     if isinstance(fault, asyncio.CancelledError):
         return "no answer by complete-by"
     return str(fault) or type(fault).__name__
-
-
-class _SharedRecord:
-    """A breaker's record. Failures that open nothing are counted in this process only."""
-
-    def __init__(self, service: str, ports: Ports) -> None:
-        self._service = service
-        self._rows = ports.breakers
-        self._clock = ports.clock
-        #: The record as this process knows it; what other instances need not know is simply assigned.
-        self.record = self._there = new_record(service, self._clock.now())
-        self._version: str | None = None
-        self._read_at: datetime | None = None
-        self._store_is_down = False
-        self._lock = asyncio.Lock()
-
-    async def publish(self, record: BreakerRecord) -> None:
-        """Keep a record and write it, or adopt the row that another instance has written meanwhile."""
-        self.record = record
-        async with self._lock:
-            await self._write()
-
-    async def refresh(self) -> None:
-        """Learn what other instances have found out. Callers wait for each other the first time only."""
-        if self._lock.locked() and self._read_at is not None:
-            return
-        async with self._lock:
-            if not self._is_fresh():
-                await self._read()
-                await self._write()
-
-    def _is_fresh(self) -> bool:
-        if self._read_at is None:
-            return False
-        return timedelta(0) <= self._clock.now() - self._read_at < _GOOD_FOR
-
-    async def _read(self) -> None:
-        async with self._asking_the_store():
-            there = await self._rows.read(self._service)
-            if self._version != (None if there is None else there.version):
-                self._note(there)
-                self.record = self._there
-        self._read_at = self._clock.now()
-
-    async def _write(self) -> None:
-        """Write what the row does not say yet; failures that are merely counted are not written."""
-        record = self.record
-        if (record.state, record.probe_at) == (self._there.state, self._there.probe_at):
-            return
-        async with self._asking_the_store():
-            swap = await self._rows.swap(record, self._version)
-            self._note(swap.there)
-            if not swap.won:
-                self.record = self._there
-
-    def _note(self, there: StoredBreaker | None) -> None:
-        if there is None:
-            self._there, self._version = new_record(self._service, self._clock.now()), None
-        else:
-            self._there, self._version = there.record, there.version
-
-    @asynccontextmanager
-    async def _asking_the_store(self) -> AsyncIterator[None]:
-        """Bound the time that the block takes; a store that fails or does not answer raises nothing."""
-        try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                yield
-        except (TransientError, TimeoutError) as fault:
-            if not self._store_is_down:
-                reason = str(fault) or "no answer"
-                _log.warning("circuit of %s: not shared, the state store fails (%s)", self._service, reason)
-            self._store_is_down = True
-        else:
-            self._store_is_down = False

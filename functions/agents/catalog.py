@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 import aiohttp
 
@@ -19,20 +20,30 @@ from functions.telemetry.instruments import observe_breakers
 AgentMaker = Callable[[RemoteService], Agent]
 
 
+def make_breakers(
+    endpoints: Mapping[str, Endpoint], ports: Ports, policy: BreakerPolicy, *, skew: timedelta
+) -> dict[str, Breaker]:
+    """Make the circuit breaker of each endpoint, which is measured; it limits the calls, too."""
+    breakers = {
+        name: Breaker(name, ports, policy, at_once=endpoint.at_once, skew=skew)
+        for name, endpoint in endpoints.items()
+    }
+    observe_breakers(lambda: {name: breaker.state for name, breaker in breakers.items()})
+    return breakers
+
+
 def make_agents(
     endpoints: Mapping[str, Endpoint],
     makers: Mapping[str, AgentMaker],
     ports: Ports,
-    policy: BreakerPolicy,
+    breakers: Mapping[str, Breaker],
     *,
     session: Callable[[], aiohttp.ClientSession],
     once_session: Callable[[], aiohttp.ClientSession],
     issuer: TokenIssuer,
     retry: Retry | None = None,
 ) -> dict[str, Agent]:
-    """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
-    breakers = {name: Breaker(name, ports, policy) for name in endpoints}
-    observe_breakers(lambda: {name: breaker.state for name, breaker in breakers.items()})
+    """Make the Agent of each endpoint, a REST Agent unless `makers` names it."""
     return {
         name: makers.get(name, RestAgent)(
             RemoteService(

@@ -25,12 +25,16 @@ _OWN_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a remote service, and the key or the scope of the token that it asks for, if any."""
+    """The address of a remote service, and the key or the scope of the token that it asks for, if any.
+
+    At most `at_once` calls are in flight over all instances (None: any number).
+    """
 
     address: str
     key: SecretStr | None = None
     header: str = KEY_HEADER
     scope: str | None = None
+    at_once: int | None = None
 
 
 def url_setting(agent: str) -> str:
@@ -39,7 +43,8 @@ def url_setting(agent: str) -> str:
 
 
 def _setting(agent: str, part: str) -> str:
-    return f"{agent.upper().replace('-', '_')}_{part}"
+    name = agent.upper().replace("-", "_")
+    return f"AGENT_{name}_{part}" if part == "AT_ONCE" else f"{name}_{part}"
 
 
 def _fits_a_header(key: SecretStr) -> SecretStr:
@@ -61,6 +66,7 @@ _FIELDS: dict[str, tuple[Any, Any]] = {
     "KEY": (Annotated[SecretStr, AfterValidator(_fits_a_header)] | None, None),
     "HEADER": (Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidator(_is_free)] | None, None),
     "SCOPE": (Annotated[str, Field(pattern=r"^[!-~]+$")] | None, None),
+    "AT_ONCE": (Annotated[int, Field(ge=1, le=100_000)] | None, None),
 }
 
 #: What completes "set it to …".
@@ -69,6 +75,7 @@ _MEANINGS = {
     "KEY": "the key that the service asks for",
     "HEADER": "the name of the header that takes the key, such as Ocp-Apim-Subscription-Key",
     "SCOPE": "the scope of the service's tokens, such as api://payments/.default",
+    "AT_ONCE": "the calls of the service that may be in flight over all instances, such as 10",
 }
 
 
@@ -105,8 +112,8 @@ def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
 
 
 def _endpoint(read: Environment, name: str) -> Endpoint:
-    address, key, header, scope = (getattr(read, _setting(name, part)) for part in _FIELDS)
-    return Endpoint(str(address), key, header or KEY_HEADER, scope)
+    address, key, header, scope, at_once = (getattr(read, _setting(name, part)) for part in _FIELDS)
+    return Endpoint(str(address), key, header or KEY_HEADER, scope, at_once)
 
 
 def _misfits(read: Environment, name: str) -> Iterator[str]:
@@ -126,4 +133,8 @@ def _faults(error: ValidationError) -> Iterator[str]:
         yield f"settings {', '.join(missing)} are missing: set each to {_MEANINGS['URL']}"
     for name, what in faults:
         if name not in missing or len(missing) == 1:
-            yield f"setting {name} {what}: set it to {_MEANINGS[name.rpartition('_')[2]]}"
+            yield f"setting {name} {what}: set it to {_meaning(name)}"
+
+
+def _meaning(setting: str) -> str:
+    return next(meaning for part, meaning in _MEANINGS.items() if setting.endswith(f"_{part}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from random import Random, SystemRandom
@@ -15,6 +15,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.agents.credentials import Credential
+from functions.agents.places import CutOff
 from functions.agents.waits import backoff_seconds, retry_after_seconds
 from functions.pattern.definition import Json
 from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
@@ -30,9 +31,12 @@ from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
 
-_ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_ATTEMPT_SECONDS = 10
+_ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)
 #: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
 _ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
+#: What part of its time a call must have had, for a service that gave no answer in it to be at fault.
+_MOST_OF_IT = 0.9
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
@@ -44,7 +48,8 @@ class RemoteService:
 
     Redirects are not followed. Answers of 408, 425, 429 and 5xx, timeouts and lost connections are
     transient: they are retried until complete-by, and counted by the circuit breaker; while the circuit is
-    open, there is no retry. Any other answer that is not 2xx is a refusal, and permanent.
+    open, there is no retry. A call that is cut off at complete-by, because it began with too little time left
+    for it, is no failure of the service. Any other answer that is not 2xx is a refusal, and permanent.
 
     What is not idempotent is sent once: it is tried again only while no request can have left (connection
     refused, no token, circuit open), and has until complete-by for its answer.
@@ -74,10 +79,14 @@ class RemoteService:
         self._clock = ports.clock
         self._random = random or SystemRandom()
 
-    async def get(self, resource: str, complete_by: datetime) -> Json:
-        """Read the resource, which may be repeated; give the answer's JSON. Raises as `put` does."""
+    async def get(self, resource: str, complete_by: datetime, complete_within: float | None = None) -> Json:
+        """Read the resource, which may be repeated; give the answer's JSON. Raises as `put` does.
+
+        The step's own time, in seconds, is `complete_within`: with less, it was begun late.
+        """
         attempt = partial(self._attempt, "GET", resource, b"", None)
-        return await self._call(attempt, complete_by, _is_worth_a_retry)
+        fair = _fair_seconds(complete_within, once=False)
+        return await self._call(attempt, complete_by, _is_worth_a_retry, fair=fair)
 
     async def put(self, resource: str, body: Json, call: AgentCall) -> Json:
         """Create or replace the resource under the call's effect key; give the answer's JSON.
@@ -106,17 +115,24 @@ class RemoteService:
     async def _change(self, method: str, resource: str, content: bytes, call: AgentCall) -> Json:
         attempt = partial(self._attempt, method, resource, content, call.effect_key, once=not call.idempotent)
         again = _is_worth_a_retry if call.idempotent else _has_not_left
-        return await self._call(attempt, call.complete_by, again, call.failed, call.retry)
+        once = not call.idempotent
+        fair = _fair_seconds(call.complete_within, once=once)
+        until, failed, retry = call.complete_by, call.failed, call.retry
+        return await self._call(attempt, until, again, fair=fair, failed=failed, retry=retry, once=once)
 
     async def _call(
         self,
         attempt: Callable[[Mapping[str, str]], Awaitable[Json]],
         complete_by: datetime,
         again: Callable[[BaseException], bool],
+        *,
+        fair: float,
         failed: Callable[[Exception], Awaitable[None]] | None = None,
         retry: Retry | None = None,
+        once: bool = False,
     ) -> Json:
         retry = retry or self._retry
+        cut_off = partial(_cut_off, complete_by, once)
         late = f"{self._name} did not do it by complete-by"
         seconds = (complete_by - self._clock.now()).total_seconds()
         if seconds <= 0:  # the service is not called, and its circuit counts no failure
@@ -132,7 +148,9 @@ class RemoteService:
                     await failed(fault)
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda fault: again(fault) and retry.is_worth_it(_kind_of(fault))),
+            retry=retry_if_exception(
+                lambda fault: again(fault) and retry.is_worth_it(getattr(fault, "fault", None))
+            ),
             stop=stop_after_attempt(retry.attempts),
             wait=partial(self._wait, retry),
             before_sleep=before_sleep,
@@ -140,12 +158,16 @@ class RemoteService:
         )
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await retrying(self._call_once, attempt, limit)
+                return await retrying(self._call_once, attempt, limit, cut_off, fair)
         except TimeoutError:
             raise TransientError(f"{late}{''.join(f' ({fault})' for fault in last)}") from None
 
     async def _call_once(
-        self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]], limit: asyncio.Timeout
+        self,
+        attempt: Callable[[Mapping[str, str]], Awaitable[Json]],
+        limit: asyncio.Timeout,
+        cut_off: CutOff,
+        fair: float,
     ) -> Json:
         """Call through the breaker, which counts no failure of whoever issues tokens.
 
@@ -162,7 +184,7 @@ class RemoteService:
             limit.reschedule(None)
             return answer
 
-        return await self._breaker.call(answered)
+        return await self._breaker.call(answered, cut_off, fair=fair)
 
     async def _attempt(
         self,
@@ -240,17 +262,24 @@ class RemoteService:
 
     def _log_retry(self, state: RetryCallState, fault: BaseException | None) -> None:
         RETRIES.add(1, {Field.SERVICE: self._name})
-        _log.warning(
-            "%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep
-        )
+        text = "%s; attempt %d follows in %.1f s"
+        _log.warning(text, fault, state.attempt_number + 1, state.upcoming_sleep)
+
+
+def _fair_seconds(complete_within: float | None, *, once: bool) -> float:
+    """Give the time that a call must have for its cut-off to count; 0 where the step's is not known."""
+    if complete_within is None:
+        return 0
+    return _MOST_OF_IT * (complete_within if once else min(complete_within, _ATTEMPT_SECONDS))
+
+
+def _cut_off(complete_by: datetime, once: bool, now: datetime) -> datetime:  # noqa: FBT001 - bound beforehand
+    """Tell until when an attempt lasts that begins now."""
+    return complete_by if once else min(complete_by, now + timedelta(seconds=_ATTEMPT_SECONDS))
 
 
 def _fault_of(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
-
-
-def _kind_of(fault: BaseException) -> FaultKind | None:
-    return fault.fault if isinstance(fault, TransientError) else None
 
 
 def _is_worth_a_retry(fault: BaseException) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 from functions.messages.patience import again_for
-from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentReply, AgentRequest, not_taken
+from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
 from functions.pattern.ports import Ports
 
@@ -31,16 +33,15 @@ class SentOnce:
     ) -> None:
         """Have the first delivery carry the request out, before complete-by; a reply is sent however late.
 
-        A later delivery sends the recorded reply again. Where there is none, the outcome stays unknown.
-        Raises `TransientError` when the request could not be begun, or its recorded reply not be sent.
+        If that has waited too long, none ever carries it out: the reply that says so is on record first. A
+        later delivery sends the recorded reply again. Where there is none, the outcome stays unknown. Raises
+        `TransientError` when the request could not be begun, or its recorded reply not be sent.
         """
         delivery = self._new_id()
         if self._clock.now() >= request.complete_by:
             begun = await again_for(_PATIENCE, partial(self._rows.find, request))
         else:
-            begun = await again_for(_PATIENCE, partial(self._rows.begin, request, delivery))
-            if begun.by_us and self._clock.now() >= request.complete_by:
-                begun = None  # too late to call, while the store was slow
+            begun = await again_for(_PATIENCE, partial(self._begin, request, delivery))
         where = f"task {request.task_id} step {request.step}"
         if begun is None:
             _log.info("%s: request is late", where)
@@ -52,6 +53,20 @@ class SentOnce:
             reply = await carry_out()
             if reply is not None:
                 await self._record_and_send(request, reply)
+
+    async def _begin(self, request: AgentRequest, delivery: str) -> Begun | None:
+        """Begin a request, unless that is too late; None if it can't be told that it was not begun."""
+        late = not_taken(request) if request.waited_too_long(self._clock.now()) else None
+        begun = await self._rows.begin(request, delivery, late)
+        if not begun.by_us or begun.reply is not None:
+            return begun
+        # It may be too late by now, when the store was slow.
+        now = self._clock.now()
+        if request.waited_too_long(now):
+            late = not_taken(request)
+            await self._rows.replied(request, late)
+            return replace(begun, reply=late)
+        return None if now >= request.complete_by else begun
 
     async def _record_and_send(self, request: AgentRequest, reply: AgentReply) -> None:
         try:

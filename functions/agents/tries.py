@@ -54,10 +54,13 @@ class Tries:
             self._noted_at = now
             await self._note(self._task, self._tried)
 
-    async def ended(self, fault: Exception) -> None:
-        """Note the fault by which the attempt ended, without an outcome."""
+    async def ended(self, fault: Exception, ends_by: datetime | None = None) -> None:
+        """Note the fault by which the attempt ended, without an outcome.
+
+        Nothing more comes of this start after `ends_by`, however long its request might have waited.
+        """
         self._count(fault)
-        await self._note(self._task, self._tried)
+        await self._note(self._task, replace(self._tried, ended_by=ends_by))
 
     def _count(self, fault: Exception) -> None:
         self._tried = replace(self._tried, attempts=self._tried.attempts + 1, fault=cause_of(fault))

@@ -13,6 +13,7 @@ from pydantic import BaseModel, SkipValidation
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
 from functions.api.events import EVENT_PATHS, add_events
+from functions.api.gate import Gate
 from functions.api.health import StoreHealth
 from functions.api.models import (
     EXAMPLE_ID,
@@ -77,8 +78,12 @@ def callers_application(
     check_store: Callable[[], Awaitable[None]],
     *,
     guard: Guard,
+    gate: Gate | None = None,
 ) -> FastAPI:
-    """Serve a resource for each workflow, and the application's health, which is open to all."""
+    """Serve a resource for each workflow, and the application's health, which is open to all.
+
+    While the `gate` is closed, no order is taken.
+    """
     app = bare_application("Callers", responses=GUARDED)
     batches = {_path(workflow) + _BATCH for workflow in registry.newest}
     access = Access(
@@ -88,7 +93,7 @@ def callers_application(
         by_route=EVENT_PATHS,
     )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
-    guard.protect(app, access, bodies)
+    guard.protect(app, access, bodies, None if gate is None else gate.check)
     store = StoreHealth(check_store)
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from functions.api.models import Envelope, EnvelopeAlone, InBatch
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
-from functions.pattern.identity import CHILD_PREFIX, TaskId
+from functions.pattern.identity import CHILD_PREFIX, TaskId, is_child
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Clock
 from functions.pattern.store_ports import KnownOrder
@@ -115,7 +115,7 @@ def _faults_of_payload(message: SubmissionMessage, workflow: Workflow, place: st
 
 
 def _check_id(task: TaskId) -> None:
-    if task.startswith(CHILD_PREFIX):
+    if is_child(task):
         raise _wrong("id", f"what begins with {CHILD_PREFIX} is the application's own")
 
 

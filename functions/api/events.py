@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Request
 from pydantic import BaseModel
-from pydantic.errors import PydanticInvalidForJsonSchema
 
 from functions.pattern.definition import NAME_PATTERN, Workflow
+from functions.pattern.event_bodies import schema_of
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.states import StepState
 from functions.web.access import caller_of
@@ -86,7 +86,7 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
             state=found.state,
             since=found.started_at,
             complete_by=found.complete_by,
-            body=None if model is None else _schema_of(model),
+            body=None if model is None else schema_of(model),
         )
 
     @app.post(
@@ -101,11 +101,3 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
     ) -> EventTaken:
         taken = await events.take(workflow, TaskId(task), StepName(step), body, caller_of(request))
         return EventTaken(id=task, step=taken.name, state=taken.state)
-
-
-def _schema_of(model: type[BaseModel]) -> dict[str, Any] | None:
-    """Give the JSON Schema of a model, which may hold what has none."""
-    try:
-        return model.model_json_schema()
-    except PydanticInvalidForJsonSchema:
-        return None

@@ -64,8 +64,10 @@ class QueuedMessages:
         request = SchedulerRequest(
             task_id=task.order_id, epoch=task.epoch, queued=tuple(queued), run=task.run
         )
+        # What is sent again on purpose has an id of its own, or the queue would drop it as a repeat.
+        again = f".r{task.extended.asked}" if task.extended is not None and task.is_extended else ""
         outgoing = Outgoing(
-            message_id=scheduler_id(task.order_id, task.epoch, task.run),
+            message_id=scheduler_id(task.order_id, task.epoch, task.run) + again,
             body=_written(request),
             subject="run",
             not_before=task.not_before,

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 from functions.messages.blueprint import process
 from functions.messages.reading import QueueMessage, content_of
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import PatternError, ShardClosedError, as_error
+from functions.pattern.messages import put_back_for
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import Content, Postbox
 from functions.pattern.sent_again import Counts
@@ -45,41 +45,55 @@ class Batches:
     ) -> None:
         """Do the work on each message; what fails beside others that did not is put back.
 
-        Raises what went wrong when nothing could be taken, or not be put back: then the batch is redelivered.
+        What is of a closed shard is put back at once, and its neighbours do not wait for it. Raises what went
+        wrong when nothing could be taken, or not be put back: then the batch is redelivered.
         """
         results = await asyncio.gather(*(self._one(each, work) for each in messages), return_exceptions=True)
-        failed = {number: _as_error(each) for number, each in enumerate(results) if each is not None}
-        if len(failed) < len(messages):
-            returns = (
-                within(_RETURN_SECONDS, self._put_back(messages[number], error))
-                for number, error in failed.items()
-            )
-            left = await asyncio.gather(*returns, return_exceptions=True)
-            failed = {number: _as_error(each) for number, each in enumerate(left) if each is not None}
-        if failed:
-            raise ExceptionGroup("messages that could not be taken are delivered again", [*failed.values()])
+        failed = [(each, as_error(end)) for each, end in zip(messages, results, strict=True) if end]
+        left = list[Exception]()
+        if len(failed) == len(messages):  # an outage
+            left = [error for _, error in failed if not isinstance(error, ShardClosedError)]
+            failed = [each for each in failed if isinstance(each[1], ShardClosedError)]
+        returns = (within(_RETURN_SECONDS, self._put_back(message, error)) for message, error in failed)
+        left += [as_error(end) for end in await asyncio.gather(*returns, return_exceptions=True) if end]
+        if left:
+            raise ExceptionGroup("messages that could not be taken are delivered again", left)
 
-    async def _one(self, message: QueueMessage, work: Callable[[QueueMessage], Awaitable[None]]) -> None:
-        await process(self.queue, message, partial(work, message))
+    async def _one(
+        self, message: QueueMessage, work: Callable[[QueueMessage], Awaitable[None]]
+    ) -> ShardClosedError | None:
+        """Do the work; give what is not worth another try here. Raises what any other error is."""
+        closed: ShardClosedError | None = None
+
+        async def attempt() -> None:
+            nonlocal closed
+            try:
+                await work(message)
+            except ShardClosedError as error:
+                closed = error
+
+        await process(self.queue, message, attempt)
+        return closed
 
     async def _put_back(self, message: QueueMessage, error: Exception) -> None:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
-        counts = Counts.of(content).once_failed()
-        attempts = counts.attempts
-        reason = f"{type(error).__name__}: {error}"
-        if attempts >= _MOST_ATTEMPTS:
-            await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {reason}")
+        if isinstance(error, ShardClosedError):
+            counts = Counts.of(content)
+            delay, counts = put_back_for(counts.put_back), counts.once_put_back()
+        else:
+            counts = Counts.of(content).once_failed()
+            delay = _delay_after(counts.attempts)
+        attempts, kind = counts.attempts, type(error).__name__
+        if delay is None:
+            # What is no error of ours, such as a model's, may quote the payload.
+            said = f": {error}" if isinstance(error, PatternError) else ""
+            await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {kind}{said}")
             return
-        kind = type(error).__name__
         _log.warning("message %s failed, and is put back alone: %s", known_as, kind, exc_info=error)
-        delay = timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))
         sent_as, again = counts.sent_with(known_as, content)
         await self.postbox.put(self.queue, sent_as, again, not_before=self.clock.now() + delay)
 
 
-def _as_error(result: BaseException) -> Exception:
-    """Give what was raised as an error: a message whose work was cancelled is not done either."""
-    return (
-        result if isinstance(result, Exception) else TransientError(f"interrupted: {type(result).__name__}")
-    )
+def _delay_after(attempts: int) -> timedelta | None:
+    return None if attempts >= _MOST_ATTEMPTS else timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))

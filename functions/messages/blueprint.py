@@ -36,15 +36,15 @@ def queue_function(
         await process(queue, message, partial(take, message), patience=patience, again=again)
 
 
-async def process(
+async def process[ResultT](
     queue: str,
     message: QueueMessage,
-    work: Callable[[], Awaitable[None]],
+    work: Callable[[], Awaitable[ResultT]],
     *,
     patience: float | None = None,
     again: bool = True,
-) -> None:
-    """Do the work on a message in a span, and `again` while it raises `TransientError`.
+) -> ResultT:
+    """Do the work on a message in a span, and `again` while it raises `TransientError`; give its result.
 
     Raises the last of them after `patience` seconds (None: those of the queue), at which work that hangs is
     cancelled: by then the message's lock must not have expired. A message that fails is redelivered at once,
@@ -55,17 +55,17 @@ async def process(
 
     last: TransientError | None = None
 
-    async def attempt() -> None:
+    async def attempt() -> ResultT:
         nonlocal last
         try:
-            await within(seconds, work())  # here, too: work that was interrupted is tried again
+            return await within(seconds, work())  # here, too: work that was interrupted is tried again
         except TransientError as fault:
             last = fault
             raise
 
     with message_span(queue, message.application_properties):
         try:
-            await within(seconds, again_for(seconds if again else 0, attempt))
+            return await within(seconds, again_for(seconds if again else 0, attempt))
         except TransientError as end:
             if last is None or last is end:
                 raise

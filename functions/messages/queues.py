@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from functions.pattern.messages import SUBMISSIONS_QUEUE
+
 #: Every queue, with the seconds for which a message that was taken off it is locked.
 QUEUES: Mapping[str, float] = {
     "submissions": 60,
@@ -19,6 +21,9 @@ _PART_OF_LOCK = 0.75
 
 _DEAD_LETTERS = "/$DeadLetterQueue"
 
+#: What begins the name of an event hub among queues, whose names hold no such character.
+_HUB = "eventhub|"
+
 
 def patience_of(queue: str) -> float:
     """Give the seconds for which one delivery of a message is tried: they end inside the queue's lock.
@@ -31,6 +36,16 @@ def patience_of(queue: str) -> float:
 def dead_letter_queue(queue: str) -> str:
     """Name the dead-letter queue of a queue, as Service Bus does."""
     return f"{queue}{_DEAD_LETTERS}"
+
+
+def hub_source(hub: str) -> str:
+    """Name an event hub where queues are named."""
+    return f"{_HUB}{hub}"
+
+
+def queue_of_another_try(source: str) -> str:
+    """Name the queue on which a message is sent again: its own, or the orders' for an event."""
+    return SUBMISSIONS_QUEUE if source.startswith(_HUB) else living_queue(source)
 
 
 def living_queue(queue: str) -> str:

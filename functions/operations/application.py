@@ -24,7 +24,7 @@ from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.operations.trends.reader import TrendReader
 from functions.operations.trends.routes import add_trends
-from functions.pattern.cleaning import to_be_shown
+from functions.pattern.cleaning import line_to_be_shown, to_be_shown
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
@@ -91,7 +91,7 @@ def _add_tasks(
         """
         found = await tasks.page(query)
         return TaskPage(
-            tasks=[TaskLine.model_validate(to_be_shown(registry, record)) for record in found.items],
+            tasks=[TaskLine.model_validate(line_to_be_shown(registry, record)) for record in found.items],
             cursor=None if found.next is None else found.next.text(),
             looked_to=None if found.next is None else found.next.at,
             more=found.more,

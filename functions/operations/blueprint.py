@@ -12,7 +12,8 @@ import azure.functions as func
 from functions.messages.blueprint import queue_function
 from functions.messages.queues import QUEUES, dead_letter_queue
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import DeadLetters, log_ages
+from functions.operations.alerts.queues import DeadLetters
+from functions.operations.backlog import Backlog
 from functions.operations.housekeeping import Housekeeping, purge_durable_instance
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.pattern.ports import Ports
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def operations_blueprint(
-    make: Callable[[], ASGIApp], alerts: Alerts, ports: Ports, housekeeping: Housekeeping
+    make: Callable[[], ASGIApp], alerts: Alerts, ports: Ports, housekeeping: Housekeeping, waiting: Backlog
 ) -> df.Blueprint:
     """Register the operators' application, which needs a function key, and what queues and timers trigger."""
     blueprint = http_blueprint(make, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
@@ -39,9 +40,9 @@ def operations_blueprint(
         queue_function(blueprint, name, dead_letter_queue(queue), take)
 
     @blueprint.function_name("backlog")
-    @blueprint.timer_trigger(arg_name="timer", schedule="0 */5 * * * *")  # every five minutes
+    @blueprint.timer_trigger(arg_name="timer", schedule="*/15 * * * * *")
     async def backlog(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
-        await log_ages(ports)
+        await waiting.run()
 
     @blueprint.function_name("housekeeping")
     @blueprint.timer_trigger(

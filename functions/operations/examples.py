@@ -185,9 +185,33 @@ OVERVIEW: dict[str, Any] = {
             "failures": 5,
             "probe_at": "2026-11-21T12:00:15Z",
             "last_error": "payment answered 503",
+            "at_once": 10,
+            "ramp": None,
+            "limit": 10,
+            "in_flight": 0,
+            "wanted": 4,
         }
     ],
     "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "found_at": _SUBMITTED, "tasks": 40}],
+    "crowds": [
+        {
+            "behind": "Agent payment",
+            "cause": "no reply",
+            "since": _SUBMITTED,
+            "tasks": 40,
+            "found_at": _SUBMITTED,
+            "until": _SUBMITTED,
+            "blocked": True,
+            "turns": 5,
+        }
+    ],
+    "intake": {
+        "at": _SUBMITTED,
+        "oldest_seconds": 2,
+        "messages": 30,
+        "not_picked_up": 0,
+        "retry_after": 0,
+    },
     "finished": {
         "since": "2026-11-21T11:01:00Z",
         "more": False,
@@ -200,6 +224,14 @@ OVERVIEW: dict[str, Any] = {
         VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
     ],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
+    "hub": {
+        "hub": "order-events",
+        "at": _FAILED,
+        "waiting": 1200,
+        "partitions": 32,
+        "behind": 4,
+        "retention_used": 0.001,
+    },
 }
 
 FIGURES: dict[str, Any] = {

@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
+from zlib import crc32
 
 import azure.durable_functions as df
 
 from functions.operations.trends.condensing import condense
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
-from functions.pattern.identity import FIRST_EPOCH, Epoch, Parent, SchedulerId, TaskId, scheduler_id
+from functions.pattern.identity import (
+    FIRST_EPOCH,
+    Epoch,
+    Parent,
+    SchedulerId,
+    TaskId,
+    is_child,
+    scheduler_id,
+)
 from functions.pattern.ports import Ports
 from functions.pattern.records import Task, TaskRecord
 from functions.pattern.shared_rows import Chore
@@ -47,6 +56,11 @@ _NEXT = "next_shard"
 
 #: Seconds that one task may take.
 _LONGEST_PURGE = 60
+
+#: A task that is a step of another is mostly still needed, perhaps for a year: it is looked at once a day, in
+#: one of the runs, of which there is one in each of these times.
+_RUN_EVERY = timedelta(minutes=5)
+_RUNS_A_DAY = timedelta(days=1) // _RUN_EVERY
 
 _PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
 
@@ -88,7 +102,7 @@ class Purge(Report):
     """What a run came to: tasks purged, or left for another run; messages and Agents' requests deleted.
 
     So many rows of trends were `condensed`, out of others. `behind_seconds` is how long past its retention
-    the oldest task was that was purged.
+    the oldest task was that was purged, apart from those that stayed for their parents.
     """
 
     tasks: int = 0
@@ -115,7 +129,7 @@ class Housekeeping:
         first = await self._first(purge)
         async with purge.bounded(_LONGEST):
             await asyncio.gather(
-                _Tasks(self._ports, before, purge_instance, purge).delete(first),
+                _Tasks(self._ports, before, purge_instance, purge, run_of_day(started_at)).delete(first),
                 self._delete_others(before, purge),
                 self._condense(started_at, purge),
             )
@@ -153,13 +167,21 @@ class Housekeeping:
 
 
 class _Tasks:
-    """The finished tasks in one run: those that finished `before` that time are purged."""
+    """The finished tasks in one run, the `run_of_day`: those that finished `before` that time are purged."""
 
-    def __init__(self, ports: Ports, before: datetime, purge_instance: PurgeInstance, purge: Purge) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        before: datetime,
+        purge_instance: PurgeInstance,
+        purge: Purge,
+        run_of_day: int,
+    ) -> None:
         self._ports = ports
         self._before = before
         self._purge_instance = purge_instance
         self._purge = purge
+        self._run_of_day = run_of_day
 
     async def delete(self, first: int) -> None:
         """Purge them, those that are longest past their retention first, and from one shard on."""
@@ -187,20 +209,25 @@ class _Tasks:
                     Index.DONE, shard, since=since, until=until, after=after, most=_PAGE
                 )
                 self._purge.found_damaged(page.unreadable)
-                await for_each(page.entries, self._delete_entry, at_once=_TASKS_AT_ONCE)
+                entries = [each for each in page.entries if self._is_in_turn(each.task)]
+                await for_each(entries, self._delete_entry, at_once=_TASKS_AT_ONCE)
                 after = page.continuation
                 if after is None:
                     return
+
+    def _is_in_turn(self, task: TaskId) -> bool:
+        return not is_child(task) or crc32(task.encode()) % _RUNS_A_DAY == self._run_of_day
 
     async def _delete_entry(self, entry: IndexEntry) -> None:
         purge, gone = self._purge, False
         with purge.surviving(f"task {entry.task}: not purged"):
             gone = await within(_LONGEST_PURGE, self._delete_task(entry.task))
-        if gone:
-            purge.tasks += 1
-            purge.behind_seconds = max(purge.behind_seconds, (self._before - entry.at).total_seconds())
-        else:
+        if not gone:
             purge.left += 1
+            return
+        purge.tasks += 1
+        if not is_child(entry.task):  # which has waited for its parent to go
+            purge.behind_seconds = max(purge.behind_seconds, (self._before - entry.at).total_seconds())
 
     async def _delete_task(self, task: TaskId) -> bool:
         """Purge a task, its instances first: as long as its rows are there, they can be named."""
@@ -216,6 +243,11 @@ class _Tasks:
         """Tell whether a task is a step of one that is still there, and may have it undone."""
         order = None if parent is None else await self._ports.store.order(parent.task)
         return parent is not None and order is not None and order.birth == parent.birth
+
+
+def run_of_day(now: datetime) -> int:
+    """Tell which run of its day (UTC) it is."""
+    return int(now.timestamp() / _RUN_EVERY.total_seconds()) % _RUNS_A_DAY
 
 
 def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationInfo, field_validator
@@ -48,8 +49,9 @@ ECHOED = tuple(_AgentMessage.model_fields)
 class AgentRequest(_AgentMessage):
     """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key.
 
-    One that is not `idempotent` is sent to the remote service once, however often it arrives. It may gain
-    fields within a version: an Agent ignores those that it does not know.
+    It may wait for its Agent, which has `complete_within` seconds once it begins. One that is not
+    `idempotent` is sent to the remote service once, however often it arrives. It may gain fields within a
+    version: an Agent ignores those that it does not know.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -66,9 +68,20 @@ class AgentRequest(_AgentMessage):
         description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
         " An item's number follows its step: `{step}.{item}`."
     )
+    dispatch: Annotated[int, Field(ge=1)] = Field(
+        1,
+        exclude_if=lambda dispatch: dispatch == 1,
+        description="Which dispatch of the step in its epoch it is: more than 1 after replies `not_taken`.",
+    )
     complete_by: UtcTime = Field(
         description="From this time on (UTC) nothing may be begun, and no reply is sent,"
         " except one that was `idempotent: false` and has a known outcome."
+    )
+    complete_within: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None,
+        exclude_if=lambda seconds: seconds is None,
+        description="The seconds that the Agent has from its begin, never past `complete_by`. Where fewer are"
+        " left, it is not begun, and the reply is `not_taken`. Without it, there is until `complete_by`.",
     )
     idempotent: bool = Field(
         True,
@@ -85,7 +98,29 @@ class AgentRequest(_AgentMessage):
     def message_id(self) -> str:
         """Name the message: the same when the request is sent again."""
         step = self.step if self.item is None else item_name(self.step, self.item)
-        return f"{self.task_id}.{self.epoch}.{step}"
+        name = f"{self.task_id}.{self.epoch}.{step}"
+        return name if self.dispatch == 1 else f"{name}.r{self.dispatch}"
+
+    @property
+    def begin_by(self) -> datetime:
+        """Tell until when an Agent can begin and still have the step's own time."""
+        return self.complete_by - self._within
+
+    def waited_too_long(self, now: datetime) -> bool:
+        """Tell whether an Agent that takes it now has less time left than the step's own."""
+        return self.complete_within is not None and now > self.begin_by
+
+    def work_ends_by(self, begun_at: datetime) -> datetime:
+        """Tell until when an Agent may work on it that began at that time."""
+        return (
+            self.complete_by
+            if self.complete_within is None
+            else min(self.complete_by, begun_at + self._within)
+        )
+
+    @property
+    def _within(self) -> timedelta:
+        return timedelta(seconds=self.complete_within or 0)
 
 
 def _beside(given: str, other: str) -> dict[str, JsonValue]:
@@ -105,12 +140,13 @@ _RULES: list[JsonValue] = [
     _beside("failed", "result"),
     _beside("failed", "no_result"),
     _beside("completed", "error"),
+    *(_beside("not_taken", other) for other in ("result", "no_result", "error")),
     _NO_RESULT_BESIDE_ONE,
 ]
 
 
 class AgentReply(_AgentMessage):
-    """The outcome of a request: done, with its `result`, or refused for good, with its `error`.
+    """The outcome of a request: done, with its `result`, or refused for good, with its `error`; or not begun.
 
     A transient failure, or work not done by complete-by, gets no reply at all; what is known of a request
     that is not `idempotent` is replied, however late. A field that is empty is as good as none.
@@ -118,8 +154,9 @@ class AgentReply(_AgentMessage):
 
     model_config = ConfigDict(json_schema_extra={"allOf": _RULES})
 
-    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED] = Field(
-        description="`completed`: it is done, or undone. `failed`: it is refused for good."
+    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED, Outcome.NOT_TAKEN] = Field(
+        description="`completed`: it is done, or undone. `failed`: it is refused for good. `not_taken`: it"
+        " waited too long, and was not begun, nor will it be; it is dispatched again."
     )
     result: dict[str, Any] = Field(
         default_factory=dict,
@@ -135,8 +172,9 @@ class AgentReply(_AgentMessage):
     @field_validator("result", "no_result")
     @classmethod
     def _only_if_done(cls, given: dict[str, Any] | str, read: ValidationInfo) -> dict[str, Any] | str:
-        if given and read.data.get("outcome") is Outcome.FAILED:
-            raise ValueError("not beside the outcome 'failed'")
+        outcome = read.data.get("outcome")
+        if given and outcome in {Outcome.FAILED, Outcome.NOT_TAKEN}:
+            raise ValueError(f"not beside the outcome '{outcome}'")
         if given and read.data.get("result"):
             raise ValueError("not beside a result")
         return given
@@ -144,8 +182,9 @@ class AgentReply(_AgentMessage):
     @field_validator("error")
     @classmethod
     def _only_if_refused(cls, given: str, read: ValidationInfo) -> str:
-        if given and read.data.get("outcome") is Outcome.COMPLETED:
-            raise ValueError("not beside the outcome 'completed'")
+        outcome = read.data.get("outcome")
+        if given and outcome in {Outcome.COMPLETED, Outcome.NOT_TAKEN}:
+            raise ValueError(f"not beside the outcome '{outcome}'")
         return given
 
 
@@ -163,6 +202,11 @@ def done_without_result(request: AgentRequest, reason: str) -> AgentReply:
 def refused(request: AgentRequest, reason: str) -> AgentReply:
     """Reply that a request is refused for good."""
     return AgentReply(**_echo(request), outcome=Outcome.FAILED, error=cut(reason, _MOST_REASON_CHARACTERS))
+
+
+def not_taken(request: AgentRequest) -> AgentReply:
+    """Reply that a request has waited too long, and that nothing of it was begun."""
+    return AgentReply(**_echo(request), outcome=Outcome.NOT_TAKEN)
 
 
 def _echo(request: AgentRequest) -> dict[str, Any]:

@@ -20,8 +20,11 @@ class Begun:
 class AgentRequestRows(Protocol):
     """The requests that were begun, by their tokens. Its methods raise `TransientError`."""
 
-    async def begin(self, request: AgentRequest, delivery: str) -> Begun:
-        """Record that `delivery` begins the request, if no other has begun it; harmless when repeated."""
+    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None = None) -> Begun:
+        """Record that `delivery` begins the request, if no other has begun it; harmless when repeated.
+
+        Where it is too `late`, record that reply with it: then none begins it.
+        """
 
     async def find(self, request: AgentRequest) -> Begun | None:
         """Look whether another delivery has begun the request."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Task, TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
@@ -71,10 +71,15 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
 
 
 def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
-    """Tell whether a Scheduler of the next epoch, or the next run of this one, must be asked for."""
+    """Tell whether a Scheduler must be asked for: of the next epoch or run, or of the same one again."""
     old, new = before.task, after.task
     is_next = (new.epoch, new.run or 0) > (old.epoch, old.run or 0)
-    return new.process_state is ProcessState.PENDING and is_next and not new.is_parked
+    is_asked_again = _asked(new) > _asked(old)
+    return new.process_state is ProcessState.PENDING and (is_next or is_asked_again) and not new.is_parked
+
+
+def _asked(task: Task) -> int:
+    return 0 if task.extended is None else task.extended.asked
 
 
 def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
+from functions.pattern.shares import Share
 from functions.pattern.texts import bounded
 
 #: An error's text is shown to operators; its beginning is enough.
@@ -41,12 +42,19 @@ class BreakerPolicy:
     failures: int
     open_for: timedelta
 
+    @property
+    def ramp_interval(self) -> timedelta:
+        """Tell how often the calls of a service that is back may become more."""
+        return self.open_for / 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRecord:
     """The circuit of one remote service: open or closed `since` then (UTC); `failures` are those in a row.
 
-    Unless it is closed, any instance may probe from `probe_at` on (UTC).
+    Unless it is closed, any instance may probe from `probe_at` on (UTC). After an outage, `ramp` calls may be
+    in flight over all instances, which changed at `ramp_at` (UTC). `at_once` is the limit that is set. Where
+    there is a limit, instances have their `shares` of it.
     """
 
     service: str
@@ -55,6 +63,10 @@ class BreakerRecord:
     failures: int = 0
     probe_at: datetime | None = None
     last_error: str | None = None
+    at_once: int | None = None
+    ramp: int | None = None
+    ramp_at: datetime | None = None
+    shares: tuple[Share, ...] = ()
 
     def verdict(self, now: datetime) -> Verdict:
         """Tell what may be done at `now`."""
@@ -68,6 +80,26 @@ def new_record(service: str, now: datetime) -> BreakerRecord:
     return BreakerRecord(service=service, state=BreakerState.CLOSED, since=now)
 
 
+def same_circuit(one: BreakerRecord, other: BreakerRecord) -> bool:
+    """Tell whether two records of a service have the same circuit; limits and shares change more often."""
+    return (one.state, one.since, one.probe_at) == (other.state, other.since, other.probe_at)
+
+
+def is_untouched(record: BreakerRecord) -> bool:
+    """Tell whether a record has shares alone: its circuit was never open."""
+    return record.state is BreakerState.CLOSED and record.ramp is None and record.last_error is None
+
+
+def counted_on(record: BreakerRecord, there: BreakerRecord) -> BreakerRecord:
+    """Give the newer row of the same circuit what was counted since the row of before."""
+    return replace(there, failures=record.failures, last_error=record.last_error)
+
+
+def shared_on(record: BreakerRecord, there: BreakerRecord) -> BreakerRecord:
+    """Give a newer circuit what instances share on the row by now."""
+    return replace(record, at_once=there.at_once, shares=there.shares)
+
+
 def as_probe(record: BreakerRecord, now: datetime, policy: BreakerPolicy) -> BreakerRecord:
     """Let one call through; it must end in time."""
     return replace(record, state=BreakerState.HALF_OPEN, probe_at=now + policy.open_for)
@@ -76,7 +108,8 @@ def as_probe(record: BreakerRecord, now: datetime, policy: BreakerPolicy) -> Bre
 def after_success(record: BreakerRecord, now: datetime) -> BreakerRecord:
     """Count a call that the service answered, even with a refusal."""
     if record.state is not BreakerState.CLOSED:
-        return replace(record, state=BreakerState.CLOSED, since=now, failures=0, probe_at=None)
+        closed = replace(record, state=BreakerState.CLOSED, since=now, failures=0, probe_at=None)
+        return replace(closed, ramp=1, ramp_at=now)
     return replace(record, failures=0) if record.failures else record
 
 

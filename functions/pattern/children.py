@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from functions.pattern.decisions import decide, stopped_by
-from functions.pattern.epochs import FINAL, awaited, finished
+from functions.pattern.epochs import FINAL, awaited, compensated
 from functions.pattern.identity import FIRST_EPOCH, Birth, Parent, StepName
 from functions.pattern.records import Order, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
@@ -102,7 +102,7 @@ def _undone(record: TaskRecord, step: StepRecord, event: ChildEnded, now: dateti
     undone = record.with_step(replace(step, state=StepState.UNDONE, finished_at=now, error=None))
     if any(each.needs_undo for each in undone.steps):
         return gone_on(undone, now, event.start_by)
-    return finished(undone, ProcessState.COMPENSATED, now, error=record.task.last_error)
+    return compensated(undone, now)
 
 
 def children_to_reach(record: TaskRecord) -> tuple[StepName, ...]:
@@ -156,11 +156,15 @@ def tombstone(record: TaskRecord, step: StepName, now: datetime, birth: Birth) -
 
 def is_gone(record: TaskRecord, step: StepName) -> bool:
     """Tell whether a child that is not there was processed once; a result may be an operator's instead."""
-    given = (closed for closed in record.history if closed.ended_by is EpochEnd.RESULT_GIVEN)
+    result, ended_at = record.step(step).result, record.step(step).finished_at
+    given = (each for each in record.history if each.ended_by is EpochEnd.RESULT_GIVEN)
     is_given = any(
-        (past.name, past.state) == (step, StepState.FAILED) for each in given for past in each.steps
+        past.name == step and past.state is not StepState.COMPLETED
+        for each in given
+        if each.ended_at == ended_at
+        for past in each.steps
     )
-    return record.step(step).result is not None and not is_given
+    return result is not None and not is_given
 
 
 def children_of(record: TaskRecord) -> tuple[StepName, ...]:

@@ -31,11 +31,7 @@ def clean(registry: Registry, record: TaskRecord, event: Event) -> Event:
 
 def to_be_shown(registry: Registry, record: TaskRecord) -> TaskRecord:
     """Give a record without what is known to be secret by now: its model may have been marked since."""
-    contents = Contents(registry, record)
-
-    @cache  # many steps and epochs say the same
-    def without(text: str) -> str:
-        return contents.without_secrets(text, unknown=text)
+    without = cache(_without_secrets_of(registry, record))  # many steps and epochs say the same
 
     def of[T](part: T) -> T:
         return _cleaned(part, without)
@@ -48,6 +44,16 @@ def to_be_shown(registry: Registry, record: TaskRecord) -> TaskRecord:
         history=tuple(replace(of(past), steps=tuple(map(of, past.steps))) for past in record.history),
         lost=tuple(map(of, record.lost)),
     )
+
+
+def line_to_be_shown(registry: Registry, record: TaskRecord) -> TaskRecord:
+    """Give a record of which the task's own texts are so; a list has many of them, and shows no others."""
+    return replace(record, task=_cleaned(record.task, _without_secrets_of(registry, record)))
+
+
+def _without_secrets_of(registry: Registry, record: TaskRecord) -> Callable[[str], str]:
+    contents = Contents(registry, record)
+    return lambda text: contents.without_secrets(text, unknown=text)
 
 
 def _cleaned[T](of: T, without: Callable[[str], str]) -> T:

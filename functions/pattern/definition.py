@@ -143,7 +143,7 @@ class Workflow:
             if self.answer is not None:
                 written.function("answer", self.answer)
             if self.find_by is not None:
-                written.function("find_by", self.find_by, takes=written.PAYLOAD)
+                written.function("find_by", self.find_by, takes=written.PAYLOAD, may_yield=True)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
             given = written.tuple_of("steps", Step, self.steps)
@@ -165,10 +165,11 @@ class Workflow:
         if not 1 <= len(self.steps) <= MOST_STEPS:
             raise self._error(f"it has {len(self.steps)} steps; 1 to {MOST_STEPS} are possible")
         steps = [step.name for step in self.steps]
-        agents = (step.agent for step in self.steps if not step.via.waits)
-        for name in (self.name, self.resource, *steps, *agents):
+        names = [("name", self.name), ("resource", self.resource), *(("step name", name) for name in steps)]
+        names += [(f"step '{step.name}': agent", step.agent) for step in self.steps if not step.via.waits]
+        for what, name in names:
             if not _NAME.fullmatch(name):
-                raise self._error(f"name '{name}' must match {_NAME.pattern}")
+                raise self._error(f"{what} '{name}' must match {_NAME.pattern}")
         for number, name in enumerate(steps):
             if name in steps[:number]:
                 raise self._error(f"step '{name}' is defined twice")

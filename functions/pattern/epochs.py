@@ -29,6 +29,9 @@ UNKNOWN_AND_STAYS = "its outcome is unknown, and it has no undo: if it was done,
 #: Ways in which nothing is done to anything.
 _WITHOUT_EFFECT = frozenset({Way.EVENT, Way.TIMER})
 
+#: Ends after which a task goes on as before: what crowds have cost it is not forgotten.
+_SUPERVISED = frozenset({EpochEnd.RECOVERED, EpochEnd.RESUMED, EpochEnd.RELEASED})
+
 #: The state of a step that is under way, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 
@@ -37,17 +40,26 @@ def moved(record: TaskRecord, now: datetime, latest: datetime, *, is_ready: bool
     """Set the task's complete-by to the earliest of its running steps, or to `latest`.
 
     A wait that its Scheduler sits out is no running step, but nothing need start before it ends.
-    When something `is_ready` that its Scheduler may not have heard of, `latest` is the latest indeed.
+    When something `is_ready` that its Scheduler may not have heard of, `latest` is the latest indeed; and
+    when a step can be dispatched in the next epoch only, which nothing delays any more.
     The due time follows only when it would be too late: a task that runs quickly never moves it.
     """
-    running = [each.complete_by for each in record.steps if _is_under_way(each, record) and each.complete_by]
+    running = first_end(record)
     waits = [each.complete_by for each in record.steps if each.is_waiting and each.complete_by]
     short = [until for until in waits if until <= now + HAND_BACK_AFTER]
-    complete_by = min(running or [max([latest, *short])])
+    complete_by = max([latest, *short]) if running is None else running
     complete_by = min(complete_by, latest) if is_ready else complete_by
+    if is_exhausted(record):
+        complete_by = min(complete_by, latest, record.task.complete_by or latest)
     due_at = min(record.task.due_at, complete_by)
     task = replace(record.task, complete_by=complete_by, due_at=due_at, updated_at=now)
     return replace(record, task=task)
+
+
+def first_end(record: TaskRecord) -> datetime | None:
+    """Tell when the first of the steps under way is overdue; None for none."""
+    ends = (each.complete_by for each in record.steps if _is_under_way(each, record))
+    return min((end for end in ends if end is not None), default=None)
 
 
 def is_busy(record: TaskRecord) -> bool:
@@ -55,9 +67,18 @@ def is_busy(record: TaskRecord) -> bool:
     return any(_is_under_way(each, record) for each in record.steps)
 
 
+def is_exhausted(record: TaskRecord) -> bool:
+    """Tell whether a step was dispatched in vain so often in this epoch that it needs another."""
+    return any(
+        step.was_not_taken and not step.may_be_dispatched(record.task.epoch)
+        for step in record.steps
+        if step.state in {StepState.NOT_STARTED, StepState.UNDOING}
+    )
+
+
 def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
-    is_of_epoch = step.state in UNDER_WAY.values() and step.epoch == record.task.epoch
-    return is_of_epoch and not step.shape.via.waits
+    is_of_epoch = step.state.is_under_way and step.epoch == record.task.epoch
+    return is_of_epoch and not step.was_not_taken and not step.shape.via.waits
 
 
 def awaited(record: TaskRecord) -> tuple[StepRecord, ...]:
@@ -67,12 +88,7 @@ def awaited(record: TaskRecord) -> tuple[StepRecord, ...]:
 
 
 def handed_back(record: TaskRecord, now: datetime, until: datetime) -> TaskRecord:
-    """Have nobody hold a task until a wait ends, in the same epoch; its children are known to be there."""
-    steps = tuple(
-        replace(step, handed_over=True) if is_child and not step.handed_over else step
-        for step in record.steps
-        for is_child in [step.is_waiting and step.shape.via is Way.WORKFLOW]
-    )
+    """Have nobody hold a task until a wait ends, in the same epoch."""
     task = replace(
         record.task,
         process_state=ProcessState.PENDING,
@@ -82,17 +98,29 @@ def handed_back(record: TaskRecord, now: datetime, until: datetime) -> TaskRecor
         due_at=until,
         updated_at=now,
     )
-    return replace(record, task=task, steps=steps)
+    return replace(children_handed_over(record), task=task)
 
 
-def next_run(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+def children_handed_over(record: TaskRecord) -> TaskRecord:
+    """Note that the children of a task that is let go of are known to be there."""
+    steps = tuple(
+        replace(step, handed_over=True) if is_child and not step.handed_over else step
+        for step in record.steps
+        for is_child in [step.is_waiting and step.shape.via is Way.WORKFLOW]
+    )
+    return replace(record, steps=steps)
+
+
+def next_run(
+    record: TaskRecord, now: datetime, start_by: datetime, *, not_before: datetime | None = None
+) -> TaskRecord:
     """Give a task to the next run of its epoch, whose Scheduler must have claimed it by `start_by`."""
     task = replace(
         record.task,
         process_state=ProcessState.PENDING,
         locked_by=None,
         complete_by=start_by,
-        not_before=None,
+        not_before=not_before,
         due_at=start_by,
         run=(record.task.run or 0) + 1,
         updated_at=now,
@@ -157,6 +185,7 @@ def next_epoch(
         not_before=not_before,
         parked_for=None,
         parked_reasons=task.parked_reasons if ended_by is EpochEnd.RELEASED else (),
+        extended=task.extended if ended_by in _SUPERVISED else None,
         finished_at=None,
         last_error=reason,
         answer=None,
@@ -187,7 +216,13 @@ def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
     changed = replace(record, task=replace(record.task, direction=Direction.UNDO), steps=steps)
     if any(step.needs_undo for step in changed.steps):
         return changed
-    return finished(changed, ProcessState.COMPENSATED, now, error=changed.task.last_error)
+    return compensated(changed, now)
+
+
+def compensated(record: TaskRecord, now: datetime) -> TaskRecord:
+    """End a task that is undone, for the reason for which it was turned back, whatever held its undo up."""
+    turned = (closed.reason for closed in reversed(record.history) if closed.direction is Direction.DO)
+    return finished(record, ProcessState.COMPENSATED, now, error=next(turned, record.task.last_error))
 
 
 def _turned_back(step: StepRecord, now: datetime) -> StepRecord:

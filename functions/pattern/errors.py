@@ -62,6 +62,10 @@ class TransientError(PatternError):
         self.fault = fault
 
 
+class ShardClosedError(TransientError):
+    """The task's shard is being moved to another account: for minutes, nobody reads or writes it."""
+
+
 class NotSentError(TransientError):
     """No request has left for the remote service: to call it again repeats nothing."""
 
@@ -77,3 +81,10 @@ class PermanentError(PatternError):
 
 class UnusableAnswerError(PermanentError):
     """A remote service answered that it did it, but the answer can't be used as the step's result."""
+
+
+def as_error(result: BaseException) -> Exception:
+    """Give what was raised as an error: work that was cancelled is not done either."""
+    if isinstance(result, Exception):
+        return result
+    return TransientError(f"interrupted: {type(result).__name__}")

@@ -29,6 +29,14 @@ def _is_of_json(fault: Mapping[str, object]) -> bool:
     return (kind in _OF_TEXTS and given is str) or (kind == "is_instance_of" and given in {str, int, float})
 
 
+def schema_of(model: type[BaseModel]) -> dict[str, Any] | None:
+    """Give the JSON Schema of what can be told; None of a model that has none, whatever says so."""
+    try:
+        return model.model_json_schema()
+    except Exception:  # noqa: BLE001 - whatever pydantic, or a type of the model's own, raises
+        return None
+
+
 def read_body(model: type[BaseModel], body: bytes) -> Any:
     """Give what functions get of a recorded body: with the model's defaults, by alias, as JSON.
 

@@ -9,7 +9,7 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.records import Task
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,11 @@ class StepUnrecorded(_Outcome):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepNotTaken(_Outcome):
+    """The step's request waited too long for its Agent, which did not begin it, and never will."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepUnknown(_Outcome):
     """Nobody knows what came of a step that may fail, and nothing more is tried: the task goes on."""
 
@@ -97,11 +102,15 @@ class StepBroken(_OfStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTried(_OfStep):
-    """So many calls of a running step have failed, the last of them with `fault`; it goes on."""
+    """So many calls of a running step have failed, the last of them with `fault`; it goes on.
+
+    Unless its Agent has ended it, without an outcome: nothing more comes after `ended_by`.
+    """
 
     start_id: StartId | None
     attempts: int
     fault: str
+    ended_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +137,20 @@ class Postponed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Extended:
+    """The Supervisor gives more time to a task that is late in a crowd, `behind` what has the `cause`.
+
+    If it `asks`, nobody has claimed the task: its Scheduler is asked for again, in its epoch.
+    """
+
+    epoch: Epoch
+    until: datetime
+    behind: str
+    cause: str
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _EndsEpoch:
     """An intervention in the span `traceparent` (W3C); the next epoch must have started by `start_by`."""
 
@@ -141,6 +164,11 @@ class Recovered(_EndsEpoch):
     """The Supervisor gives an overdue task to the next epoch, which starts not before `not_before`."""
 
     not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(_EndsEpoch):
+    """The Supervisor gives a task to the next epoch that was late in a crowd: that does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,13 +258,17 @@ class AnnouncementSent:
 
 
 StepOutcome = StepCompleted | StepFailed | StepUnrecorded
-StepEvent = StepStarted | StepSkipped | StepOutcome | StepUnknown | StepBroken | StepTried
-SchedulerEvent = Claimed | Parked | HandedBack | StepEvent
+#: What a reply over a queue can tell.
+StepReply = StepOutcome | StepNotTaken
+StepEvent = StepStarted | StepSkipped | StepReply | StepUnknown | StepBroken | StepTried
+SchedulerEvent = Claimed | Parked | HandedBack | PutOff | StepEvent
 #: What the Supervisor does about a task that is late, or seems to be.
 Intervention = Postponed | Recovered | GivenUp | DecisionDue
+#: What it does in a crowd about one that is late.
+Eased = Extended | Resumed
 #: What can come of a look at a task that is due.
 Judgement = Intervention | WaitsEnded
-SupervisorEvent = Judgement | Released
+SupervisorEvent = Judgement | Eased | Released
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 #: What operators do to a task in `Error`.

@@ -15,7 +15,16 @@ def faults_found(error: ValidationError) -> list[Any]:
     count = error.error_count()
     if count > _MOST_LISTED:
         return [{"type": "too_many_faults", "loc": (), "msg": f"wrong in {count} places"}]
-    return error.errors(include_url=False, include_context=False, include_input=False)
+    return _without_followers(error.errors(include_url=False, include_context=False, include_input=False))
+
+
+def _without_followers(faults: list[Any]) -> list[Any]:
+    """Leave out that a list is too short where only its items are wrong: pydantic does not count those."""
+    if all(fault["type"] != "too_short" for fault in faults):
+        return faults
+    places = (fault["loc"] for fault in faults)
+    lists = {place[:length] for place in places for length in range(len(place))}
+    return [fault for fault in faults if fault["type"] != "too_short" or fault["loc"] not in lists]
 
 
 def first_fault(error: ValidationError) -> tuple[str, str]:

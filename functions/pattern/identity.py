@@ -68,6 +68,11 @@ def child_id(parent: ResourceId, step: StepName) -> TaskId:
     return TaskId(f"{CHILD_PREFIX}{digest[:_CHILD_DIGITS]}")
 
 
+def is_child(task: TaskId) -> bool:
+    """Tell whether a task is a step of another, by its id."""
+    return task.startswith(CHILD_PREFIX)
+
+
 def start_of(token: str) -> StartId:
     """Name the start of a step behind a queue by its request's token, which only the Agent gets to know."""
     return StartId(hashlib.sha256(token.encode()).hexdigest()[:32])

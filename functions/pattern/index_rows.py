@@ -66,7 +66,10 @@ class IndexRows(Protocol):
         """Read a page of a shard's tasks, in the order of their rows; of those beyond one, or of all."""
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
-        """Leave the task the one index row it must have, if it is still as it was read."""
+        """Delete the wrong ones of some index rows of a task, and create the right one if it is not there.
+
+        Nothing is done unless the task is still as it was read.
+        """
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""

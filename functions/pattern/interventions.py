@@ -11,6 +11,8 @@ from functions.pattern.epochs import finished, next_epoch
 from functions.pattern.events import (
     Cancelled,
     DecisionDue,
+    Eased,
+    Extended,
     FoundDone,
     FoundNotDone,
     GivenUp,
@@ -20,40 +22,40 @@ from functions.pattern.events import (
     Postponed,
     Recovered,
     Resubmitted,
+    Resumed,
     UndoRequested,
 )
 from functions.pattern.operator_events import ResultGiven
-from functions.pattern.records import Decision, Task, TaskRecord
+from functions.pattern.records import Decision, Extension, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.step_records import StepRecord
 
 _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
+_LATE_IN_CROWD = "its complete-by time passed while many were late together"
 
 
-def supervised(record: TaskRecord, event: Intervention, now: datetime) -> TaskRecord | Refused:
+def supervised(record: TaskRecord, event: Intervention | Eased, now: datetime) -> TaskRecord | Refused:
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     if isinstance(event, Postponed):
         return _postponed(record, event, now)
     if now < due_by(record, now) or _is_known_by_now(record, event):
         return Refused(RefusalReason.NOT_OVERDUE)
-    ended = known_end(record, now, event.start_by)
+    ended = known_end(record, now, event.until if isinstance(event, Extended) else event.start_by)
     if ended is not None:
         return ended
+    if isinstance(event, Extended | Resumed):
+        return _eased(record, event, now)
+    return _intervened(record, event, now)
+
+
+def _intervened(
+    record: TaskRecord, event: Recovered | GivenUp | DecisionDue, now: datetime
+) -> TaskRecord | Refused:
     match event:
         case Recovered():
-            return next_epoch(
-                record,
-                now,
-                ended_by=EpochEnd.RECOVERED,
-                who=_SUPERVISOR,
-                reason=_OVERDUE,
-                start_by=event.start_by,
-                traceparent=event.traceparent,
-                failure_count=record.task.failure_count + 1,
-                not_before=event.not_before,
-            )
+            return _next_by_supervisor(record, event, now, EpochEnd.RECOVERED)
         case GivenUp():
             held = event.hold or record.order.shape.on_exhausted is Remedy.HOLD
             decision = Decision(
@@ -69,7 +71,44 @@ def supervised(record: TaskRecord, event: Intervention, now: datetime) -> TaskRe
             assert_never(event)
 
 
-def _is_known_by_now(record: TaskRecord, event: Intervention) -> bool:
+def _next_by_supervisor(
+    record: TaskRecord, event: Recovered | Resumed, now: datetime, ended_by: EpochEnd
+) -> TaskRecord:
+    """Open the next epoch; only a recovery counts, and may have to wait."""
+    is_counted = isinstance(event, Recovered)
+    return next_epoch(
+        record,
+        now,
+        ended_by=ended_by,
+        who=_SUPERVISOR,
+        reason=_OVERDUE if is_counted else _LATE_IN_CROWD,
+        start_by=event.start_by,
+        traceparent=event.traceparent,
+        failure_count=record.task.failure_count + int(is_counted),
+        not_before=event.not_before if isinstance(event, Recovered) else None,
+    )
+
+
+def _eased(record: TaskRecord, event: Eased, now: datetime) -> TaskRecord | Refused:
+    """Give a task more time: who holds it keeps it, and whoever is asked for again is of the same epoch."""
+    if isinstance(event, Resumed):
+        return _next_by_supervisor(record, event, now, EpochEnd.RESUMED)
+    if event.asks and record.task.process_state is not ProcessState.PENDING:
+        return Refused(RefusalReason.NOT_OVERDUE)  # it was claimed meanwhile
+    task, before = record.task, record.task.extended
+    extension = Extension(
+        until=event.until,
+        seconds=(event.until - now).total_seconds() + (0 if before is None else before.seconds),
+        times=1 + (0 if before is None else before.times),
+        behind=event.behind,
+        cause=event.cause,
+        asked=int(event.asks) + (0 if before is None else before.asked),
+    )
+    changed = replace(task, complete_by=event.until, due_at=event.until, extended=extension, updated_at=now)
+    return replace(record, task=changed)
+
+
+def _is_known_by_now(record: TaskRecord, event: Intervention | Eased) -> bool:
     """Tell whether what the Supervisor held the task for became known after it looked."""
     held = isinstance(event, GivenUp) and event.hold
     return held and record.task.direction is Direction.DO and in_question(record) is None

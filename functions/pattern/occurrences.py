@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from functions.pattern.records import TaskRecord
 from functions.pattern.shape import StepShape
@@ -75,9 +75,8 @@ def _step_ends(before: TaskRecord, after: TaskRecord) -> Iterator[StepEnd]:
     """Give the attempts that came to an end; a step that only waits is none of an Agent's work."""
     for old, new in zip(before.steps, after.steps, strict=True):
         outcome = None if old.shape.via.waits else _outcome(old, new, before, after)
-        if outcome is not None and old.complete_by is not None:
-            begun_at = old.complete_by - timedelta(seconds=old.shape.complete_within)
-            seconds = _seconds(begun_at, after.task.updated_at)
+        if outcome is not None and old.began_at is not None:
+            seconds = _seconds(old.began_at, after.task.updated_at)
             yield StepEnd(old.shape, _UNDER_WAY[old.state], outcome, seconds)
 
 
@@ -87,8 +86,10 @@ def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRe
     One whose undo is refused changes only its error.
     """
     held = (before.task.process_state, before.task.epoch)
-    if old.state not in _UNDER_WAY or held != (ProcessState.PROCESSING, old.epoch):
+    if old.state not in _UNDER_WAY or old.was_not_taken or held != (ProcessState.PROCESSING, old.epoch):
         return None
+    if new.was_not_taken:
+        return Outcome.NOT_TAKEN
     if new.given_up:
         return Outcome.EXPIRED
     if new.state is not old.state or (new.error != old.error and after.task.locked_by is None):

@@ -7,21 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from functions.pattern.children import children_to_reach
-from functions.pattern.epochs import HAND_BACK_AFTER, is_busy
-from functions.pattern.events import (
-    Parked,
-    StepBroken,
-    StepSkipped,
-    StepStarted,
-)
+from functions.pattern.epochs import HAND_BACK_AFTER, UNDER_WAY, is_busy, is_exhausted
+from functions.pattern.events import Parked, StepBroken, StepSkipped, StepStarted
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
+from functions.pattern.placing import HasPlace, PlacedSteps, placed_steps
 from functions.pattern.ready import is_under_way, ready_steps
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, ProcessState, Way
+from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import cause_of, said_by
-from functions.pattern.wait_events import HandedBack, WaitsEnded
-from functions.pattern.waits import LONGEST_WAIT, over, waits_end
+from functions.pattern.wait_events import HandedBack, PutOff, WaitsEnded
+from functions.pattern.waits import LONGEST_WAIT, is_in_time, over, waits_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class Runner:
     """One run of `run_steps`: number `activity` of its Scheduler, with at most `at_once` steps under way.
 
     A step that could last beyond `ends_at` is left to a fresh run. `start_within` is the time in which what
-    follows must have started.
+    follows must have started. A request may wait `pick_up_within` for its Agent, before the step's own time.
     """
 
     epoch: Epoch
@@ -59,6 +55,7 @@ class Runner:
     at_once: int
     ends_at: datetime
     start_within: timedelta
+    pick_up_within: timedelta
     new_id: Callable[[], str]
 
 
@@ -66,7 +63,9 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted | StepBroken | Parked | HandedBack | WaitsEnded, ...] = ()
+    events: tuple[
+        StepSkipped | StepStarted | StepBroken | Parked | HandedBack | PutOff | WaitsEnded, ...
+    ] = ()
     left: tuple[StepName, ...] = ()
 
 
@@ -79,31 +78,50 @@ def plan(
     is_first: bool,
     may_share: bool,
     reached: Container[StepName] = (),
+    has_place: HasPlace = lambda _: True,
 ) -> StepPlan:
     """Plan what `runner` does with what is ready.
 
     A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
     nothing under way that `may_share` leaves everything when there is more than it has room for, so that
     runs of other processes take their parts. A task is parked when there is nothing else to do, and handed
-    back when there is nothing else than to wait for long: not before all its children are `reached`.
+    back when there is nothing else than to wait for long, or put off when no step `has_place`: not before all
+    its children are `reached`.
     """
     if not _is_held(record, runner):
         return StepPlan()
     if over(record, now):
         ended = WaitsEnded(epoch=runner.epoch, scheduler=runner.scheduler, start_by=now + runner.start_within)
         return StepPlan((ended,))
-    ready = _ready(record, runner, now, look_at, is_first=is_first)
-    if isinstance(ready, StepBroken):
-        return StepPlan((ready,))
-    if not (ready.begun or ready.fitting or ready.left):
-        is_sure = all(name in reached for name in children_to_reach(record))
-        return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
     under_way = len(mine(record, runner))
     room = max(0, runner.at_once - under_way)
+    ready = _ready(record, runner, now, look_at, is_first=is_first, room=room)
+    if isinstance(ready, StepBroken):
+        return StepPlan((ready,))
+    is_sure = all(name in reached for name in children_to_reach(record))
+    if not (ready.begun or ready.fitting or ready.left):
+        return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
     if may_share and not under_way and len(ready.fitting) > room:
         return StepPlan(tuple(ready.begun), tuple(ready.left + ready.fitting))
-    started = [_started(record.step(name), runner, now) for name in ready.fitting[:room]]
-    return StepPlan((*ready.begun, *started), tuple(ready.left + ready.fitting[room:]))
+    placed = placed_steps(record, ready.fitting, room, has_place)
+    started = [_started(record.step(name), runner, now) for name in placed.started]
+    events, left = (*ready.begun, *started), (*ready.left, *placed.left)
+    may_put_off = is_sure and not events and not left
+    return StepPlan(_put_off(record, runner, now, placed) if may_put_off else events, left)
+
+
+def _put_off(record: TaskRecord, runner: Runner, now: datetime, placed: PlacedSteps) -> tuple[PutOff, ...]:
+    """Let go of a task whose steps have no places, unless one waits for its place here.
+
+    Beside a step under way, it is only told when that is needed so that the next look comes in time.
+    """
+    if placed.awaits or not _is_open(record):
+        return ()
+    again_at = max(now, min(placed.again_at))
+    if is_busy(record) and is_in_time(record, again_at + runner.start_within / 2):
+        return ()
+    start_by = again_at + runner.start_within
+    return (PutOff(epoch=runner.epoch, scheduler=runner.scheduler, not_before=again_at, start_by=start_by),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +135,17 @@ class _Ready:
 
 
 def _ready(
-    record: TaskRecord, runner: Runner, now: datetime, look_at: LookAt, *, is_first: bool
+    record: TaskRecord, runner: Runner, now: datetime, look_at: LookAt, *, is_first: bool, room: int
 ) -> _Ready | StepBroken:
-    """Look at all that is ready; a defect stops that."""
+    """Look at what is ready, but for items for which there is no room yet; a defect stops that."""
     ready = _Ready()
     for name in ready_steps(record):
-        needed, step = _within_a_year(look_at(name), now), record.step(name)
+        step = record.step(name)
+        is_item = step.shape.at_once is not None and not step.shape.via.waits
+        if is_item and len(ready.fitting) >= room:
+            ready.fitting.append(name)
+            continue
+        needed = _within_a_year(look_at(name), now)
         if isinstance(needed, CannotStart):
             if not needed.parks:
                 return _broken(name, needed, runner, now)
@@ -214,8 +237,20 @@ def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
     }
 
 
+def latest_dispatches(record: TaskRecord) -> dict[str, int]:
+    """Give the number of the latest dispatch, or the next, of steps whose requests were not taken."""
+    open_states = {StepState.NOT_STARTED, *UNDER_WAY.values()}
+    return {
+        step.name: step.dispatch_of(None)
+        for step in record.steps
+        if step.not_taken and step.epoch == record.task.epoch and step.state in open_states
+    }
+
+
 def _is_open(record: TaskRecord) -> bool:
-    return record.task.process_state is ProcessState.PROCESSING and record.task.decision is None
+    """Tell whether it can be let go of: nothing is decided, and no step waits for the next epoch."""
+    is_open = record.task.process_state is ProcessState.PROCESSING and record.task.decision is None
+    return is_open and not is_exhausted(record)
 
 
 def is_over(record: TaskRecord, epoch: Epoch, scheduler: SchedulerId) -> bool:
@@ -251,11 +286,13 @@ def _broken(name: StepName, defect: CannotStart, runner: Runner, now: datetime) 
 
 def _started(step: StepRecord, runner: Runner, now: datetime, until: datetime | None = None) -> StepStarted:
     token = runner.new_id() if step.shape.via is Way.QUEUE else None
+    within = timedelta(seconds=step.shape.complete_within)
+    within += timedelta() if token is None else runner.pick_up_within
     return StepStarted(
         epoch=runner.epoch,
         scheduler=runner.scheduler,
         step=step.name,
-        complete_by=until or now + timedelta(seconds=step.shape.complete_within),
+        complete_by=until or now + within,
         activity=runner.activity,
         start_id=StartId(runner.new_id()) if token is None else start_of(token),
         token=token,

@@ -20,11 +20,12 @@ from functions.pattern.identity import (
     resource_of,
 )
 from functions.pattern.index_rows import IndexRows
+from functions.pattern.intake import Line
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
 from functions.pattern.retry import Retry
-from functions.pattern.shared_rows import BreakerRows, Heartbeats, Times
+from functions.pattern.shared_rows import BreakerRows, Heartbeats, SharedContent, Times
 from functions.pattern.store_ports import Outbox, StateStore, TaskIndex, TaskRetention
 from functions.pattern.trends import TrendRows
 
@@ -71,8 +72,8 @@ class SchedulerRequests(Protocol):
         """Have the Scheduler that holds the task hear of a step's end. Raises `TransientError`."""
 
 
-class Schedulers(Protocol):
-    """Scheduler instances, by task, epoch and run. Its methods raise `TransientError`."""
+class SchedulerStarts(Protocol):
+    """Starts Scheduler instances, by task, epoch and run. Its methods raise `TransientError`."""
 
     async def start(
         self, task: TaskId, epoch: Epoch, queued: Sequence[StepName], *, run: int | None = None
@@ -82,6 +83,10 @@ class Schedulers(Protocol):
         It awaits the replies and events of the steps `queued`.
         """
 
+
+class Schedulers(SchedulerStarts, Protocol):
+    """Scheduler instances, which hear of what comes from outside, too."""
+
     async def wake(
         self,
         task: TaskId,
@@ -90,8 +95,12 @@ class Schedulers(Protocol):
         progress: Mapping[str, Any],
         *,
         run: int | None = None,
+        dispatch: int = 1,
     ) -> None:
-        """Send the instance what a reply to `step`, or its event, brought; harmless when it has ended."""
+        """Send the instance what a reply to `step`, or its event, brought; harmless when it has ended.
+
+        The reply is to that `dispatch` of the step in its epoch.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +108,8 @@ class AgentCall:
     """What an Agent gets: what to ask, under which key, and until when.
 
     What is not `idempotent` is sent to the remote service once; an undo always is idempotent. For an undo,
-    `result` is what the do gave, None where that is unknown.
+    `result` is what the do gave, None where that is unknown. What has less time until `complete_by` than the
+    step's own, `complete_within` seconds, was late before its Agent began.
     """
 
     task: TaskId
@@ -108,6 +118,7 @@ class AgentCall:
     complete_by: datetime
     idempotent: bool = True
     result: Json | None = None
+    complete_within: float | None = None
     #: How it is made again; None is what the settings say.
     retry: Retry | None = None
     #: Is told of each call of the remote service that failed, and is made again.
@@ -182,6 +193,13 @@ class Queues(Protocol):
         """Look at every queue, in a few seconds at most; never raises for one that can't be seen."""
 
 
+class WaitingLine(Protocol):
+    """The queue of orders that wait to be recorded, from outside."""
+
+    async def look(self) -> Line:
+        """Tell how many wait, and since when. Raises `TransientError`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the parts need of the outside, handed on whole."""
@@ -199,6 +217,7 @@ class Ports:
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
     times: Times
+    alert_groups: SharedContent
     trends: TrendRows
     submissions: Submissions
     postbox: Postbox
@@ -206,3 +225,4 @@ class Ports:
     scheduler_requests: SchedulerRequests
     agent_messages: AgentMessages
     queues: Queues
+    line: WaitingLine

@@ -7,7 +7,7 @@ here, or do not fit what was recorded, it waits: that is nobody's fault, and end
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
@@ -50,10 +50,14 @@ class NotDeployedError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What is deployed here of one task's workflow, asked about its steps. Its methods are pure."""
+    """What is deployed here of one task's workflow, asked about its steps. Its methods are pure.
+
+    It reads each result once, however many steps need it.
+    """
 
     registry: Registry
     record: TaskRecord
+    _results: dict[StepName, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def look_at(self, step: StepName) -> bool | datetime | CannotStart:
         """Tell whether the order needs a step that is ready, and that its request, or time, can be made."""
@@ -227,6 +231,11 @@ class Definitions:
 
     def _result(self, step: StepRecord) -> Any:
         """Give a step's result; that of an event is what its model makes of the body."""
+        if step.name not in self._results:
+            self._results[step.name] = self._read_result(step)
+        return self._results[step.name]
+
+    def _read_result(self, step: StepRecord) -> Any:
         body = step.known_result
         if step.shape.via is not Way.EVENT or body is None:
             return result_of(step)

@@ -31,8 +31,12 @@ def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
         return ()
     epoch = record.task.epoch
     if record.task.direction is Direction.UNDO:
-        next_undone = undo_order(record)[:1]
-        return tuple(name for name in next_undone if not is_under_way(record.step(name), record))
+        next_undone = (record.step(name) for name in undo_order(record)[:1])
+        return tuple(
+            step.name
+            for step in next_undone
+            if step.may_be_dispatched(epoch) and not is_under_way(step, record)
+        )
     settled = {step.name for step in record.steps if step.settled}
     ready = (step for step in record.steps if step.shape.needs <= settled and _can_start(step, epoch))
     return tuple(step.name for step in _with_room(record, ready))
@@ -40,12 +44,13 @@ def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
 
 def is_under_way(step: StepRecord, record: TaskRecord) -> bool:
     """Tell whether this epoch has dispatched a step whose outcome is awaited."""
-    return step.state is UNDER_WAY[record.task.direction] and step.epoch == record.task.epoch
+    is_of_epoch = step.state is UNDER_WAY[record.task.direction] and step.epoch == record.task.epoch
+    return is_of_epoch and not step.was_not_taken
 
 
 def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     if step.state is StepState.NOT_STARTED:
-        return True
+        return step.may_be_dispatched(epoch)
     is_of_older_epoch = step.state is StepState.RUNNING and step.epoch != epoch
     return is_of_older_epoch and not (step.never_twice or step.shape.via.waits)
 

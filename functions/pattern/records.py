@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from functions.pattern.identity import (
+    FIRST_EPOCH,
     Birth,
     Epoch,
     Parent,
@@ -96,6 +97,26 @@ class Decision:
     traceparent: str | None = None
 
 
+def awaits_first_turn(state: object, epoch: object, run: object) -> bool:
+    """Tell whether a task is new: only its first Scheduler was asked for, and has not claimed it."""
+    return state == ProcessState.PENDING and (epoch, run) == (FIRST_EPOCH, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The time that a crowd cost a task: `seconds` in so many `times`, the last of them `until` then (UTC).
+
+    It waited `behind` what the last `cause` names. Its Scheduler was `asked` for so often meanwhile.
+    """
+
+    until: datetime
+    seconds: float
+    times: int
+    behind: str
+    cause: str
+    asked: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
@@ -106,7 +127,8 @@ class Task:
     last went on for another cause than a deployment: of these, operators know. `sent` are the latest sent.
     A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     `run` numbers the Schedulers' stays with it within the epoch, after the first. One with a `not_before`
-    and no `complete_by` is handed back: only the record waits.
+    and no `complete_by` is handed back: only the record waits. `extended` is what crowds cost it since it was
+    submitted, resubmitted or changed its direction.
     `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
@@ -128,6 +150,17 @@ class Task:
     run: int | None = None
     parked_reasons: tuple[str, ...] = ()
     sent: tuple[SentAnnouncement, ...] = ()
+    extended: Extension | None = None
+
+    @property
+    def is_extended(self) -> bool:
+        """Tell whether its complete-by is an extension, and nothing of it has gone on since."""
+        return self.extended is not None and self.complete_by == self.extended.until
+
+    @property
+    def awaits_first_turn(self) -> bool:
+        """Tell whether only its first Scheduler was asked for, which has not claimed it."""
+        return awaits_first_turn(self.process_state, self.epoch, self.run)
 
     @property
     def is_parked(self) -> bool:

@@ -25,6 +25,8 @@ class RefusalReason(StrEnum):
     NOT_OVERDUE = "not overdue"
     #: The step was started in an older epoch, its outcome is unknown, and it is not idempotent.
     NEVER_TWICE = "never twice"
+    #: Its Agent had said that it did not take this request, which was dispatched again.
+    NOT_TAKEN = "its request was not taken, as was said before"
     #: Another start of the step in this epoch was recorded first: it is another runner's.
     STARTED = "started by another"
     #: A step that must not be repeated is running, and its complete-by has not passed: no epoch ends.

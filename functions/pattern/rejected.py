@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from functions.pattern.errors import PatternError
 from functions.pattern.identity import StepName, TaskId
+
+
+class SentByAnotherError(PatternError):
+    """Another operator has the message sent again, or has discarded it, at this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +126,18 @@ class RejectedMessages(Protocol):
         """Record the message and why it was rejected; the same message is recorded once."""
 
     async def listed(
-        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+        self,
+        *,
+        queues: Sequence[str],
+        most: int,
+        after: Place | None = None,
+        until: datetime | None = None,
+        discarded: bool = False,
     ) -> RejectedPage:
         """Read a page of some queues or, without any, of all: of the first 5,000, the latest first.
 
-        Of what was `discarded` there is only what is known of it.
+        What was rejected later than `until` is none of these. Of what was `discarded` there is only what is
+        known of it.
         """
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
@@ -139,7 +151,7 @@ class RejectedMessages(Protocol):
     ) -> tuple[RejectedMessage, Content | None] | None:
         """Record that a message, by its id, is sent again now, by whom and why; None when there is none.
 
-        One of which not all is kept has no content.
+        One of which not all is kept has no content. Raises `SentByAnotherError`.
         """
 
     async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -24,6 +24,12 @@ class Chore(StrEnum):
     DAMAGE = "damage"
     #: What operators were told of Agents that answer nothing.
     SILENCE = "silence"
+    #: What operators were told of tasks that are late together.
+    CROWDS = "crowds"
+    #: How much waits to be taken in.
+    INTAKE = "intake"
+    #: How far the event hub is taken.
+    INGESTION = "ingestion"
 
 
 class Heartbeats(Protocol):
@@ -43,6 +49,8 @@ class Occasion(StrEnum):
     REPLIED = "replied"
     #: Operators were alerted of a refused reply, by its Agent and the kind of its fault.
     REFUSED = "refused"
+    #: Operators were alerted of events that the hub dropped, by the partition.
+    DROPPED = "dropped"
 
 
 class Times(Protocol):
@@ -53,6 +61,16 @@ class Times(Protocol):
 
     async def latest(self, occasion: Occasion) -> Mapping[str, datetime]:
         """Read the times of an occasion, by their names."""
+
+
+class SharedContent(Protocol):
+    """A few bytes that all instances share, and change one after another. It raises `TransientError`."""
+
+    async def read(self) -> bytes | None:
+        """Read them; None before they were written."""
+
+    async def change[ResultT](self, change: Callable[[bytes | None], tuple[bytes, ResultT]]) -> ResultT:
+        """Replace what is there by what `change` makes of it, which is called again after a conflict."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import StepState, Way
+from functions.pattern.states import Way
+from functions.pattern.step_records import StepRecord
 
-_UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 _AGENTS = "agents"
 
 #: How often the time of a reply is kept: a busy Agent's must not all write one row.
@@ -54,11 +54,23 @@ _KNOWN: TypeAdapter[tuple[SilentAgent, ...]] = TypeAdapter(tuple[SilentAgent, ..
 def asked_at(record: TaskRecord, now: datetime) -> Mapping[str, datetime]:
     """Tell when each Agent was asked that a task waits for over a queue, beyond its complete-by."""
     return {
-        step.shape.agent: step.complete_by - timedelta(seconds=step.shape.complete_within)
+        step.shape.agent: step.began_at
         for step in record.steps
-        if step.shape.via is Way.QUEUE and step.state in _UNDER_WAY
-        if step.complete_by is not None and step.complete_by <= now
+        if step.began_at is not None and _waits_in_vain(step, now)
     }
+
+
+def waited_until(record: TaskRecord, now: datetime) -> Mapping[str, datetime]:
+    """Tell until when a task waited for each such Agent."""
+    return {
+        step.shape.agent: step.complete_by
+        for step in record.steps
+        if step.complete_by is not None and _waits_in_vain(step, now)
+    }
+
+
+def _waits_in_vain(step: StepRecord, now: datetime) -> bool:
+    return step.shape.via is Way.QUEUE and step.is_late(now)
 
 
 def heard(

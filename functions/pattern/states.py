@@ -23,7 +23,7 @@ class ProcessState(StrEnum):
 class StepState(StrEnum):
     """Where one step of a task stands."""
 
-    #: Never dispatched in any epoch.
+    #: Never dispatched in any epoch, or known not to have been begun.
     NOT_STARTED = "NotStarted"
     #: Dispatched to its Agent, whose outcome is not known yet.
     RUNNING = "Running"
@@ -39,6 +39,11 @@ class StepState(StrEnum):
     UNDOING = "Undoing"
     #: Undone at the remote service, which refuses it from now on.
     UNDONE = "Undone"
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether it was begun, and its end is not known."""
+        return self in {StepState.RUNNING, StepState.UNDOING}
 
 
 class Way(StrEnum):
@@ -105,6 +110,8 @@ class EpochEnd(StrEnum):
 
     #: The Supervisor found the task overdue; it runs again.
     RECOVERED = "recovered"
+    #: Its time had been extended in a crowd, and its turn has come; it runs again, which does not count.
+    RESUMED = "resumed"
     #: Recoveries were used up; what was dispatched is undone.
     EXHAUSTED = "exhausted"
     #: A remote service refused a step; what was dispatched is undone.
@@ -138,6 +145,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     #: It is not needed for this task, which is recorded.
     SKIPPED = "skipped"
+    #: Its request had waited so long that the Agent did not begin it: it is dispatched again.
+    NOT_TAKEN = "not_taken"
     #: It is recorded as running, and the request for it is on the Agent's queue.
     REQUESTED = "requested"
     #: Its complete-by time passed, or its outcome stayed unknown: no outcome was recorded.

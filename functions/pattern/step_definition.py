@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -175,7 +176,17 @@ def _read_items(step: Step) -> Step:
         return step
     written.function("for_each", step.for_each, takes=written.PAYLOAD)
     at_once = _USUALLY_AT_ONCE if step.at_once is None else step.at_once
-    return replace(step, at_once=written.count("at_once", at_once, most=MOST_STEPS))
+    at_once = written.count("at_once", at_once, most=MOST_STEPS)
+    return replace(step, at_once=at_once, for_each=_hashable(step.for_each))
+
+
+def _hashable(function: Items) -> Items:
+    """Give a function by which its items can be kept: an object that is called may have no hash."""
+    try:
+        hash(function)
+    except TypeError:
+        return partial(function)
+    return function
 
 
 def _read_event(step: Step) -> Step:

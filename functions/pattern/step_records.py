@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.pattern.identity import Epoch, StartId, StepName
 from functions.pattern.shape import StepShape
 from functions.pattern.states import Remedy, StepState
+
+#: How often a step is dispatched within an epoch, as its requests were not taken: then it is overdue.
+MOST_DISPATCHES = 10
 
 #: How the error begins of a step without which its task went on while nobody knew what came of it.
 OUTCOME_UNKNOWN = "outcome unknown"
@@ -22,6 +25,8 @@ class StepRecord:
     What was `received` is its event, as JSON bytes; who told it, and why, is `told_by` and `told_why`.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's. If `handed_over`, its child is there.
+    Over a queue, it was `asked_at` that time; `not_taken` are the starts in this epoch whose requests waited
+    for too long, and were not begun.
     """
 
     shape: StepShape
@@ -41,6 +46,8 @@ class StepRecord:
     told_by: str | None = None
     told_why: str | None = None
     handed_over: bool | None = None
+    asked_at: datetime | None = None
+    not_taken: tuple[StartId, ...] = ()
 
     @property
     def name(self) -> StepName:
@@ -48,9 +55,20 @@ class StepRecord:
         return self.shape.name
 
     @property
+    def began_at(self) -> datetime | None:
+        """Tell when it was dispatched last: over a queue, complete-by also has the time to be picked up."""
+        if self.asked_at is not None or self.complete_by is None:
+            return self.asked_at
+        return self.complete_by - timedelta(seconds=self.shape.complete_within)
+
+    @property
     def is_waiting(self) -> bool:
         """Tell whether it waits for its event, its time, or its task, whatever epoch began that."""
-        return self.shape.via.waits and self.state in {StepState.RUNNING, StepState.UNDOING}
+        return self.shape.via.waits and self.state.is_under_way
+
+    def is_late(self, now: datetime) -> bool:
+        """Tell whether it is under way beyond its complete-by."""
+        return self.state.is_under_way and self.complete_by is not None and self.complete_by <= now
 
     @property
     def known_result(self) -> bytes | None:
@@ -79,6 +97,20 @@ class StepRecord:
     def never_twice(self) -> bool:
         """Tell whether it was started, its outcome is unknown, and it must not be started again."""
         return self.state is StepState.RUNNING and not self.shape.idempotent
+
+    @property
+    def was_not_taken(self) -> bool:
+        """Tell whether the request of its latest start was not begun: nobody is at work on it."""
+        return self.start_id is not None and self.start_id in self.not_taken
+
+    def may_be_dispatched(self, epoch: Epoch) -> bool:
+        """Tell whether the epoch has not dispatched it in vain too often."""
+        return self.epoch != epoch or len(self.not_taken) < MOST_DISPATCHES
+
+    def dispatch_of(self, start: StartId | None) -> int:
+        """Tell which start of its epoch it is, from 1 on."""
+        known = start is not None and start in self.not_taken
+        return 1 + (self.not_taken.index(start) if known else len(self.not_taken))
 
     @property
     def given_up(self) -> bool:

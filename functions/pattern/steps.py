@@ -8,26 +8,29 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.decisions import decide, known_end, refusal, stopped_by
-from functions.pattern.epochs import UNDER_WAY, finished, moved
+from functions.pattern.epochs import UNDER_WAY, compensated, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     StepBroken,
     StepCompleted,
     StepEvent,
     StepFailed,
+    StepNotTaken,
     StepOutcome,
+    StepReply,
     StepSkipped,
     StepStarted,
     StepTried,
     StepUnknown,
     StepUnrecorded,
 )
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.states import Direction, StepState, Way
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from functions.pattern.waits import begun, unknown
+from functions.pattern.waits import begun, not_taken, unknown
 
 #: The state of a step that is done, in each direction.
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
@@ -36,8 +39,12 @@ DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     """Apply an Agent's event to a task that its Scheduler holds."""
     step = record.step(event.step)
-    if isinstance(event, StepOutcome) and is_forged(step, event):
-        return Refused(RefusalReason.WRONG_TOKEN)
+    if isinstance(event, StepReply):
+        if isinstance(event, StepNotTaken) and event.start_id in step.not_taken:
+            return record  # it came before
+        refusal = _of_another_start(step, event)
+        if refusal is not None:
+            return Refused(refusal)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # it came before
     if isinstance(event, StepOutcome) and _is_known(record, step, event):
@@ -61,14 +68,14 @@ def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord 
             return _start(record, event, now)
         case StepSkipped():
             return _skip(record, event, now)
-        case StepCompleted() | StepFailed() | StepUnrecorded():
+        case StepCompleted() | StepFailed() | StepUnrecorded() | StepNotTaken():
             return _too_late(record, event, now) or _outcome(record, event, now)
         case StepUnknown():
             return _unknown(record, event, now)
         case StepBroken():
             return _break(record, event, now)
         case StepTried():
-            return _tried(record, event)
+            return _tried(record, event, now)
         case _:
             assert_never(event)
 
@@ -76,10 +83,13 @@ def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord 
 def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Refused:
     step = record.step(event.step)
     under_way = UNDER_WAY[record.task.direction]
-    if step.state is under_way and step.epoch == event.epoch:
+    if step.state is under_way and step.epoch == event.epoch and not step.was_not_taken:
         return record if step.start_id == event.start_id else Refused(RefusalReason.STARTED)
     if record.task.decision is not None:
         return Refused(RefusalReason.DECIDED)
+    before = step.not_taken if step.epoch == event.epoch else ()
+    if event.start_id in before:
+        return Refused(RefusalReason.NOT_TAKEN)
     started = replace(
         step,
         state=under_way,
@@ -91,6 +101,8 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         attempts=None,
         error=None,
         handed_over=None,
+        asked_at=now if step.shape.via is Way.QUEUE else None,
+        not_taken=before,
     )
     # Who begins a wait has to let go of the task in time.
     start_by = (step.shape.via.waits and record.task.complete_by) or event.complete_by
@@ -111,8 +123,14 @@ def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:
     return max([now, *(time + timedelta(microseconds=1) for time in before)])
 
 
-def is_forged(step: StepRecord, event: StepOutcome) -> bool:
-    """Tell whether an outcome lacks the token that went with the step's request."""
+def _of_another_start(step: StepRecord, event: StepReply) -> RefusalReason | None:
+    if event.start_id in step.not_taken and event.start_id != step.start_id:
+        return RefusalReason.NOT_TAKEN
+    return RefusalReason.WRONG_TOKEN if is_forged(step, event) else None
+
+
+def is_forged(step: StepRecord, event: StepReply) -> bool:
+    """Tell whether a reply lacks the token that went with the step's request."""
     return not hmac.compare_digest((step.token or "").encode(), (event.token or "").encode())
 
 
@@ -128,11 +146,13 @@ def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord |
     return _advanced(record.with_step(_ended(step, StepState.SKIPPED, now)), now, event.start_by)
 
 
-def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
-    return known_end(record, now, start_by) or moved(record, now, start_by)
+def _advanced(record: TaskRecord, now: datetime, start_by: datetime, *, is_reply: bool = False) -> TaskRecord:
+    """Go on with what follows; beside a step of hours, the Scheduler that is told of a reply may be gone."""
+    is_ready = is_reply and bool(ready_steps(record))
+    return known_end(record, now, start_by) or moved(record, now, start_by, is_ready=is_ready)
 
 
-def _outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecord:
+def _outcome(record: TaskRecord, event: StepReply, now: datetime) -> TaskRecord:
     match event:
         case StepCompleted():
             return _complete(record, event, now)
@@ -140,11 +160,14 @@ def _outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecor
             return _fail(record, event, now)
         case StepUnrecorded():
             return _unrecorded(record, event, now)
+        case StepNotTaken():
+            again = record.with_step(not_taken(record.step(event.step)))
+            return _advanced(again, now, event.start_by, is_reply=True)
         case _:
             assert_never(event)
 
 
-def _too_late(record: TaskRecord, event: StepOutcome, now: datetime) -> Refused | None:
+def _too_late(record: TaskRecord, event: StepReply, now: datetime) -> Refused | None:
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
     under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
@@ -162,15 +185,15 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
         undone = record.with_step(_ended(step, StepState.UNDONE, now))
         if any(each.needs_undo for each in undone.steps):
             return moved(undone, now, event.start_by)
-        return finished(undone, ProcessState.COMPENSATED, now, error=record.task.last_error)
+        return compensated(undone, now)
     completed = record.with_step(replace(_ended(step, StepState.COMPLETED, now), result=event.result))
-    return _advanced(completed, now, event.start_by)
+    return _advanced(completed, now, event.start_by, is_reply=event.token is not None)
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
     stopped = _stopped(record, event, now, StepState.FAILED)
     if stopped.step(event.step).settled:
-        return _advanced(stopped, now, event.start_by)
+        return _advanced(stopped, now, event.start_by, is_reply=event.token is not None)
     return decide(stopped, refusal(stopped, stopped.step(event.step)), now, event.start_by)
 
 
@@ -219,14 +242,21 @@ def _stopped(
     return record.with_step(replace(stopped, error=bounded(event.error, MAX_ERROR_BYTES)))
 
 
-def _tried(record: TaskRecord, event: StepTried) -> TaskRecord:
-    """Note how often a step under way was tried in vain, also when its time is over."""
+def _tried(record: TaskRecord, event: StepTried, now: datetime) -> TaskRecord:
+    """Note how often a step under way was tried in vain, also when its time is over.
+
+    Of one that its Agent has ended, nothing more comes: what was left for its request to wait is not waited.
+    """
     step = record.step(event.step)
-    is_ours = step.state in UNDER_WAY.values() and step.start_id == event.start_id
-    if not is_ours or event.attempts <= (step.attempts or 0):
+    is_ours = step.state.is_under_way and step.start_id == event.start_id
+    if not is_ours:
         return record
-    fault = bounded(event.fault, MAX_ERROR_BYTES)
-    return record.with_step(replace(step, attempts=event.attempts, error=fault))
+    if event.attempts > (step.attempts or 0):
+        step = replace(step, attempts=event.attempts, error=bounded(event.fault, MAX_ERROR_BYTES))
+    until = event.ended_by
+    if until is not None and step.complete_by is not None and until < step.complete_by:
+        return moved(record.with_step(replace(step, complete_by=until)), now, until)
+    return record if step is record.step(event.step) else record.with_step(step)
 
 
 def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:

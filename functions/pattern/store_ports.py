@@ -80,6 +80,12 @@ class StateStore(Protocol):
     async def order(self, task: TaskId) -> KnownOrder | None:
         """Read which order is recorded under an id, or None: one row, whatever the size of the table."""
 
+    async def awaits_first_turn(self, task: TaskId) -> bool:
+        """Tell whether a task is there, and only its first Scheduler was asked for, which has not claimed it.
+
+        That is one row. Raises `TransientError`.
+        """
+
     async def check(self) -> None:
         """See that the store answers. Raises `TransientError` when it does not."""
 

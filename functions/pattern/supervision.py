@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from functions.pattern.crowds import CrowdPolicy
 from functions.pattern.decisions import due_by, in_question, known_end, last_fault
 from functions.pattern.epochs import FINAL
 from functions.pattern.events import (
@@ -14,6 +15,7 @@ from functions.pattern.events import (
     Postponed,
     Recovered,
 )
+from functions.pattern.jitter import lengthened
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 from functions.pattern.wait_events import WaitsEnded
@@ -22,15 +24,17 @@ from functions.pattern.waits import over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisionPolicy:
-    """`threshold` recoveries come at once, then one after each of `extended_waits`.
+    """`threshold` recoveries come at once, then one after each of `extended_waits`, or up to a quarter later.
 
     `skew` allows for clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
+    In a `crowd`, none of these recoveries counts.
     """
 
     threshold: int
     extended_waits: tuple[timedelta, ...]
     skew: timedelta
     start_within: timedelta
+    crowd: CrowdPolicy = field(default_factory=CrowdPolicy)
 
 
 def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judgement | None:
@@ -63,7 +67,8 @@ def _what_is_late(record: TaskRecord, now: datetime, policy: SupervisionPolicy) 
     waits = task.failure_count - policy.threshold
     if waits >= len(policy.extended_waits):
         return _give_up(record, now, policy, _overdue(record))
-    not_before = None if waits < 0 else now + policy.extended_waits[waits]
+    by_task = f"{record.order.task}.{task.epoch}"
+    not_before = None if waits < 0 else now + lengthened(policy.extended_waits[waits], by_task)
     start_by = (not_before or now) + policy.start_within
     return Recovered(epoch=task.epoch, start_by=start_by, not_before=not_before)
 

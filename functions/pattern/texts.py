@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 
 from pydantic import ValidationError
 
@@ -27,13 +28,13 @@ _LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 
 def bounded(text: str, most: int) -> str:
     """Cut a text to `most` bytes, counted as JSON in UTF-8; what can't be shown becomes a space."""
+    begun = text[: most + 1]  # each character has a byte
+    shown = begun if begun.isprintable() else "".join(each if each.isprintable() else " " for each in begun)
+    if _cost(shown) <= most:
+        return shown
     left = most - len(CUT.encode())
-    shown = "".join(each if each.isprintable() else " " for each in text[: most + 1])  # each has a byte
-    for number, each in enumerate(shown):
-        left -= len(each.encode()) + (each in '"\\')
-        if left < 0:
-            return shown if _cost(shown) <= most else shown[:number] + CUT
-    return shown
+    fitting = bisect_right(range(len(shown)), left, key=lambda length: _cost(shown[:length])) - 1
+    return shown[:fitting] + CUT
 
 
 def _cost(text: str) -> int:

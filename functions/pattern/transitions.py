@@ -15,6 +15,7 @@ from functions.pattern.events import (
     Claimed,
     DecisionDue,
     Event,
+    Extended,
     FoundDone,
     FoundNotDone,
     GivenUp,
@@ -26,12 +27,14 @@ from functions.pattern.events import (
     Recovered,
     Released,
     Resubmitted,
+    Resumed,
     SchedulerEvent,
     StepBroken,
     StepCompleted,
     StepEvent,
     StepFailed,
-    StepOutcome,
+    StepNotTaken,
+    StepReply,
     StepSkipped,
     StepStarted,
     StepTried,
@@ -50,8 +53,8 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.step_records import StepRecord
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
-from functions.pattern.waits import event_received, hand_back, waits_ended
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
+from functions.pattern.waits import event_received, let_go, waits_ended
 
 
 def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
@@ -91,7 +94,7 @@ def _of_epoch(
     record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent | ParkingEvent, now: datetime
 ) -> TaskRecord | Refused:
     after = _in_epoch(record, event, now)
-    if isinstance(after, Refused) and isinstance(event, StepOutcome):
+    if isinstance(after, Refused) and isinstance(event, StepReply):
         return late_outcome(record, event, now) or after
     return after
 
@@ -112,6 +115,7 @@ def _in_epoch(
             | StepCompleted()
             | StepFailed()
             | StepUnrecorded()
+            | StepNotTaken()
             | StepUnknown()
             | StepBroken()
             | StepTried()
@@ -120,9 +124,12 @@ def _in_epoch(
         case (
             Parked()
             | HandedBack()
+            | PutOff()
             | WaitsEnded()
             | Postponed()
             | Recovered()
+            | Extended()
+            | Resumed()
             | GivenUp()
             | DecisionDue()
             | Released()
@@ -138,7 +145,7 @@ def _in_epoch(
 
 
 def _unfinished(
-    record: TaskRecord, event: Parked | HandedBack | SupervisorEvent, now: datetime
+    record: TaskRecord, event: Parked | HandedBack | PutOff | SupervisorEvent, now: datetime
 ) -> TaskRecord | Refused:
     match event:
         case Parked():
@@ -147,8 +154,8 @@ def _unfinished(
             return released(record, event, now)
         case _ if record.task.is_parked:
             return Refused(RefusalReason.PARKED)
-        case HandedBack():
-            return hand_back(record, event, now)
+        case HandedBack() | PutOff():
+            return let_go(record, event, now)
         case WaitsEnded():
             return waits_ended(record, event, now)
         case _:

@@ -39,7 +39,7 @@ _ENDS = {
     ProcessState.COMPENSATED: Happening.COMPENSATED,
     ProcessState.ERROR: Happening.ERROR,
 }
-#: What was overtaken says nothing about its Agent.
+#: What was overtaken, or not begun, says nothing about its Agent.
 _COUNTED = frozenset({Outcome.COMPLETED, Outcome.FAILED, Outcome.EXPIRED})
 
 

@@ -18,6 +18,20 @@ class HandedBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PutOff:
+    """No step that is ready has a place at its service: its Scheduler lets go of the task, or keeps it.
+
+    The next run tries again, not before `not_before`; it must have started by `start_by`. So must something
+    of a task that is kept, beside a step that runs.
+    """
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    not_before: datetime
+    start_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsEnded:
     """The time of steps has passed that end by it; `scheduler` holds the task, None is the Supervisor.
 

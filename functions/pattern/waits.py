@@ -6,7 +6,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.pattern.decisions import decide, known_end, stopped_by
-from functions.pattern.epochs import FINAL, awaited, handed_back, is_busy, moved, next_run
+from functions.pattern.epochs import (
+    FINAL,
+    awaited,
+    children_handed_over,
+    first_end,
+    handed_back,
+    is_busy,
+    is_exhausted,
+    moved,
+    next_run,
+)
 from functions.pattern.identity import StepName
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
@@ -14,7 +24,7 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.step_records import OUTCOME_UNKNOWN, StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import EventReceived, HandedBack, PutOff, WaitsEnded
 
 #: A timer may be set so far ahead.
 LONGEST_WAIT = timedelta(days=366)
@@ -41,8 +51,19 @@ def over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
 
 
 def waits_end(record: TaskRecord) -> datetime | None:
-    """Tell when the first of a task's waits ends by itself; None for none."""
-    return min((each.complete_by for each in awaited(record) if each.complete_by), default=None)
+    """Tell when the first of a task's waits ends by itself; None for none, and once an end is decided.
+
+    So does what may fail and was begun in an epoch before: clocks differ, so its time may be still to come.
+    """
+    if record.task.decision is not None:
+        return None
+    is_undo = record.task.direction is Direction.UNDO
+    older = () if is_undo else (step for step in record.steps if step.may_fail and _is_left(step, record))
+    return min((each.complete_by for each in (*awaited(record), *older) if each.complete_by), default=None)
+
+
+def _is_left(step: StepRecord, record: TaskRecord) -> bool:
+    return step.state is StepState.RUNNING and step.epoch != record.task.epoch
 
 
 def begun(step: StepRecord, now: datetime) -> StepRecord:
@@ -68,14 +89,34 @@ def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRec
     return _gone_on(record, now, event.start_by, is_held=is_held)
 
 
-def hand_back(record: TaskRecord, event: HandedBack, now: datetime) -> TaskRecord | Refused:
-    """Take a task from its Scheduler until a wait ends; the record alone waits."""
-    until = waits_end(record)
+def let_go(record: TaskRecord, event: HandedBack | PutOff, now: datetime) -> TaskRecord | Refused:
+    """Take a task from its Scheduler, with which there is nothing to do now.
+
+    Until a wait ends, the record alone waits. For places at a service, the next run looks later: no time of a
+    step or of a wait is lost. Beside a step that is under way, its Scheduler looks later, and keeps it.
+    """
     if event.scheduler != record.task.locked_by:
         return Refused(RefusalReason.NOT_HOLDER)
-    if until is None or is_busy(record) or record.task.decision is not None:
+    is_kept = is_busy(record)
+    if (
+        record.task.decision is not None
+        or is_exhausted(record)
+        or (is_kept and isinstance(event, HandedBack))
+    ):
         return Refused(RefusalReason.BUSY)
-    return handed_back(record, now, until)
+    if isinstance(event, PutOff):
+        if is_kept:
+            in_time = is_in_time(record, event.start_by)
+            return record if in_time else moved(record, now, event.start_by, is_ready=True)
+        return next_run(children_handed_over(record), now, event.start_by, not_before=event.not_before)
+    until = waits_end(record)
+    return Refused(RefusalReason.BUSY) if until is None else handed_back(record, now, until)
+
+
+def is_in_time(record: TaskRecord, until: datetime) -> bool:
+    """Tell whether nothing but a step under way has a task be overdue before then."""
+    ends, complete_by = first_end(record), record.task.complete_by
+    return complete_by is None or complete_by >= (until if ends is None else min(until, ends))
 
 
 def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Refused:
@@ -149,6 +190,13 @@ def _told(time: datetime | None) -> str:
 def unknown(step: StepRecord, fault: str | None, now: datetime) -> StepRecord:
     """End a step of which nobody knows what came; `fault` went wrong with it last."""
     return failed(step, OUTCOME_UNKNOWN if fault is None else f"{OUTCOME_UNKNOWN} ({fault})", now)
+
+
+def not_taken(step: StepRecord) -> StepRecord:
+    """Give a step whose latest request was not begun, and never will be."""
+    starts = step.not_taken if step.start_id is None else (*step.not_taken, step.start_id)
+    state = StepState.UNDOING if step.state is StepState.UNDOING else StepState.NOT_STARTED
+    return replace(step, state=state, not_taken=starts, attempts=None, error=None)
 
 
 def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:

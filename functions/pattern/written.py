@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
@@ -12,6 +13,9 @@ from pydantic import AliasChoices, AliasPath, BaseModel
 PAYLOAD = ("the payload",)
 USUAL = (*PAYLOAD, "the results")
 WITH_ITEM = (*USUAL, "the item")
+
+#: Kinds of functions that give a promise of what is wanted: as a condition, one that always holds.
+_GIVE_LATER = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 #: A limit beyond a year would be as good as none.
 _MOST_SECONDS = 365 * 86_400
@@ -56,11 +60,13 @@ def flag(field: str, value: object) -> bool:
     return value
 
 
-def function(field: str, value: object, *, takes: tuple[str, ...] = USUAL) -> None:
-    """Check a function, and that it can be called with what it is given."""
+def function(field: str, value: object, *, takes: tuple[str, ...] = USUAL, may_yield: bool = False) -> None:
+    """Check a function, and that it can be called with what it is given; it `may_yield` what it gives."""
     kind = f"a function of {' and '.join(takes)}"
     if not callable(value):
         raise ValueError(f"{field} must be {kind}, not {value!r}")  # noqa: TRY004 - as above
+    if _is_of(value, *_GIVE_LATER) or (not may_yield and _is_of(value, inspect.isgeneratorfunction)):
+        raise ValueError(f"{field} must be {kind} that gives it at once: leave out its async, or its yield")
     try:
         signature = inspect.signature(value)
     except ValueError:  # of some that are built in, none is known
@@ -69,6 +75,11 @@ def function(field: str, value: object, *, takes: tuple[str, ...] = USUAL) -> No
         signature.bind(*takes)
     except TypeError as fault:
         raise ValueError(f"{field} must be {kind} ({fault})") from None
+
+
+def _is_of(function: Callable[..., object], *kinds: Callable[[object], bool]) -> bool:
+    """Tell whether a function, or an object that can be called, is of one of the kinds."""
+    return any(is_kind(each) for is_kind in kinds for each in (function, type(function).__call__))
 
 
 def count(field: str, value: object, *, most: int) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -24,14 +25,13 @@ from functions.pattern.events import (
     StepBroken,
     StepCompleted,
     StepOutcome,
-    StepStarted,
     StepUnknown,
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
+from functions.pattern.planning import Runner, started_by, taken_up
 from functions.pattern.ports import Agent, Ports
-from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.readiness import NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import NOT_OURS, RefusalReason, Refused
 from functions.pattern.states import Outcome, Way
@@ -41,6 +41,8 @@ from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.children import Children
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, ended, progress_of
+from functions.scheduler.run_places import RunPlaces
+from functions.scheduler.run_plan import RunPlan
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -58,6 +60,7 @@ class ActivityRun:
         runner: Runner,
         record: TaskRecord,
         *,
+        places: RunPlaces,
         share: bool,
     ) -> None:
         self._ports = ports
@@ -68,40 +71,45 @@ class ActivityRun:
         self._newest = record
         self._share = share
         self._lost_by: RefusalReason | None = None
-        #: Ids of starts that this run planned. One that stands on the record is this run's to call, whatever
-        #: became of the answer to the write.
-        self._planned = set[StartId]()
         self._begun = set[StepName]()
         #: Ids of starts that an earlier run of this number may have sent: that they can't be sent again does
         #: not say that they were not done.
         self._asked_before = set[StartId | None]()
-        #: Ready steps that can't be started; each is told of once.
-        self._unstartable = set[StepName]()
         self._children = Children(ports, registry, runner)
         self._parents = Parents(ports.store, ports.clock, runner.start_within)
+        self._places = places
+        self._plan = RunPlan(registry, runner, self._children, places)
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
         await again_until(start_by, partial(self._parents.look, self._newest), self._ports.clock)
-        follow = self._follow(is_first=True, may_share=not self._share)
+        follow = self._plan.follow(is_first=True, may_share=not self._share)
         claimed = await self._tell(self._claim(start_by), start_by, follow)
         if isinstance(claimed, Refused):
             return ended(claimed.reason)
-        async with self._steps:
-            self._begin(claimed.record)
-            behind = [each for each in taken_up(claimed.record, self._runner) if each.name not in self._begun]
-            self._asked_before = {each.start_id for each in behind}
-            self._begin_steps(claimed.record, [each.name for each in behind])
+        try:
+            await self._run(claimed.record)
+        finally:
+            self._places.release()
         return self._progress()
+
+    async def _run(self, claimed: TaskRecord) -> None:
+        async with self._steps:
+            self._begin(claimed)
+            behind = [each for each in taken_up(claimed, self._runner) if each.name not in self._begun]
+            self._asked_before = {each.start_id for each in behind}
+            self._begin_steps(claimed, [each.name for each in behind])
 
     def _begin(self, record: TaskRecord) -> None:
         """Begin the steps whose starts are recorded, and were planned by this run."""
-        started = started_by(record, self._runner, self._planned)
-        self._planned -= {record.step(name).start_id for name in started}
+        started = started_by(record, self._runner, self._plan.planned)
+        self._plan.planned -= {record.step(name).start_id for name in started}
         self._begin_steps(record, started)
         for name in self._children.to_reach(record):
             self._steps.create_task(self._reach_child(record, name))
+        for name in self._places.to_await():
+            self._steps.create_task(self._find_place(record, name))
 
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
@@ -110,20 +118,33 @@ class ActivityRun:
 
     async def _reach_child(self, record: TaskRecord, name: StepName) -> None:
         """Make sure of the task that is a step, and go on with what follows when that is all."""
-        try:
+        with self._left_to_supervisor(name):
             event = await self._children.reach(record, name)
-            if event is None and self._children.more_to_reach:
-                return
-            start_by = self._start_by()
-            follow = self._follow(is_first=False, may_share=True)
-            told = await self._tell(event or self._claim(start_by), start_by, follow)
+            if event is not None or not self._children.more_to_reach:
+                await self._go_on(event)
+
+    async def _find_place(self, record: TaskRecord, name: StepName) -> None:
+        """Find a step's place at its service, and start it, or have the task put off when that is all."""
+        with self._left_to_supervisor(name):
+            await self._places.wait(record, name)
+            await self._go_on(None)
+
+    async def _go_on(self, event: Event | None) -> None:
+        """Tell the task an event, or nothing, and begin what follows."""
+        start_by = self._start_by()
+        follow = self._plan.follow(is_first=False, may_share=True)
+        told = await self._tell(event or self._claim(start_by), start_by, follow)
+        if isinstance(told, Changed):
+            self._begin(told.record)
+
+    @contextmanager
+    def _left_to_supervisor(self, name: StepName) -> Iterator[None]:
+        try:
+            yield
         except TransientError as fault:
             _log.warning("task %s step %s: its task is left to the Supervisor (%s)", self._task, name, fault)
         except Exception:  # noqa: BLE001 - it ends in the task's recovery
             _log.exception("task %s step %s: a defect, left to the Supervisor", self._task, name)
-        else:
-            if isinstance(told, Changed):
-                self._begin(told.record)
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
@@ -163,7 +184,8 @@ class ActivityRun:
             raise TransientError("its complete-by time passed before it was called")
         agent = self._agents[record.step(attempt.step).shape.agent]
         try:
-            result = await carry_out(agent, record.task.direction, replace(call, failed=tries.failed))
+            with self._places.given(attempt.step):
+                result = await carry_out(agent, record.task.direction, replace(call, failed=tries.failed))
         except UnusableAnswerError as unusable:
             event: StepOutcome = attempt.unusable(str(unusable), self._start_by())
         except PermanentError as refusal:
@@ -225,7 +247,7 @@ class ActivityRun:
         self, event: StepOutcome | StepUnknown | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
-        told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
+        told = await self._tell(event, until, self._plan.follow(is_first=False, may_share=True))
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told.record
@@ -236,7 +258,7 @@ class ActivityRun:
         except TransientError:
             # It may be written all the same, with starts that are this run's to call.
             known = await self._ports.store.load(self._task)
-            if known is None or not started_by(known.record, self._runner, self._planned):
+            if known is None or not started_by(known.record, self._runner, self._plan.planned):
                 raise
             told = Changed(known.record)
         if isinstance(told, Changed):
@@ -252,41 +274,10 @@ class ActivityRun:
         if self._lost_by is not None:
             return ended(self._lost_by)
         may_ask = bool(self._begun) or not self._share
-        left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
-        ready = len(left) if may_ask else 0
+        ready = len(self._plan.left(self._newest, self._ports.clock.now())) if may_ask else 0
         of, at_once = (self._runner.epoch, self._runner.scheduler), self._runner.at_once
-        return progress_of(self._newest, *of, ready=ready, at_once=at_once)
-
-    def _follow(self, *, is_first: bool, may_share: bool) -> Follow:
-        def follow(record: TaskRecord, now: datetime) -> Sequence[Event]:
-            try:
-                events = self._plan(record, now, is_first=is_first, may_share=may_share).events
-            except Exception:  # noqa: BLE001 - a defect in what follows must not cost a known outcome
-                _log.exception("task %s: what follows could not be planned", self._task)
-                return ()
-            self._planned |= {event.start_id for event in events if isinstance(event, StepStarted)}
-            return events
-
-        return follow
-
-    def _plan(self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool) -> StepPlan:
-        return plan(
-            record,
-            self._runner,
-            now,
-            look_at=partial(self._look_at, record),
-            is_first=is_first,
-            may_share=may_share,
-            reached=self._children.reached,
-        )
-
-    def _look_at(self, record: TaskRecord, name: StepName) -> bool | datetime | CannotStart:
-        """Ask the definition that the record names: what was remembered may be another task of this id."""
-        look = Definitions(self._registry, record).look_at(name)
-        if isinstance(look, CannotStart) and name not in self._unstartable:
-            self._unstartable.add(name)
-            _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
-        return look
+        again_at = self._places.again_at
+        return progress_of(self._newest, *of, ready=ready, at_once=at_once, again_at=again_at)
 
     def _claim(self, start_by: datetime) -> Claimed:
         return Claimed(epoch=self._runner.epoch, scheduler=self._runner.scheduler, start_by=start_by)

@@ -25,6 +25,7 @@ def agent_call(registry: Registry, record: TaskRecord, step: StepName) -> AgentC
         complete_by=recorded.complete_by,
         idempotent=recorded.shape.idempotent or undoes,
         result=result_of(recorded) if undoes else None,
+        complete_within=recorded.shape.complete_within,
         retry=recorded.shape.retry,
     )
 
@@ -41,7 +42,10 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
         token=recorded.token or "",
         direction=record.task.direction,
         effect_key=call.effect_key,
+        dispatch=recorded.dispatch_of(None),
         complete_by=call.complete_by,
+        # An older host has counted no time for its Agent to take it.
+        complete_within=None if recorded.asked_at is None else call.complete_within,
         idempotent=call.idempotent,
         request=dict(call.request),
         result=None if call.result is None else dict(call.result),

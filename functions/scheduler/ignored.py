@@ -30,6 +30,8 @@ def ignored(reply: AgentReply, record: TaskRecord, reason: RefusalReason, now: d
     step, epoch = record.step(reply.step), record.task.epoch
     is_of_latest = step.epoch == reply.epoch
     same_token = hmac.compare_digest((step.token or "").encode(), reply.token.encode())
+    if reason is RefusalReason.NOT_TAKEN:
+        return Ignored(str(reason))
     if reason is RefusalReason.WRONG_TOKEN or (is_of_latest and not same_token):
         return _FORGED
     if reason is RefusalReason.STALE_EPOCH:

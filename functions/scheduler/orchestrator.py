@@ -25,6 +25,11 @@ _REPLY_ARRIVES_WITHIN = timedelta(seconds=5)
 #: A run that finds by its own clock that a wait is not over yet is begun again after so long.
 _CLOCKS_DIFFER = timedelta(seconds=1)
 
+#: A run that could not tell how the task stands is begun again beside a long step, on which the task's
+#: complete-by depends: after so long, twice as long each time, and at most.
+_FIRST_REST, _LONGEST_REST = timedelta(minutes=1), timedelta(hours=1)
+_MOST_DOUBLINGS = 6
+
 #: The backends of Durable Functions bound a timer; beside a step that lasts longer, a run looks each day.
 _LONGEST_TIMER = timedelta(days=1)
 
@@ -32,9 +37,12 @@ _LONGEST_TIMER = timedelta(days=1)
 _HAS_ENDED = ("is gone", "No instance with ID")
 
 
-def reply_event(step: str, epoch: int) -> str:
-    """Name the event of a reply; a name used twice would give one wait the other's event."""
-    return f"reply:{step}:{epoch}"
+def reply_event(step: str, epoch: int, dispatch: int = 1) -> str:
+    """Name the event of a reply; a name used twice would give one wait the other's event.
+
+    Of the epoch's first dispatch it has no number: instances of before wait for that name.
+    """
+    return f"reply:{step}:{epoch}" if dispatch == 1 else f"reply:{step}:{epoch}:{dispatch}"
 
 
 def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
@@ -50,7 +58,12 @@ def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str
 
 
 class _RunningEpoch:
-    """The runs under way, the replies that may come, one timer for all of them, and one for the next wait."""
+    """The runs under way, the replies that may come, one timer for all of them, and one for the next wait.
+
+    The host acts on what follows a `task_any` only when one of the tasks has ended that were new in it (SDK
+    1.7: a second `task_any` leaves out what is waited for already). So each has a timer of its own beside
+    what is older, and the timer is cancelled as soon as anything has ended: that counts as an end.
+    """
 
     def __init__(self, context: df.DurableOrchestrationContext, given: SchedulerInput) -> None:
         self.state = UNKNOWN["state"]
@@ -58,31 +71,44 @@ class _RunningEpoch:
         self._of = TaskEpoch(task=given["task"], epoch=given["epoch"])
         if "run" in given:
             self._of["run"] = given["run"]
-        self._replies = {step: self._reply_to(step) for step in given["queued"]}
+        #: By the events' names; those that were waited for once, whether they came or not.
+        self._replies: dict[str, Any] = {}
+        self._opened = set[str]()
+        for step in given["queued"]:
+            self._wait_for(reply_event(step, given["epoch"]))
         self._runs: list[Any] = []
         self._number = 0
         self._over = False
         self._awaited: dict[str, datetime] = {}
         self._timer: Any = None
-        self._until: datetime | None = None
         self._alarm: Any = None
         self._again_at: datetime | None = None
+        self._lost = 0
+        self._guard: Any = None
+        self._known: list[Any] = []
         self._begin_run(share=False)
 
     @property
     def goes_on(self) -> bool:
         """Tell whether anything can still happen that this instance has to hear of."""
-        return bool(self._runs) or self._timer is not None or self._alarm is not None
+        return bool(self._runs) or bool(self._timers)
 
     @property
     def waiting(self) -> list[Any]:
         """Give all that is waited for."""
-        timers = [each for each in (self._timer, self._alarm) if each is not None]
-        return [*self._runs, *self._replies.values(), *timers]
+        guards = [] if self._guard is None else [self._guard]
+        return [*self._runs, *self._replies.values(), *self._timers, *guards]
+
+    @property
+    def _timers(self) -> list[Any]:
+        return [each for each in (self._timer, self._alarm) if each is not None]
 
     def take(self, finished: Any) -> None:
         """Take what has finished: a run, a reply, or the timer."""
-        if finished is self._timer:
+        self._known = [each for each in (*self._runs, *self._replies.values()) if each is not finished]
+        if finished is self._guard:
+            self._guard = None
+        elif finished is self._timer:
             self._timer = None
             self._awaited.clear()
         elif finished is self._alarm:
@@ -93,13 +119,14 @@ class _RunningEpoch:
             self._go_on(_progress_of(finished))
         self._keep_time()
         self._keep_alarm()
+        self._keep_guard()
 
     def _remove(self, finished: Any) -> None:
         if finished in self._runs:
             self._runs.remove(finished)
             return
-        self._replies = {step: reply for step, reply in self._replies.items() if reply is not finished}
-        self._awaited = {step: until for step, until in self._awaited.items() if step in self._replies}
+        self._replies = {name: reply for name, reply in self._replies.items() if reply is not finished}
+        self._awaited = {name: until for name, until in self._awaited.items() if name in self._replies}
 
     def _go_on(self, progress: Progress) -> None:
         self.state = progress["state"]
@@ -108,43 +135,69 @@ class _RunningEpoch:
             self._awaited.clear()
             self._again_at = None
             return
-        again_at = progress.get("again_at")
-        self._again_at = None if again_at is None else datetime.fromisoformat(again_at)
+        dispatches = progress.get("dispatches", {})
+        for step, number in dispatches.items():
+            self._wait_for(reply_event(step, self._of["epoch"], number))
         for step, until in progress["awaited"].items():
-            if step in self._replies:  # another run may not know yet of a reply that came
-                self._awaited[step] = datetime.fromisoformat(until)
+            name = reply_event(step, self._of["epoch"], dispatches.get(step, 1))
+            if name in self._replies:  # another run may not know yet of a reply that came
+                self._awaited[name] = datetime.fromisoformat(until)
+        again_at = progress.get("again_at")
+        if again_at is not None or not self._awaited:  # of a wait beside a long step, it may not know either
+            self._again_at = None if again_at is None else datetime.fromisoformat(again_at)
+        if progress["state"] == UNKNOWN["state"]:
+            self._look_again()
         for _ in range(progress["runs"]):
             self._begin_run(share=True)
+
+    def _look_again(self) -> None:
+        """Have a run look at what a lost one left undone; where nothing is awaited, the Supervisor does."""
+        if self._awaited:
+            rest = min(_LONGEST_REST, _FIRST_REST * (1 << min(self._lost, _MOST_DOUBLINGS)))
+            again_at: datetime = self._context.current_utc_datetime + rest
+            self._again_at = min(self._again_at or again_at, again_at)
+            self._lost += 1
 
     def _keep_time(self) -> None:
         """Have one timer while replies are awaited, for the latest of them."""
         latest = max(self._awaited.values(), default=None)
-        latest = None if latest is None else latest + _REPLY_ARRIVES_WITHIN
-        if self._timer is not None and (latest is None or self._until is None or latest > self._until):
-            if not self._timer.is_completed:
-                self._timer.cancel()  # a timer keeps the instance from ending
-            self._timer = None
-        if self._timer is None and latest is not None:
-            self._timer, self._until = self._context.create_timer(latest), latest
+        _cancel(self._timer)
+        self._timer = None if latest is None else self._context.create_timer(latest + _REPLY_ARRIVES_WITHIN)
 
     def _keep_alarm(self) -> None:
-        """Have a timer for the end of a wait that is sat out: a run then goes on with the task."""
-        if self._alarm is not None and self._again_at is None:
-            if not self._alarm.is_completed:
-                self._alarm.cancel()
-            self._alarm = None
-        if self._alarm is None and self._again_at is not None:
-            now = self._context.current_utc_datetime
-            latest = min(self._again_at, now + _LONGEST_TIMER)
-            self._alarm = self._context.create_timer(max(latest, now + _CLOCKS_DIFFER))
+        """Have a timer for the first end of a wait that is sat out: a run then goes on with the task."""
+        _cancel(self._alarm)
+        again_at = self._again_at
+        self._alarm = None if again_at is None else self._context.create_timer(self._alarm_for(again_at))
+
+    def _keep_guard(self) -> None:
+        """Have a timer beside runs that begin while something older is waited for, if there is no other."""
+        _cancel(self._guard)
+        self._guard = None
+        is_new = any(each not in self._known for each in self._runs)
+        if is_new and self._known and not self._timers:
+            self._guard = self._context.create_timer(self._context.current_utc_datetime + _LONGEST_TIMER)
+
+    def _alarm_for(self, again_at: datetime) -> datetime:
+        now: datetime = self._context.current_utc_datetime
+        return max(min(again_at, now + _LONGEST_TIMER), now + _CLOCKS_DIFFER)
 
     def _begin_run(self, *, share: bool) -> None:
         self._number += 1
         wanted = RunInput(**self._of, number=self._number, share=share)
         self._runs.append(self._context.call_activity(RUN_STEPS_ACTIVITY, wanted))
 
-    def _reply_to(self, step: str) -> Any:
-        return self._context.wait_for_external_event(reply_event(step, self._of["epoch"]))
+    def _wait_for(self, name: str) -> None:
+        """Wait for an event, once."""
+        if name not in self._opened:
+            self._opened.add(name)
+            self._replies[name] = self._context.wait_for_external_event(name)
+
+
+def _cancel(timer: Any) -> None:
+    """Cancel a timer, which keeps the instance from ending."""
+    if timer is not None and not timer.is_completed:
+        timer.cancel()
 
 
 def _progress_of(finished: Any) -> Progress:
@@ -185,11 +238,12 @@ class DurableSchedulers:
         progress: Mapping[str, Any],
         *,
         run: int | None = None,
+        dispatch: int = 1,
     ) -> None:
         """Send the Scheduler what was brought; harmless when it has ended. Raises `TransientError`."""
         instance = scheduler_id(task, epoch, run)
         try:
-            await self._client.raise_event(instance, reply_event(step, epoch), progress)
+            await self._client.raise_event(instance, reply_event(step, epoch, dispatch), progress)
         except Exception as error:  # as above
             if not any(text in str(error) for text in _HAS_ENDED):
                 raise TransientError(f"Durable Functions did not wake {instance}") from error

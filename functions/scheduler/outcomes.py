@@ -12,6 +12,7 @@ from functions.pattern.events import (
     StepBroken,
     StepCompleted,
     StepFailed,
+    StepNotTaken,
     StepOutcome,
     StepUnknown,
     StepUnrecorded,
@@ -86,6 +87,10 @@ class StepAttempt:
     def failed(self, reason: str, start_by: datetime) -> StepFailed:
         """Make the event of a step that is refused for good."""
         return StepFailed(**self._of_start(start_by), error=reason)
+
+    def not_taken(self, start_by: datetime) -> StepNotTaken:
+        """Make the event of a step whose request its Agent did not begin."""
+        return StepNotTaken(**self._of_start(start_by))
 
     def unusable(self, reason: str, start_by: datetime) -> StepCompleted | StepUnrecorded:
         """Make the event of a step that is done without a result that can be kept.

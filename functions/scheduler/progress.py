@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NotRequired, TypedDict
 
 from functions.pattern.identity import Epoch, SchedulerId
-from functions.pattern.planning import awaited_replies, is_over
+from functions.pattern.planning import awaited_replies, is_over, latest_dispatches
 from functions.pattern.records import TaskRecord
 from functions.pattern.waits import waits_end
 
@@ -37,14 +38,16 @@ class RunInput(TaskEpoch):
 class Progress(TypedDict):
     """How a task stands: `over` for its Scheduler, or how many more `runs` of `run_steps` it needs now.
 
-    `awaited` are the steps whose replies are awaited, and until when each counts (UTC). At `again_at`, a wait
-    ends that its Scheduler sits out.
+    `awaited` are the steps whose replies are awaited, and until when each counts (UTC). Those of which a
+    request was not taken are dispatched once more in their epoch: which of its `dispatches` is the latest, or
+    the next. At `again_at`, a wait ends that its Scheduler sits out.
     """
 
     state: str
     over: bool
     runs: int
     awaited: Mapping[str, str]
+    dispatches: NotRequired[Mapping[str, int]]
     again_at: NotRequired[str]
 
 
@@ -53,17 +56,29 @@ UNKNOWN = Progress(state="unknown", over=False, runs=0, awaited={})
 
 
 def progress_of(
-    record: TaskRecord, epoch: Epoch, scheduler: SchedulerId, *, ready: int, at_once: int
+    record: TaskRecord,
+    epoch: Epoch,
+    scheduler: SchedulerId,
+    *,
+    ready: int,
+    at_once: int,
+    again_at: datetime | None = None,
 ) -> Progress:
-    """Tell the Scheduler of `epoch` how the task stands; each run takes `at_once` of the `ready` steps."""
+    """Tell the Scheduler of `epoch` how the task stands; each run takes `at_once` of the `ready` steps.
+
+    At `again_at`, steps that found no place try again.
+    """
     state = record.task.process_state
     if is_over(record, epoch, scheduler):
         return ended(state)
     awaited: dict[str, str] = {step: until.isoformat() for step, until in awaited_replies(record).items()}
     progress = Progress(state=state, over=False, runs=math.ceil(ready / at_once), awaited=awaited)
-    again_at = waits_end(record)
-    if again_at is not None:
-        progress["again_at"] = again_at.isoformat()
+    dispatches = latest_dispatches(record)
+    if dispatches:
+        progress["dispatches"] = dispatches
+    times = [each for each in (waits_end(record), again_at) if each is not None]
+    if times:
+        progress["again_at"] = min(times).isoformat()
     return progress
 
 

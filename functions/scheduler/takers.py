@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -11,7 +12,7 @@ from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.epochs import awaited, is_busy
 from functions.pattern.errors import UnwritableError
-from functions.pattern.events import StepOutcome
+from functions.pattern.events import StepNotTaken, StepReply
 from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
 from functions.pattern.late import replied_step
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
@@ -66,7 +67,20 @@ class RequestTaker:
         scheduler = scheduler_id(request.task_id, request.epoch, request.run)
         ready = min(1, _to_run(stored.record))
         progress = progress_of(stored.record, request.epoch, scheduler, ready=ready, at_once=1)
-        await schedulers.wake(request.task_id, request.epoch, step, progress, run=request.run)
+        of_epoch = (each for each in stored.record.steps if (each.name, each.epoch) == (step, request.epoch))
+        dispatch = next((each.dispatch_of(None) for each in of_epoch), 1)
+        woken = partial(schedulers.wake, request.task_id, request.epoch, step, progress)
+        await woken(run=request.run, dispatch=dispatch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What a recorded reply brought: of which dispatch of its step, for which run of the Scheduler."""
+
+    step: StepName
+    progress: Progress
+    run: int | None
+    dispatch: int
 
 
 class ReplyTaker:
@@ -97,22 +111,21 @@ class ReplyTaker:
             text = "task %s step %s: a reply counts for nothing: %s"
             _log.log(level, text, reply.task_id, reply.step, heard.why)
             return
-        step, progress, run = heard
-        await schedulers.wake(reply.task_id, reply.epoch, step, progress, run=run)
+        woken = partial(schedulers.wake, reply.task_id, reply.epoch, heard.step, heard.progress)
+        await woken(run=heard.run, dispatch=heard.dispatch)
 
-    async def _heard(self, reply: AgentReply) -> tuple[StepName, Progress, int | None] | Ignored:
+    async def _heard(self, reply: AgentReply) -> _Heard | Ignored:
         """Record what the reply says of a step, which may be an item; or give why it is ignored."""
         record = await self._record_of(reply)
         if isinstance(record, Ignored):
             return record
-        step = replied_step(record, reply.step, reply.token)
+        step = replied_step(record, reply.step, reply.token, reply.epoch)
         if step is None:
             return NO_SUCH_STEP
-        recorded = await self._record(reply.model_copy(update={"step": step}), record)
-        return recorded if isinstance(recorded, Ignored) else (step, *recorded)
+        return await self._record(reply.model_copy(update={"step": step}), record)
 
-    async def _record(self, reply: AgentReply, record: TaskRecord) -> tuple[Progress, int | None] | Ignored:
-        """Record what the reply says; give how the task stands then, and its run, or why it is ignored."""
+    async def _record(self, reply: AgentReply, record: TaskRecord) -> _Heard | Ignored:
+        """Record what the reply says; give how the task stands then, or why it is ignored."""
         agent = record.step(reply.step).shape.agent
         recorded = await self._change(reply, record)
         if isinstance(recorded, Ignored) and recorded.may_be_forged:
@@ -126,7 +139,9 @@ class ReplyTaker:
         run = _run_of(reply.epoch, recorded)
         scheduler = scheduler_id(reply.task_id, reply.epoch, run)
         at_once = self._limits.at_once
-        return progress_of(recorded, reply.epoch, scheduler, ready=ready, at_once=at_once), run
+        progress = progress_of(recorded, reply.epoch, scheduler, ready=ready, at_once=at_once)
+        dispatch = recorded.step(reply.step).dispatch_of(start_of(reply.token))
+        return _Heard(reply.step, progress, run, dispatch)
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
         """Give the record of the task, which must have the reply's epoch.
@@ -153,6 +168,8 @@ class ReplyTaker:
         try:
             changed = await change(event)
         except UnwritableError as error:
+            if isinstance(event, StepNotTaken):
+                raise
             changed = await change(attempt.unwritable(event, error, start_by))
         if isinstance(changed, Refused):
             newest = await self._ports.store.known(reply.task_id)
@@ -187,7 +204,9 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
     )
 
 
-def _outcome(reply: AgentReply, attempt: StepAttempt, start_by: datetime) -> StepOutcome:
+def _outcome(reply: AgentReply, attempt: StepAttempt, start_by: datetime) -> StepReply:
+    if reply.outcome is Outcome.NOT_TAKEN:
+        return attempt.not_taken(start_by)
     if reply.outcome is Outcome.FAILED:
         return attempt.failed(reply.error or "refused without a reason", start_by)
     if reply.no_result:

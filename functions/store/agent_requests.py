@@ -30,8 +30,11 @@ class TableAgentRequests:
         self._table = table
         self._clock = clock
 
-    async def begin(self, request: AgentRequest, delivery: str) -> Begun:
-        """Record that `delivery` begins the request, if no other has begun it; harmless when repeated."""
+    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None = None) -> Begun:
+        """Record that `delivery` begins the request, if no other has begun it; harmless when repeated.
+
+        Where it is too `late`, record that reply with it: then none begins it.
+        """
         row: dict[str, Any] = {
             **_keys(request),
             "Delivery": delivery,
@@ -41,13 +44,15 @@ class TableAgentRequests:
             "BegunAt": self._clock.now(),
             "CompleteBy": request.complete_by,
         }
+        if late is not None:
+            row |= self._replied(late)
         with table_faults():
             try:
                 await self._table.create_entity(row)
             except ResourceExistsError:  # maybe our own, whose answer was lost
                 there = await self._table.get_entity(row["PartitionKey"], row["RowKey"])
                 return Begun(by_us=there["Delivery"] == delivery, reply=_reply(request, there))
-        return Begun(by_us=True)
+        return Begun(by_us=True, reply=late)
 
     async def find(self, request: AgentRequest) -> Begun | None:
         """Look whether another delivery has begun the request."""
@@ -61,10 +66,12 @@ class TableAgentRequests:
 
     async def replied(self, request: AgentRequest, reply: AgentReply) -> None:
         """Record the reply to a request that was begun."""
-        outcome = reply.model_dump_json(exclude={"token"}).encode()
-        row = {**_keys(request), "Reply": outcome, "RepliedAt": self._clock.now()}
         with table_faults():
-            await self._table.update_entity(row, mode=UpdateMode.MERGE)
+            await self._table.update_entity(_keys(request) | self._replied(reply), mode=UpdateMode.MERGE)
+
+    def _replied(self, reply: AgentReply) -> dict[str, Any]:
+        outcome = reply.model_dump_json(exclude={"token"}).encode()
+        return {"Reply": outcome, "RepliedAt": self._clock.now()}
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` requests whose complete-by lies before that time; give how many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from functions.store.pages import KEYS_BETWEEN, read_page
 _log = logging.getLogger(__name__)
 
 _IF_UNCHANGED: dict[str, Any] = {"mode": UpdateMode.REPLACE, "match_condition": MatchConditions.IfNotModified}
+_CONTENT = "Content"
+#: Instances that may come first, one after the other.
+_MOST_CONFLICTS = 50
 _KEYS = frozenset({"PartitionKey", "RowKey"})
 
 
@@ -148,6 +152,32 @@ class TableTimes:
         """Read the times of an occasion, by their names, in one request."""
         rows = await self._rows.every(occasion)
         return {row["RowKey"].partition("|")[2]: row["At"] for row in rows}
+
+
+class TableContent:
+    """A row of bytes; of those that change it at once in a process, one goes after the other."""
+
+    def __init__(self, rows: ConditionalRows, key: str) -> None:
+        self._rows = rows
+        self._key = key
+        self._turn = asyncio.Lock()
+
+    async def read(self) -> bytes | None:
+        """Read them; None before they were written."""
+        row = await self._rows.read(self._key)
+        return None if row is None else row.entity.get(_CONTENT)
+
+    async def change[ResultT](self, change: Callable[[bytes | None], tuple[bytes, ResultT]]) -> ResultT:
+        """Replace what is there by what `change` makes of it; after a conflict, of what is there then."""
+        async with self._turn:
+            row = await self._rows.read(self._key)
+            for _ in range(_MOST_CONFLICTS):
+                content, result = change(None if row is None else row.entity.get(_CONTENT))
+                entity = {"RowKey": self._key, _CONTENT: content}
+                won, row = await self._rows.swap(entity, None if row is None else row.version)
+                if won:
+                    return result
+        raise TransientError(f"row {self._key}: too many others change it")
 
 
 def _stored(row: VersionedRow | None) -> StoredBreaker | None:

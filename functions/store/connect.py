@@ -62,7 +62,7 @@ def connect(connection: Connection) -> TableStorage:
     transport = AioHttpTransport(use_env_settings=False, **_LIMITS)
     options: dict[str, Any] = {"retry_total": _RETRIES, "transport": transport}
     if connection.connection_string:
-        with connection_string_of("StateStore"):
+        with connection_string_of(connection.setting):
             service = AsyncTableServiceClient.from_connection_string(connection.connection_string, **options)
     else:
         from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - it takes long to import
@@ -76,7 +76,7 @@ def connect_at_start(connection: Connection) -> TableServiceClient:
     """Make the client that prepares the tables, before there is an event loop."""
     options: dict[str, Any] = {"retry_total": _RETRIES, **_LIMITS}
     if connection.connection_string:
-        with connection_string_of("StateStore"):
+        with connection_string_of(connection.setting):
             return TableServiceClient.from_connection_string(connection.connection_string, **options)
     from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - it takes long to import
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from azure.data.tables.aio import TableClient
+from azure.core.exceptions import ResourceNotFoundError
 
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
@@ -17,7 +17,6 @@ from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
 from functions.store.connect import table_faults
 from functions.store.entities import readable, task_entity, task_of
-from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
 from functions.store.index_entities import index_entity
 from functions.store.keys import (
@@ -26,11 +25,10 @@ from functions.store.keys import (
     index_time,
     parked_range,
     search_range,
-    shard_key,
-    shard_of,
     task_row,
 )
-from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.pages import KEYS_BETWEEN, Page, read_page
+from functions.store.shards import Shard, Shards
 from functions.store.transactions import Committed, ShardWriter, Transaction
 
 #: All that is read of a row.
@@ -46,15 +44,14 @@ _INDEXES = tuple(f"{index}|" for index in Index)
 class TableTaskIndex:
     """Reads the index rows that the state store writes."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
-        self._table = table
+    def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
 
     @property
     def shards(self) -> int:
         """Tell how many shards there are; they are numbered from 0."""
-        return self._shards
+        return self._shards.count
 
     async def page(
         self,
@@ -109,10 +106,11 @@ class TableTaskIndex:
         *,
         query: str = KEYS_BETWEEN,
     ) -> IndexPage:
-        keys = {"partition": shard_key(shard), "first": between[0], "end": between[1], "nothing": ""}
-        page = await read_page(
-            self._table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
-        )
+        async with self._shards.numbered(shard) as there:
+            keys = {"partition": there.key, "first": between[0], "end": between[1], "nothing": ""}
+            page = await read_page(
+                there.account.table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
+            )
         entries, damaged = readable(read, page.rows)
         return IndexPage(entries, page.continuation, damaged)
 
@@ -120,19 +118,15 @@ class TableTaskIndex:
 class TableIndexRows:
     """Reads rows of the table of the tasks as they lie there, and fixes the index rows."""
 
-    def __init__(
-        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
-    ) -> None:
-        self._table = table
-        self._groups = groups
+    def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
 
     async def indexed(self, shard: int, *, after: str | None, most: int) -> RowPage[IndexRow]:
         """Read a page of a shard's index rows, whatever is wrong with them."""
         query = f"{KEYS_BETWEEN} and OrderID gt @nothing"
-        keys = {"partition": shard_key(shard), "first": _FIRST_INDEX, "end": _FIRST_TASK, "nothing": ""}
-        page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        keys = {"first": _FIRST_INDEX, "end": _FIRST_TASK, "nothing": ""}
+        page = await self._page(shard, query, keys, after, most)
         rows = tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES))
         return RowPage(rows, page.continuation)
 
@@ -140,23 +134,23 @@ class TableIndexRows:
         self, shard: int, *, beyond: TaskId | None, after: str | None, most: int
     ) -> RowPage[TaskRow]:
         """Read a page of a shard's tasks: orders and steps have no `OrderID`."""
-        query = "PartitionKey eq @shard and RowKey gt @beyond and OrderID gt @nothing"
+        query = "PartitionKey eq @partition and RowKey gt @beyond and OrderID gt @nothing"
         first = _FIRST_TASK if beyond is None else task_row(beyond)
-        keys = {"shard": shard_key(shard), "beyond": first, "nothing": ""}
-        page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        page = await self._page(shard, query, {"beyond": first, "nothing": ""}, after, most)
         found = [row for row in page.rows if row["RowKey"] == task_row(row["OrderID"])]
         rows, damaged = readable(_task_row, found)
         return RowPage(rows, page.continuation, damaged)
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
-        """Leave the task the one index row it must have, if it and the rows are as they were read.
+        """Delete those index rows seen that are wrong, and create the right one if it is not there.
 
-        The task's row is written again as it is, which makes the transaction conditional on it.
+        Nothing is done unless the task and those rows are still as they were read. The task's row is written
+        again as it is, which makes the transaction conditional on it.
         """
         task = stored.record.task
         right = index_row(task)
         wrong = [row for row in seen if row.key != right]
-        missing = all(row.damaged for row in seen if row.key == right)
+        missing = await self._is_missing(task.order_id, right)
         if not wrong and not missing:
             return IndexFix()
         operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
@@ -164,19 +158,39 @@ class TableIndexRows:
         if missing:
             operations.append(Operation("upsert", index_entity(stored.record)))
         transaction = Transaction(task.order_id, tuple(operations))
-        with table_faults():
-            [result] = await self._writer(task.order_id).commit([transaction])
+        async with self._shards.of(task.order_id) as shard:
+            with table_faults():
+                [result] = await self._writer(shard).commit([transaction])
         fixed = IndexFix(created=int(missing), deleted=len(wrong))
         return fixed if isinstance(result, Committed) else IndexFix()
 
+    async def _is_missing(self, task: TaskId, key: str) -> bool:
+        """Tell whether an index row is not there, or can't be read."""
+        self._figures.reads += 1
+        async with self._shards.of(task) as shard:
+            with table_faults():
+                try:
+                    row = await shard.account.table.get_entity(shard.key, key, select=_COLUMNS)
+                except ResourceNotFoundError:
+                    return True
+        return bool(readable(_entry, [row])[1])
+
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
-        with table_faults():
-            deleted = await self._writer(orphan.task).delete(orphan.task, [_removal(orphan)])
+        async with self._shards.of(orphan.task) as shard:
+            with table_faults():
+                deleted = await self._writer(shard).delete(orphan.task, [_removal(orphan)])
         return IndexFix(deleted=int(deleted))
 
-    def _writer(self, task: TaskId) -> ShardWriter:
-        return ShardWriter(self._groups, shard_of(task, self._shards), self._figures)
+    async def _page(
+        self, number: int, query: str, keys: Mapping[str, str], after: str | None, most: int
+    ) -> Page:
+        async with self._shards.numbered(number) as shard:
+            bounds = {"partition": shard.key, **keys}
+            return await read_page(shard.account.table, self._figures, query, bounds, after=after, most=most)
+
+    def _writer(self, shard: Shard) -> ShardWriter:
+        return ShardWriter(shard.account.groups, shard.key, self._figures)
 
 
 def _removal(row: IndexRow) -> Operation:

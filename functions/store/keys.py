@@ -20,19 +20,29 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 SHARDS_PARTITION = "!settings"
 SHARDS_ROW = "shards"
 
+#: The rows that say which account each shard is in, and which one of them an account is.
+SHARD_MAP_ROW = "shard-map"
+ACCOUNT_ROW = "account"
+
+#: The row of a shard that whoever moves it writes with all else: no reader of index rows takes it for one.
+FENCE_ROW = "!moving"
+
 #: What begins the row keys of announcements that are to be sent.
 OUTBOX = "!send"
 
 #: What begins the row keys of what tasks are found by.
 SEARCH = "!find"
 
+#: The row that holds the alerts which wait to be told together.
+ALERT_GROUPS = "alert-groups"
+
 #: What begins the row keys of the circuit breakers, in the settings' partition.
 BREAKERS = "breaker"
 
 
-def shard_of(task: TaskId, shards: int) -> str:
-    """Give the partition key of a task."""
-    return shard_key(zlib.crc32(task.encode()) % shards)
+def shard_number(task: TaskId, shards: int) -> int:
+    """Give the number of a task's shard."""
+    return zlib.crc32(task.encode()) % shards
 
 
 def shard_key(shard: int) -> str:

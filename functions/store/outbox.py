@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from azure.data.tables.aio import TableClient
-
 from functions.pattern.announcements import Announcement
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import OutboxPage
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, readable
-from functions.store.keys import OUTBOX, beyond_queue, outbox_row, shard_key, shard_of
+from functions.store.keys import OUTBOX, beyond_queue, outbox_row
 from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.shards import Shards
 
 
 class TableOutbox:
     """Reads the outbox, and gives up on rows; the state store writes them, and removes them once sent."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
-        self._table = table
+    def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
 
@@ -30,8 +28,9 @@ class TableOutbox:
 
         What is left of the page's last queue is passed over: a queue that takes nothing would fill all pages.
         """
-        keys = {"partition": shard_key(shard), "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
-        page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, most=most)
+        async with self._shards.numbered(shard) as there:
+            keys = {"partition": there.key, "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
+            page = await read_page(there.account.table, self._figures, KEYS_BETWEEN, keys, most=most)
         found, damaged = readable(announcement_of, page.rows)
         following = None
         if page.rows and page.continuation is not None:
@@ -45,6 +44,6 @@ class TableOutbox:
         """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""
         self._figures.transactions += 1
         self._figures.operations += 1
-        with table_faults():
-            shard = shard_of(announcement.task, self._shards)
-            await self._table.delete_entity(shard, outbox_row(announcement))
+        async with self._shards.of(announcement.task) as shard:
+            with table_faults():
+                await shard.account.table.delete_entity(shard.key, outbox_row(announcement))

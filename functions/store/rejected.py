@@ -24,6 +24,7 @@ from functions.pattern.rejected import (
     Place,
     RejectedMessage,
     RejectedPage,
+    SentByAnotherError,
 )
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
@@ -54,10 +55,13 @@ _MOST_ID_CHARACTERS = 128
 _MOST_READ = 1_000
 _MOST_REQUESTS = 5
 _MOST_TRIES = 3
-_BY_WHOM = ("DiscardedBy", "DiscardedWhy", "DiscardedAt")
+_BY_WHOM = (
+    *("Resends", "ResentBy", "ResentWhy", "ResentAt"),
+    *("DiscardedBy", "DiscardedWhy", "DiscardedAt"),
+)
 _COLUMNS = [
     *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
-    *("Resends", "ResentBy", "ResentWhy", "ResentAt", "Task", "Step", "Agent"),
+    *("Task", "Step", "Agent"),
     *_BY_WHOM,
 ]
 
@@ -115,7 +119,13 @@ class TableRejectedMessages:
                 return
 
     async def listed(
-        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+        self,
+        *,
+        queues: Sequence[str],
+        most: int,
+        after: Place | None = None,
+        until: datetime | None = None,
+        discarded: bool = False,
     ) -> RejectedPage:
         """Read up to 5,000, in a few requests, and give a page of the latest of them."""
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
@@ -123,7 +133,10 @@ class TableRejectedMessages:
         # The client tells parameters apart by spaces, also before a bracket.
         query = KEYS_BETWEEN + (f" and ( {wanted} )" if wanted else "")
         first, end = _DISCARDED_ROWS if discarded else _KEPT_ROWS
-        keys = {"partition": _PARTITION, "first": first, "end": end} | names
+        keys: dict[str, Any] = {"partition": _PARTITION, "first": first, "end": end} | names
+        if until is not None:
+            query += " and RejectedAt le @until"
+            keys["until"] = until
         return await self._latest(query, keys, most, after)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
@@ -184,8 +197,9 @@ class TableRejectedMessages:
                     etag=str(row.metadata["etag"]),
                     match_condition=MatchConditions.IfNotModified,
                 )
-            except ResourceModifiedError as error:
-                raise TransientError("another operator sends it again at this moment") from error
+            except (ResourceModifiedError, ResourceNotFoundError):
+                if not await self._is_there(change):
+                    raise SentByAnotherError(message) from None
         return _message({**row, **change}), Content(_body(row), _labels(row["Labels"]))
 
     async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
@@ -210,10 +224,10 @@ class TableRejectedMessages:
                 raise TransientError(f"{REJECTED_TABLE}: {answer.code}")
         raise TransientError("other operators send it again at this moment")
 
-    async def _is_there(self, discarded: Mapping[str, Any]) -> bool:
+    async def _is_there(self, written: Mapping[str, Any]) -> bool:
         """Tell whether it was written, and only the answer was lost."""
-        there = await self._row(discarded["RowKey"])
-        return there is not None and all(there[name] == discarded[name] for name in _BY_WHOM)
+        there = await self._row(written["RowKey"])
+        return there is not None and all(there.get(name) == written.get(name) for name in _BY_WHOM)
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages rejected before that time; give how many."""

@@ -14,10 +14,10 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
-from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
-from functions.store.keys import index_row, rows_of, search_row, shard_of, task_row
+from functions.store.keys import index_row, rows_of, search_row, task_row
 from functions.store.pages import KEYS_BETWEEN
+from functions.store.shards import Shard, Shards
 from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 
 #: Old rows that are deleted side by side.
@@ -47,11 +47,7 @@ async def delete_old_rows(
 class TableTaskRetention:
     """Deletes the rows of finished tasks, except announcements still to be sent: sending deletes those."""
 
-    def __init__(
-        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
-    ) -> None:
-        self._table = table
-        self._groups = groups
+    def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
 
@@ -61,27 +57,30 @@ class TableTaskRetention:
         What makes it a task goes last, in one transaction: a reader sees the task or no task, and after a
         crash in between, the next run finds it.
         """
-        task = stored.record.task
-        shard = shard_of(task.order_id, self._shards)
-        writer = ShardWriter(self._groups, shard, self._figures)
-        with table_faults():
-            keys = await self._keys(shard, task.order_id)
-            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
-            for some in batched(past, MOST_OPERATIONS, strict=False):
-                deletions = [Operation("delete", {"RowKey": key}) for key in some]
-                if not await writer.delete(task.order_id, deletions):
-                    return False
-            own = task_row(task.order_id)
-            others = [*(key for key in keys if key not in past and key != own), index_row(task)]
-            order = stored.record.order
-            others += (search_row(key, order.submitted_at, task.order_id) for key in order.search_keys)
-            deletions = [Operation("delete", {"RowKey": key}) for key in others]
-            deletions.append(Operation("delete", {"RowKey": own}, stored.version))
-            return await writer.delete(task.order_id, deletions)
+        async with self._shards.of(stored.record.task.order_id) as shard:
+            with table_faults():
+                return await self._delete(shard, stored)
 
-    async def _keys(self, shard: str, task: TaskId) -> list[str]:
+    async def _delete(self, shard: Shard, stored: Stored) -> bool:
+        task = stored.record.task
+        writer = ShardWriter(shard.account.groups, shard.key, self._figures)
+        keys = await self._keys(shard, task.order_id)
+        past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
+        for some in batched(past, MOST_OPERATIONS, strict=False):
+            deletions = [Operation("delete", {"RowKey": key}) for key in some]
+            if not await writer.delete(task.order_id, deletions):
+                return False
+        own = task_row(task.order_id)
+        others = [*(key for key in keys if key not in past and key != own), index_row(task)]
+        order = stored.record.order
+        others += (search_row(key, order.submitted_at, task.order_id) for key in order.search_keys)
+        deletions = [Operation("delete", {"RowKey": key}) for key in others]
+        deletions.append(Operation("delete", {"RowKey": own}, stored.version))
+        return await writer.delete(task.order_id, deletions)
+
+    async def _keys(self, shard: Shard, task: TaskId) -> list[str]:
         first, end = rows_of(task)
         self._figures.reads += 1
-        bounds = {"partition": shard, "first": first, "end": end}
-        rows = self._table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
+        bounds = {"partition": shard.key, "first": first, "end": end}
+        rows = shard.account.table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
         return [row["RowKey"] async for row in rows]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.data.tables import TableServiceClient
 
@@ -20,17 +23,17 @@ TABLES = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, TRENDS_TABLE)
 ROW_FORMAT = 4
 
 
-def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shards: int) -> None:
-    """Make missing tables. Raises `SettingsError` when the tasks' has another row format or shard count."""
-    try:
+def prepare_tables(
+    service: TableServiceClient, names: tuple[str, ...], *, shards: int, setting: str = "StateStore"
+) -> bool:
+    """Make missing tables of the first account, which is that `setting`'s; tell whether the store is new.
+
+    Raises `SettingsError` when the table of the tasks has another row format or number of shards.
+    """
+    with answering(setting):
         for name in names:
             service.create_table_if_not_exists(name)
-        row_format, made_with = _made_with(service, shards)
-    except AzureError as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(
-            f"setting StateStore: Table Storage does not answer ({reason}); start it, or fix the setting"
-        ) from None
+        row_format, made_with, is_new = _made_with(service, shards)
     if row_format != ROW_FORMAT:
         raise SettingsError(
             f"setting StateStore: the table {TASKS_TABLE} holds rows of format {row_format}, and this version"
@@ -41,15 +44,31 @@ def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shard
         raise SettingsError(
             f"setting STATE_SHARDS is {shards}, but the table has {made_with}: set it to {made_with}"
         )
+    return is_new
 
 
-def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
-    """Give the row format and the number of shards; the first edition, format 1, recorded no format."""
+@contextmanager
+def answering(setting: str) -> Iterator[None]:
+    """Say of an account that can't be used which setting leads to it. Raises `SettingsError`."""
+    try:
+        yield
+    except AzureError as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(
+            f"setting {setting}: Table Storage does not answer ({reason}); start it, or fix the setting"
+        ) from None
+
+
+def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int, bool]:
+    """Give the row format, the number of shards, and whether the row that says so is new.
+
+    The first edition, format 1, recorded no format.
+    """
     table = service.get_table_client(TASKS_TABLE)
     row = {"PartitionKey": SHARDS_PARTITION, "RowKey": SHARDS_ROW, "Shards": shards, "Format": ROW_FORMAT}
     try:
         table.create_entity(row)
     except ResourceExistsError:
         known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-        return int(known.get("Format", 1)), int(known["Shards"])
-    return ROW_FORMAT, shards
+        return int(known.get("Format", 1)), int(known["Shards"]), False
+    return ROW_FORMAT, shards, True

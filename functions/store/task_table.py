@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from azure.data.tables.aio import TableClient
-
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.identity import Birth, TaskId
+from functions.pattern.records import awaits_first_turn
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.store.connect import table_faults
 from functions.store.entities import record_of, unreadable, writes_of
-from functions.store.entity_groups import EntityGroups
-from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, shard_of, task_row
+from functions.store.keys import ACCOUNT_ROW, SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, task_row
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.row_reads import RowReads
+from functions.store.shards import Shard, Shards
 from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 #: While fewer transactions of a shard are on their way, the next is sent at once: groups are small anyway.
@@ -30,38 +28,30 @@ _MOST_READS = 20
 class TaskTable:
     """Reads tasks and commits transactions. Its methods raise `TransientError` when the service fails."""
 
-    def __init__(
-        self,
-        table: TableClient,
-        groups: EntityGroups,
-        row_reads: RowReads,
-        *,
-        shards: int,
-        figures: StoreFigures,
-    ) -> None:
-        self._table = table
-        self._groups = groups
-        self._row_reads = row_reads
+    def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
-        self._writers: dict[str, Coalescer[Transaction, Result]] = {}
+        self._writers: dict[Shard, Coalescer[Transaction, Result]] = {}
 
     async def check(self) -> None:
-        """Read one row, to see that Table Storage answers."""
+        """Read a row of each account, to see that Table Storage answers."""
+        first, *others = self._shards.accounts
         with table_faults():
-            await self._table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+            await first.table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+            for account in others:
+                await account.table.get_entity(SHARDS_PARTITION, ACCOUNT_ROW)
 
     async def commit(self, transaction: Transaction) -> Committed | Conflicted:
         """Commit a transaction whole or not at all, together with what else waits.
 
         Raises `UnwritableError` when the service would refuse it again.
         """
-        shard = shard_of(transaction.task, self._shards)
-        if shard not in self._writers:
-            writer = ShardWriter(self._groups, shard, self._figures)
-            self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
-        with table_faults():
-            result = await self._writers[shard].submit(transaction)
+        async with self._shards.of(transaction.task) as shard:
+            if shard not in self._writers:
+                writer = ShardWriter(shard.account.groups, shard.key, self._figures, shard.account.row_reads)
+                self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
+            with table_faults():
+                result = await self._writers[shard].submit(transaction)
         if isinstance(result, UnwritableError):
             raise result
         return result
@@ -86,22 +76,35 @@ class TaskTable:
     async def order(self, task: TaskId) -> KnownOrder | None:
         """Read which order is recorded under an id: a read by key, which costs the same in any table."""
         self._figures.reads += 1
-        shard = shard_of(task, self._shards)
-        with table_faults():
-            row = await self._row_reads.read(shard, order_row(task), ("Digest", "Submitter", "Birth"))
+        async with self._shards.of(task) as shard:
+            with table_faults():
+                columns = ("Digest", "Submitter", "Birth")
+                row = await shard.account.row_reads.read(shard.key, order_row(task), columns)
         if row is None:
             return None
         return KnownOrder(digest=row["Digest"], submitter=row["Submitter"], birth=Birth(row["Birth"]))
 
+    async def awaits_first_turn(self, task: TaskId) -> bool:
+        """Tell whether a task is there and no Scheduler has claimed it yet: a read by key, as well."""
+        self._figures.reads += 1
+        columns = ("ProcessState", "Epoch", "Run")
+        async with self._shards.of(task) as shard:
+            with table_faults():
+                row = await shard.account.row_reads.read(shard.key, task_row(task), columns)
+        return row is not None and awaits_first_turn(
+            row.get("ProcessState"), row.get("Epoch"), row.get("Run")
+        )
+
     async def _rows(self, task: TaskId) -> tuple[list[Any], int]:
         first, end = rows_of(task)
-        keys = {"partition": shard_of(task, self._shards), "first": first, "end": end}
         rows: list[Mapping[str, Any]] = []
         after, pages = None, 0
-        while pages == 0 or after is not None:
-            page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, after=after)
-            rows += page.rows
-            after, pages = page.continuation, pages + 1
+        async with self._shards.of(task) as shard:
+            keys = {"partition": shard.key, "first": first, "end": end}
+            while pages == 0 or after is not None:
+                page = await read_page(shard.account.table, self._figures, KEYS_BETWEEN, keys, after=after)
+                rows += page.rows
+                after, pages = page.continuation, pages + 1
         return rows, pages
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
+from functions.store.row_reads import RowReads
 
 #: Operations that an entity group transaction takes (Table Storage).
 MOST_OPERATIONS = 100
@@ -31,6 +33,12 @@ class Transaction:
     def key(self) -> TaskId:
         """A row can be named once in a transaction, so a task's changes never share one."""
         return self.task
+
+    @property
+    def created(self) -> str | None:
+        """Name the row of a new task whose being there would refuse the whole transaction."""
+        first = self.operations[0]
+        return str(first.entity["RowKey"]) if first.kind == "create" else None
 
     @property
     def share(self) -> float:
@@ -64,8 +72,11 @@ type Result = Committed | Conflicted | UnwritableError
 class ShardWriter:
     """Commits transactions of one shard."""
 
-    def __init__(self, groups: EntityGroups, shard: str, figures: StoreFigures) -> None:
+    def __init__(
+        self, groups: EntityGroups, shard: str, figures: StoreFigures, row_reads: RowReads | None = None
+    ) -> None:
         self._groups = groups
+        self._row_reads = row_reads
         self._shard = shard
         self._figures = figures
 
@@ -73,10 +84,12 @@ class ShardWriter:
         """Commit each whole or not at all, and give the result of each in their order.
 
         A refused group is taken apart: a conflict is the task's whose operation is named, and the rest is
-        sent again; after any other refusal each is sent alone. Raises `AzureError` when the service fails.
+        sent again; after any other refusal each is sent alone. Where one new task is there already, others
+        may be, too: with `row_reads`, they are looked up once, and only those that are absent are sent again.
+        Raises `AzureError` when the service fails.
         """
         results: dict[TaskId, Result] = {}
-        remaining = list(transactions)
+        remaining, looked_up = list(transactions), False
         while remaining:
             answer = await self._send(remaining)
             if isinstance(answer, GroupWritten):
@@ -89,6 +102,11 @@ class ShardWriter:
                 break
             results[refused.task] = _result(refused, answer)
             remaining.remove(refused)
+            if answer.conflict and refused.created is not None and not looked_up:
+                looked_up = True
+                for each in await self._there_already(remaining):
+                    results[each.task] = Conflicted()
+                    remaining.remove(each)
         return [results[each.task] for each in transactions]
 
     async def delete(self, task: TaskId, deletions: Sequence[Operation]) -> bool:
@@ -97,6 +115,18 @@ class ShardWriter:
         if isinstance(result, UnwritableError):
             raise result
         return isinstance(result, Committed)
+
+    async def _there_already(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+        """Find the new tasks that are there: else a replayed batch would conflict task by task."""
+        found = await asyncio.gather(*map(self._is_there, transactions))
+        return [each for each, there in zip(transactions, found, strict=True) if there]
+
+    async def _is_there(self, transaction: Transaction) -> bool:
+        if transaction.created is None or self._row_reads is None:
+            return False
+        self._figures.reads += 1
+        found = await self._row_reads.read(self._shard, transaction.created, ("RowKey",))
+        return found is not None
 
     async def _commit_alone(self, transaction: Transaction) -> Result:
         [result] = await self.commit([transaction])

@@ -14,12 +14,14 @@ from functions.messages.blueprint import CONNECTION
 from functions.messages.orders import each_order
 from functions.messages.reading import QueueMessage, content_of
 from functions.pattern.messages import SUBMISSIONS_QUEUE
-from functions.pattern.ports import Schedulers
+from functions.pattern.ports import SchedulerStarts
 from functions.submission.intake import Intake
 
 
 def submission_blueprint(
-    intake: Intake, schedulers_of: Callable[[df.DurableOrchestrationClient], Schedulers], batches: Batches
+    intake: Intake,
+    schedulers_of: Callable[[df.DurableOrchestrationClient], SchedulerStarts],
+    batches: Batches,
 ) -> df.Blueprint:
     """Register the function that the queue `submissions` triggers.
 
@@ -47,5 +49,5 @@ def submission_blueprint(
     return blueprint
 
 
-async def _take(intake: Intake, schedulers: Schedulers, message: QueueMessage) -> None:
+async def _take(intake: Intake, schedulers: SchedulerStarts, message: QueueMessage) -> None:
     await intake.take(message.message_id or "", content_of(message), schedulers)

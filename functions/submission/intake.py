@@ -13,15 +13,15 @@ from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.contents import without_secrets_of
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
-from functions.pattern.identity import CHILD_PREFIX, FIRST_EPOCH, new_birth
+from functions.pattern.identity import CHILD_PREFIX, TaskId, is_child, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
-from functions.pattern.ports import Ports, Schedulers
+from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import NOTHING_KNOWN, About, Content
 from functions.pattern.sent_again import Counts
-from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Admission, Stored
+from functions.pattern.store_ports import Admission, Admitted, KnownOrder
 from functions.pattern.transitions import admit
+from functions.submission.origin import SUBMISSIONS, Disposition, Origin, Taken
 from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
@@ -38,18 +38,28 @@ class _RejectedError(Exception):
 class Intake:
     """Makes tasks of messages. `pick_up_within` is in seconds: by then a Scheduler must have claimed.
 
-    A queue is no trust boundary: what the API checked is checked again.
+    A queue is no trust boundary, and an event hub less so: what the API checked is checked again. What has
+    ended is kept for `retention_days`: of an order that is older, nobody knows whether it was done.
     """
 
     def __init__(
-        self, ports: Ports, registry: Registry, reply_queues: Collection[str], pick_up_within: float
+        self,
+        ports: Ports,
+        registry: Registry,
+        reply_queues: Collection[str],
+        *,
+        pick_up_within: float,
+        retention_days: float,
     ) -> None:
         self._ports = ports
         self._registry = registry
         self._reply_queues = reply_queues
         self._pick_up_within = timedelta(seconds=pick_up_within)
+        self._retention = timedelta(days=retention_days)
 
-    async def take(self, message_id: str, content: Content, schedulers: Schedulers) -> None:
+    async def take(
+        self, message_id: str, content: Content, schedulers: SchedulerStarts, origin: Origin = SUBMISSIONS
+    ) -> Taken:
         """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
         One whose workflow's version is not deployed here comes again later: another host may have it, or this
@@ -60,23 +70,43 @@ class Intake:
             message = self._read(content.body)
             about = About(task=message.task_id)
             _check_id(message)
+            known = origin.known.get(message.task_id)
+            if known is not None:
+                return await self._take_again(message, known, schedulers, origin)
+            self._check_age(message, origin)
             self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
                 await self._put_back(message_id, content, message)
-                return
-            stored = await self._record(message, workflow)
+                return Taken(Disposition.PUT_BACK, message.task_id)
+            admitted = await self._record(message, workflow)
         except _RejectedError as rejection:
             reason, about = str(rejection), rejection.about or about
             _log.warning("message %s rejected: %s", message_id, reason, exc_info=rejection.__cause__)
             await self._ports.rejected.reject(
-                SUBMISSIONS_QUEUE, message_id, content.body, reason, content.labels, about=about
+                origin.name, message_id, content.body, reason, content.labels, about=about
             )
-            return
-        task = stored.record.task
-        if task.process_state is ProcessState.PENDING and (task.epoch, task.run) == (FIRST_EPOCH, None):
-            # Later epochs and runs are asked for by their own message.
-            await schedulers.start(task.order_id, task.epoch, stored.record.queued)
+            return Taken(Disposition.REJECTED, about.task)
+        await _start(admitted.stored.record, schedulers)
+        new = admitted.admission is Admission.RECORDED
+        return Taken(Disposition.RECORDED if new else Disposition.KNOWN, message.task_id)
+
+    async def _take_again(
+        self, message: SubmissionMessage, known: KnownOrder, schedulers: SchedulerStarts, origin: Origin
+    ) -> Taken:
+        """Take an order that was looked up: its Scheduler may not be started yet, if it is a recent one.
+
+        What is older is the Supervisor's: a replay of a whole hub must not ask for a Scheduler of each.
+        """
+        if known.digest != message.digest:
+            raise _another_is_known(message.task_id)
+        recent = self._ports.clock.now() - 2 * self._pick_up_within
+        is_recent = origin.enqueued_at is None or origin.enqueued_at > recent
+        if is_recent and await self._ports.store.awaits_first_turn(message.task_id):
+            stored = await self._ports.store.load(message.task_id)
+            if stored is not None:
+                await _start(stored.record, schedulers)
+        return Taken(Disposition.KNOWN, message.task_id)
 
     async def _put_back(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
@@ -89,21 +119,28 @@ class Intake:
         not_before = self._ports.clock.now() + delay
         await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
 
-    async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Stored:
+    async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Admitted:
         record = self._task_record(message, workflow)
         try:
             admitted = await self._ports.store.admit(record)
         except UnwritableError as error:
             raise _RejectedError(str(error)) from None
         if admitted.admission is Admission.CONFLICT:
-            raise _RejectedError(f"other content is known as {record.order.task}")
-        return admitted.stored
+            raise _another_is_known(record.order.task)
+        return admitted
 
     def _read(self, body: bytes) -> SubmissionMessage:
         try:
             return read_message(SubmissionMessage, body)
         except NotAMessageError as error:
             raise _RejectedError(str(error), error.about) from None
+
+    def _check_age(self, message: SubmissionMessage, origin: Origin) -> None:
+        """Refuse what a hub may have given before, so long ago that its task is deleted."""
+        if origin.enqueued_at is None:
+            return
+        if min(origin.enqueued_at, message.submitted_at) < self._ports.clock.now() - self._retention:
+            raise _RejectedError("too old to know whether it was done: such tasks are deleted")
 
     def _check_reply_to(self, message: SubmissionMessage) -> None:
         if message.reply_to is not None and message.reply_to not in self._reply_queues:
@@ -119,8 +156,18 @@ class Intake:
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
+async def _start(record: TaskRecord, schedulers: SchedulerStarts) -> None:
+    """Start the Scheduler of a new task; later epochs and runs are asked for by their own message."""
+    if record.task.awaits_first_turn:
+        await schedulers.start(record.task.order_id, record.task.epoch, record.queued)
+
+
+def _another_is_known(task: TaskId) -> _RejectedError:
+    return _RejectedError(f"other content is known as {task}")
+
+
 def _check_id(message: SubmissionMessage) -> None:
-    if message.task_id.startswith(CHILD_PREFIX):
+    if is_child(message.task_id):
         raise _RejectedError(f"id: what begins with {CHILD_PREFIX} is the application's own")
 
 

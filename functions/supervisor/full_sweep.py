@@ -6,12 +6,11 @@ There should be nothing to fix; but nothing else would ever find a task that has
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from functions.pattern.identity import TaskId
-from functions.pattern.index_rows import IndexFix, IndexRow, TaskRow, row_order
+from functions.pattern.index_rows import IndexFix, IndexRow, row_order
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.course import Course
@@ -22,17 +21,23 @@ _log = logging.getLogger(__name__)
 
 #: Rows that one request reads (Table Storage's limit).
 _PAGE = 1000
+#: Tasks that are compared at once, about 20 MB: for them all index rows, which lie otherwise, are read.
+_WINDOW = 50_000
 _FIXES_AT_ONCE = 10
 #: Seconds after which it is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
 
+#: A task, and the index row that is to be looked at; None for the one that it must have and was not seen.
+type _Suspect = tuple[TaskId, IndexRow | None]
+
 
 class FullSweep:
-    """Walks all shards, one after the other; it keeps the index rows of one shard in memory."""
+    """Walks all shards, one after the other, window by window: so many tasks in the order of their rows."""
 
-    def __init__(self, ports: Ports, damage: Damage) -> None:
+    def __init__(self, ports: Ports, damage: Damage, *, window: int = _WINDOW) -> None:
         self._ports = ports
         self._damage = damage
+        self._window = window
 
     async def run(self) -> FullSweepReport:
         """Compare and fix everything once, from where the last sweep was cut short."""
@@ -52,73 +57,75 @@ class FullSweep:
     async def _sweep_shard(self, shard: int, course: Course, report: FullSweepReport) -> None:
         with report.surviving(f"shard {shard}: its indexes"):
             place = course.begin(shard)
-            await self._compare(shard, None if place is None else TaskId(place), course, report)
-            return
+            while True:
+                beyond = None if place is None else TaskId(place)
+                place = course.came_to(shard, await self._compare(shard, beyond, report))
+                if place is None:
+                    return
         course.failed(shard)
 
-    async def _compare(
-        self, shard: int, beyond: TaskId | None, course: Course, report: FullSweepReport
-    ) -> None:
-        """Compare the tasks beyond one with their index rows, and fix page by page what differs."""
-        seen = await self._indexed(shard, beyond, report)
-        ahead = deque(sorted(seen, key=row_order))
-        after: str | None = None
-        while True:
-            page = await self._ports.index_rows.tasks(shard, beyond=beyond, after=after, most=_PAGE)
-            report.tasks += len(page.rows)
-            report.found_damaged(page.unreadable)
-            suspects = _differing(page.rows, seen)
-            after = page.continuation
-            last = page.rows[-1].task if page.rows else None
-            while ahead and (after is None or (last and row_order(ahead[0]) <= row_order(last))):
-                task = ahead.popleft()
-                if task in seen:  # its row was passed by
-                    suspects[task] = seen.pop(task)
-            await for_each(suspects.items(), partial(self._fix, report), at_once=_FIXES_AT_ONCE)
-            if after is None or last is not None:
-                course.came_to(shard, None if after is None else last)
-            if after is None:
-                return
-
-    async def _indexed(
-        self, shard: int, beyond: TaskId | None, report: FullSweepReport
-    ) -> dict[TaskId, list[IndexRow]]:
-        """Read the index rows of the tasks beyond one."""
-        seen: dict[TaskId, list[IndexRow]] = {}
+    async def _compare(self, shard: int, beyond: TaskId | None, report: FullSweepReport) -> TaskId | None:
+        """Compare a window of tasks with their index rows; give its last one (None: the shard's end)."""
+        wanted, last = await self._read_tasks(shard, beyond, report)
         after: str | None = None
         while True:
             page = await self._ports.index_rows.indexed(shard, after=after, most=_PAGE)
-            for row in page.rows:
-                if beyond is None or row_order(row.task) > row_order(beyond):
-                    seen.setdefault(row.task, []).append(row)
-                    report.index_rows += 1
+            rows = [row for row in page.rows if _is_between(beyond, row.task, last)]
+            report.index_rows += len(rows)
+            await self._fix_all(report, [(row.task, row) for row in rows if not _was_wanted(row, wanted)])
             after = page.continuation
             if after is None:
-                return seen
+                break
+        await self._fix_all(report, [(task, None) for task in wanted])
+        return last
 
-    async def _fix(self, report: FullSweepReport, suspect: tuple[TaskId, list[IndexRow]]) -> None:
-        """Look again: the task may have changed while its shard was read."""
-        task, seen = suspect
+    async def _read_tasks(
+        self, shard: int, beyond: TaskId | None, report: FullSweepReport
+    ) -> tuple[dict[TaskId, str], TaskId | None]:
+        """Read a window of tasks: the keys of the index rows that they must have, and its last one."""
+        wanted: dict[TaskId, str] = {}
+        after, most = None, min(_PAGE, self._window)
+        while True:
+            page = await self._ports.index_rows.tasks(shard, beyond=beyond, after=after, most=most)
+            report.tasks += len(page.rows)
+            report.found_damaged(page.unreadable)
+            wanted |= {row.task: row.index_key for row in page.rows}
+            after = page.continuation
+            if after is None:
+                return wanted, None
+            if len(wanted) >= self._window and page.rows:
+                return wanted, page.rows[-1].task
+
+    async def _fix_all(self, report: FullSweepReport, suspects: Iterable[_Suspect]) -> None:
+        await for_each(suspects, partial(self._fix, report), at_once=_FIXES_AT_ONCE)
+
+    async def _fix(self, report: FullSweepReport, suspect: _Suspect) -> None:
+        """Look again: the task may have changed since its row was read."""
+        task, row = suspect
+        seen: Sequence[IndexRow] = () if row is None else (row,)
         with report.surviving(f"task {task}: its index row"):
             stored = await self._ports.store.load(task)
             if stored is not None:
-                self._count(report, task, await self._ports.index_rows.fix(stored, seen))
+                fix = await self._ports.index_rows.fix(stored, seen)
+            elif row is not None:
+                fix = await self._ports.index_rows.remove(row)
+            else:
                 return
-            for orphan in seen:
-                self._count(report, task, await self._ports.index_rows.remove(orphan))
-
-    def _count(self, report: FullSweepReport, task: TaskId, fix: IndexFix) -> None:
-        report.created += fix.created
-        report.deleted += fix.deleted
-        if fix != IndexFix():
-            _log.warning("task %s: index rows created %d, deleted %d", task, fix.created, fix.deleted)
+            report.created += fix.created
+            report.deleted += fix.deleted
+            if fix != IndexFix():
+                _log.warning("task %s: index rows created %d, deleted %d", task, fix.created, fix.deleted)
 
 
-def _differing(tasks: Iterable[TaskRow], seen: dict[TaskId, list[IndexRow]]) -> dict[TaskId, list[IndexRow]]:
-    """Find the tasks whose index rows are not as they must be, with those; all are taken out of `seen`."""
-    differing: dict[TaskId, list[IndexRow]] = {}
-    for task in tasks:
-        rows = seen.pop(task.task, [])
-        if [row.key for row in rows] != [task.index_key] or rows[0].damaged:
-            differing[task.task] = rows
-    return differing
+def _is_between(beyond: TaskId | None, task: TaskId, last: TaskId | None) -> bool:
+    """Tell whether a task belongs to the window; one that is not there does, too, by where it would be."""
+    place = row_order(task)
+    return (beyond is None or row_order(beyond) < place) and (last is None or place <= row_order(last))
+
+
+def _was_wanted(row: IndexRow, wanted: dict[TaskId, str]) -> bool:
+    """Tell whether a row is what its task must have; then it is wanted no more."""
+    if row.damaged or wanted.get(row.task) != row.key:
+        return False
+    del wanted[row.task]
+    return True

@@ -22,12 +22,12 @@ class Silence:
         self._clock = ports.clock
         self._alert = alert
 
-    async def report(self, report: SweepReport) -> None:
-        """Tell what of a sweep's report is new. Two sweeps at once may both do it."""
+    async def report(self, report: SweepReport) -> frozenset[str]:
+        """Tell what of a sweep's report is new, and give who is silent. Two sweeps at once may both do it."""
         with report.surviving("silent Agents"):
             known = read_silences(await self._heartbeats.latest(Chore.SILENCE))
             if not known and not report.asked:
-                return
+                return frozenset()
             replied = await self._times.latest(Occasion.REPLIED)
             silences = heard(known, report.asked, replied, self._clock.now())
             for each in silences.begun:
@@ -36,3 +36,5 @@ class Silence:
                 await self._alert(each, True)
             if silences.known != known:
                 await self._heartbeats.beat(Chore.SILENCE, written_silences(silences.known))
+            return frozenset(each.agent for each in silences.known)
+        return frozenset()

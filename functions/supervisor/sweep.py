@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import assert_never
+from typing import Any
 
 from functions.messages.ends import Parents
+from functions.pattern.crowds import CrowdCause
 from functions.pattern.decisions import in_question
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.events import DecisionDue, GivenUp, Judgement, Parked, Postponed, Recovered
+from functions.pattern.events import (
+    DecisionDue,
+    Eased,
+    Extended,
+    GivenUp,
+    Judgement,
+    Parked,
+    Postponed,
+    Recovered,
+    Resumed,
+)
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import what_is_missing
 from functions.pattern.records import TaskRecord
@@ -28,6 +40,7 @@ from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.wait_events import WaitsEnded
 from functions.pattern.waiting import within
 from functions.supervisor.course import Course
+from functions.supervisor.crowds import CrowdControl, Late, SweptCrowds
 from functions.supervisor.damage import Damage
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.releases import Releases
@@ -45,9 +58,11 @@ _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
 #: What an intervention is called in traces.
-_NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
+_NAMES = {Recovered: "recover", Resumed: "resume", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
+#: Seconds for what is held back until then.
+_LONGEST_REST = 60
 #: Seconds that one task may take: a page of them has to fit into a sweep, or none would get beyond it.
 _LONGEST_LOOK = 10
 
@@ -64,6 +79,7 @@ class Sweep:
         damage: Damage,
         *,
         silence: Silence,
+        crowds: CrowdControl,
     ) -> None:
         self._ports = ports
         self._policy = policy
@@ -73,31 +89,36 @@ class Sweep:
         self._releases = Releases(ports, registry, policy.start_within)
         self._damage = damage
         self._silence = silence
+        self._crowds = crowds
 
     async def run(self) -> SweepReport:
         """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
         with sweep_span():
             started_at = self._ports.clock.now()
             report = SweepReport()
-            course = await self._course(report)
+            latest = await self._latest(report)
+            course = Course(self._ports.index.shards, latest)
+            crowds = await self._crowds.begin(latest, report)
             leftovers = Leftovers(self._ports, report)
             async with report.bounded(_LONGEST):
-                sweep_shard = partial(self._sweep_shard, report, course, leftovers)
+                sweep_shard = partial(self._sweep_shard, report, course, leftovers, crowds)
                 await for_each(course.shards, sweep_shard, at_once=_SHARDS_AT_ONCE)
+            async with report.bounded(_LONGEST_REST):
+                await for_each(crowds.rest(), partial(self._look_at_rest, report), at_once=_TASKS_AT_ONCE)
             if not course.read and not report.unfinished:
                 raise TransientError("no shard could be read")
             report.unfinished |= course.unfinished
             await self._damage.report(report)
-            await self._silence.report(report)
+            silent = await self._silence.report(report)
+            await self._crowds.report(crowds, silent, report)
             await self._beat(report, started_at, course)
             return report
 
-    async def _course(self, report: SweepReport) -> Course:
-        """Begin where the last sweep did not come to, whoever swept."""
-        latest = None
+    async def _latest(self, report: SweepReport) -> Mapping[str, Any] | None:
+        """Read the last sweep's heartbeat, whoever swept: this one begins where that did not come to."""
         with report.surviving("heartbeat"):
-            latest = await self._ports.heartbeats.latest(Chore.SWEEP)
-        return Course(self._ports.index.shards, latest)
+            return await self._ports.heartbeats.latest(Chore.SWEEP)
+        return None
 
     async def _beat(self, report: SweepReport, started_at: datetime, course: Course) -> None:
         finished_at = self._ports.clock.now()
@@ -108,11 +129,11 @@ class Sweep:
             await self._ports.heartbeats.beat(Chore.SWEEP, sign | course.figures() | report.figures())
 
     async def _sweep_shard(
-        self, report: SweepReport, course: Course, leftovers: Leftovers, shard: int
+        self, report: SweepReport, course: Course, leftovers: Leftovers, crowds: SweptCrowds, shard: int
     ) -> None:
         """Look at a shard's due and parked tasks, and send what is left over; none waits for the others."""
         await asyncio.gather(
-            self._look_at_due(report, course, shard),
+            self._look_at_due(report, course, crowds, shard),
             self._look_at_parked(report, shard),
             leftovers.send(shard),
         )
@@ -121,13 +142,16 @@ class Sweep:
         with report.surviving(f"shard {shard}: its parked tasks"):
             await self._releases.look(shard, report)
 
-    async def _look_at_due(self, report: SweepReport, course: Course, shard: int) -> None:
+    async def _look_at_due(
+        self, report: SweepReport, course: Course, crowds: SweptCrowds, shard: int
+    ) -> None:
         until, after = self._ports.clock.now() - self._policy.skew, course.begin(shard)
         with report.surviving(f"shard {shard}: its overdue tasks"):
             for _ in range(_PAGES):
                 page = await self._page(shard, until, after)
                 report.found_damaged(page.unreadable)
-                await for_each(page.entries, partial(self._look_at, report), at_once=_TASKS_AT_ONCE)
+                look = partial(self._look_at, report, crowds)
+                await for_each(page.entries, look, at_once=_TASKS_AT_ONCE)
                 after = course.came_to(shard, page.continuation)
                 if after is None:
                     break
@@ -144,12 +168,17 @@ class Sweep:
                 raise
             return await read(after=None)
 
-    async def _look_at(self, report: SweepReport, entry: IndexEntry) -> None:
+    async def _look_at(self, report: SweepReport, crowds: SweptCrowds, entry: IndexEntry) -> None:
         with report.surviving(f"task {entry.task}"):
             report.found += 1
-            await within(_LONGEST_LOOK, self._judge(report, entry))
+            await within(_LONGEST_LOOK, self._judge(report, crowds, entry))
 
-    async def _judge(self, report: SweepReport, entry: IndexEntry) -> None:
+    async def _look_at_rest(self, report: SweepReport, late: Late) -> None:
+        with report.surviving(f"task {late.stored.record.order.task}"):
+            await within(_LONGEST_LOOK, self._act(report, late))
+
+    async def _judge(self, report: SweepReport, crowds: SweptCrowds, entry: IndexEntry) -> None:
+        """Do about a task what is to be done, or leave it for when it is known how many are late."""
         stored = await self._ports.store.load(entry.task)
         event = None if stored is None else judge(stored.record, self._ports.clock.now(), self._policy)
         if stored is None or event is None:
@@ -159,7 +188,10 @@ class Sweep:
             return
         if isinstance(event, WaitsEnded):
             await self._parents.look(stored.record)
-        await self._act(report, stored, self._parked_instead(stored.record, event) or event)
+        judged = Late(stored, self._parked_instead(stored.record, event) or event)
+        late = await crowds.sort_in(judged)
+        if late is not None:
+            await self._act(report, late)
 
     def _parked_instead(self, record: TaskRecord, event: Judgement) -> Parked | None:
         """Park what nobody here could go on with: that neither counts as its failure nor ends it."""
@@ -172,35 +204,20 @@ class Sweep:
             epoch=task.epoch, scheduler=task.locked_by, reason=missing.reason, lasting=missing.lasting
         )
 
-    async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
+    async def _act(self, report: SweepReport, late: Late) -> None:
+        stored, event = late.stored, late.event
         if not isinstance(event, Postponed | WaitsEnded):
-            report.overdue += 1
-            report.waits(stored.record, self._ports.clock.now())
-            overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
-            report.oldest_overdue = max(report.oldest_overdue, overdue.total_seconds())
+            with_many = late.in_crowd is CrowdCause.NO_REPLY
+            report.is_overdue(stored.record, self._ports.clock.now(), with_many=with_many)
         if isinstance(await self._decide(stored, event), Refused):
             report.overtaken += 1
             return
-        match event:
-            case Postponed():
-                report.postponed += 1
-            case Recovered():
-                report.recovered += 1
-            case GivenUp():
-                report.given_up += 1
-            case Parked():
-                report.parked += 1
-            case DecisionDue():
-                report.ended_as_decided += 1
-            case WaitsEnded():
-                report.waited += 1
-            case _:
-                assert_never(event)
+        report.count(event)
 
-    async def _decide(self, stored: Stored, event: Judgement | Parked) -> Changed | Refused:
+    async def _decide(self, stored: Stored, event: Judgement | Parked | Eased) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
         task, change = stored.record.order.task, self._ports.store.change
-        if isinstance(event, Postponed | Parked | WaitsEnded):
+        if isinstance(event, Postponed | Parked | WaitsEnded | Extended):
             return await change(task, event, read=stored)
         with decision_span(stored.record, _NAMES[type(event)]):
             return await change(task, replace(event, traceparent=current_traceparent()), read=stored)

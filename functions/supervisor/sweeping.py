@@ -9,11 +9,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 from functions.pattern.errors import TransientError, UnreadableError
+from functions.pattern.events import (
+    DecisionDue,
+    Eased,
+    Extended,
+    GivenUp,
+    Judgement,
+    Parked,
+    Postponed,
+    Recovered,
+    Resumed,
+)
 from functions.pattern.records import TaskRecord
-from functions.pattern.silent_agents import asked_at
+from functions.pattern.silent_agents import asked_at, waited_until
+from functions.pattern.wait_events import WaitsEnded
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +99,8 @@ class SweepReport(Report):
     """What one sweep found and did. `oldest_overdue` is in seconds.
 
     The `overdue` tasks are `recovered`, `given_up`, `parked`, `ended_as_decided` or as is known, or
-    `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`.
+    `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`. Those that are
+    late in a crowd are `extended`, their Schedulers `asked_again`, or `resumed` in another epoch, uncounted.
     The waits of those that `waited` are over.
     `asked` are the times at which Agents behind queues were asked, by Agent, for whom overdue tasks wait.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
@@ -98,6 +111,9 @@ class SweepReport(Report):
     overdue: int = 0
     recovered: int = 0
     given_up: int = 0
+    extended: int = 0
+    asked_again: int = 0
+    resumed: int = 0
     parked: int = 0
     ended_as_decided: int = 0
     waited: int = 0
@@ -109,10 +125,37 @@ class SweepReport(Report):
     oldest_overdue: float = 0
     asked: dict[str, list[datetime]] = field(default_factory=dict)
 
-    def waits(self, record: TaskRecord, now: datetime) -> None:
-        """Keep in mind for which Agents a task waits in vain."""
-        for agent, at in asked_at(record, now).items():
+    def is_overdue(self, record: TaskRecord, now: datetime, *, with_many: bool) -> None:
+        """Count a task, and keep in mind since when it waited for which Agents; `with_many`, until when."""
+        self.overdue += 1
+        overdue = now - (record.task.complete_by or record.task.due_at)
+        self.oldest_overdue = max(self.oldest_overdue, overdue.total_seconds())
+        times = waited_until(record, now) if with_many else asked_at(record, now)
+        for agent, at in times.items():
             self.asked.setdefault(agent, []).append(at)
+
+    def count(self, done: Judgement | Eased | Parked) -> None:
+        """Count what was done about a task."""
+        match done:
+            case Postponed():
+                self.postponed += 1
+            case Recovered():
+                self.recovered += 1
+            case Extended():
+                self.extended += not done.asks
+                self.asked_again += done.asks
+            case Resumed():
+                self.resumed += 1
+            case GivenUp():
+                self.given_up += 1
+            case Parked():
+                self.parked += 1
+            case DecisionDue():
+                self.ended_as_decided += 1
+            case WaitsEnded():
+                self.waited += 1
+            case _:
+                assert_never(done)
 
 
 @dataclass(slots=True)

@@ -30,6 +30,16 @@ RETRIES = METER.create_counter("remote.retries", "{call}", "Calls of remote serv
 FORGED_REPLIES = METER.create_counter(
     "replies.wrong_token", "{reply}", "Replies with another token than their request's"
 )
+EVENTS = METER.create_counter("events.taken", "{event}", "Events of the hub that are recorded or set aside")
+EVENT_AGE = METER.create_histogram(
+    "events.age",
+    "s",
+    "How long a batch's oldest event has waited",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+EVENTS_PACED = METER.create_histogram(
+    "events.paced", "s", "How long a batch was held back", explicit_bucket_boundaries_advisory=_SECONDS
+)
 SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )

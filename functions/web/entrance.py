@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import FastAPI
@@ -16,6 +17,9 @@ from functions.web.callers import Identify
 from functions.web.caps import CallerCaps, Caps
 from functions.web.problems import answer_to, handle_errors
 
+#: Lets a request pass, by its scope, or raises `ProblemError`; nothing of its body has been read.
+type Gate = Callable[[Scope], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -25,26 +29,30 @@ class Guard:
     caps: Caps
     clock: Clock
 
-    def protect(self, app: FastAPI, access: Access, bodies: BodyLimits) -> None:
-        """Guard `app`, to which routes are added afterwards."""
+    def protect(self, app: FastAPI, access: Access, bodies: BodyLimits, gate: Gate | None = None) -> None:
+        """Guard `app`, to which routes are added afterwards; a `gate` may be closed to all."""
         app.router.route_class = ReadRoute
         handle_errors(app)
-        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies)
+        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
 
 
 class Entrance:
     """Lets a request through that passes each check, in this order; the first that fails answers it.
 
-    Its caller is known and has a role, within its caps; it comes from a page of ours, or none; the body is
-    short enough, and JSON. The route finds caller, allowance and body in the scope. The whole is one span.
+    Its caller is known and has a role, within its caps; no gate is closed to it; it comes from a page of
+    ours, or none; the body is short enough, and JSON. The route finds caller, allowance and body in the
+    scope. The whole is one span.
     """
 
-    def __init__(self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits) -> None:
+    def __init__(
+        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
+    ) -> None:
         self._app = app
         self._identify = guard.identify
         self._caps = CallerCaps(guard.caps, guard.clock)
         self._access = access
         self._bodies = bodies
+        self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, its failure as a problem document without internals."""
@@ -61,6 +69,8 @@ class Entrance:
         headers = Headers(scope=scope)
         scope["caller"] = caller = self._access.admit(scope, headers, self._identify)
         with self._caps.admitted(caller) as scope["allowance"]:
+            if self._gate is not None:
+                self._gate(scope)
             self._access.check_origin(scope, headers)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)

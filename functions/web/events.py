@@ -94,6 +94,9 @@ class Events:
         return stored
 
     def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
+        if len(body) > MAX_RESULT_BYTES:
+            text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
         try:
             check_body(Definitions(self._registry, record).event_model(step), body)
         except ValidationError as error:
@@ -101,9 +104,6 @@ class Events:
         except NotDeployedError as lack:
             text = "Its version of the workflow is not deployed here: try again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
-        if len(body) > MAX_RESULT_BYTES:
-            text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
-            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
 def _written(body: Json) -> bytes:

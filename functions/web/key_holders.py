@@ -17,6 +17,10 @@ from functions.web.problems import ProblemError
 KEY_HEADER = "x-functions-key"
 _KEY_QUERY = "code"
 
+_NO_KEY = f"Show a function key in the header {KEY_HEADER}."
+#: Such as one of another function: the host may take it, and it has no setting here.
+_NO_NAMED_KEY = "This key is none of those that are named for this function: show one of them."
+
 #: What everybody is called whose key has no name.
 _UNNAMED = {API: "function-key", OPERATIONS: "operator"}
 
@@ -39,13 +43,14 @@ def key_holders(function: str, keys: Iterable[NamedKey]) -> Identify:
         return key_holder(unnamed.name)
 
     def identify(scope: Scope, headers: Headers) -> Caller:
-        shown = digest_of(_key_shown(scope, headers))
+        key = _key_shown(scope, headers)
+        shown = digest_of(key)
         holder = unnamed if function == OPERATIONS else None
         for digest, caller in named:  # all of them: the time tells nothing
             if hmac.compare_digest(shown, digest):
                 holder = caller
         if holder is None:
-            raise ProblemError(HTTPStatus.UNAUTHORIZED, f"Show a function key in the header {KEY_HEADER}.")
+            raise ProblemError(HTTPStatus.UNAUTHORIZED, _NO_NAMED_KEY if key else _NO_KEY)
         return holder
 
     return identify

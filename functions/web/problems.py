@@ -44,15 +44,27 @@ class Problem(BaseModel):
     errors: list[FieldFault] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """What tells a problem from others of its status: a `type`, which is an URI, and a `title`."""
+
+    type: str
+    title: str
+
+
 @dataclass(eq=False)
 class ProblemError(Exception):
-    """Ends a request with a problem document: `detail`, the fields that are wrong, and further headers."""
+    """Ends a request with a problem document: `detail`, the fields that are wrong, and further headers.
+
+    It is one of its status like others, unless it has a `kind`.
+    """
 
     status: HTTPStatus
     detail: str
     _: KW_ONLY
     errors: Sequence[FieldFault] = ()
     headers: Mapping[str, str] | None = None
+    kind: ProblemKind | None = None
 
 
 #: The statuses of orders that can't be taken as they are.
@@ -62,17 +74,23 @@ _OF_CONTENT: Mapping[type[Exception], HTTPStatus] = {
 }
 
 
-def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()) -> Problem:
+def problem(
+    status: HTTPStatus,
+    detail: str | None = None,
+    *,
+    errors: Sequence[FieldFault] = (),
+    kind: ProblemKind | None = None,
+) -> Problem:
     """Make a problem document."""
-    named = list(errors[:_MOST_FAULTS]) or None
-    return Problem(title=status.phrase, status=status, detail=detail, errors=named)
+    named, kind = list(errors[:_MOST_FAULTS]) or None, kind or ProblemKind("about:blank", status.phrase)
+    return Problem(type=kind.type, title=kind.title, status=status, detail=detail, errors=named)
 
 
 def problem_of(error: Exception, *, doing: str) -> Problem:
     """Describe an error for a caller. An unexpected one is logged with the reference that is shown."""
     match error:
         case ProblemError():
-            return problem(error.status, error.detail, errors=error.errors)
+            return problem(error.status, error.detail, errors=error.errors, kind=error.kind)
         case TransientError():
             _log.warning("%s: unavailable: %s", doing, error)
             text = "A required service does not answer. Try again; it is safe to repeat the same id."

@@ -11,11 +11,15 @@ param identityClientId string
 @description('Addresses of the host\'s storage account, by service.')
 param hostStorageEndpoints object
 
-@description('Address of the tables of the state store.')
-param stateTableEndpoint string
+@description('Addresses of the tables of the state store, by account.')
+@minLength(1)
+param stateTableEndpoints string[]
 
 @description('Host name of the Service Bus namespace.')
 param serviceBusHostName string
+
+@description('Host name of the Event Hubs namespace; without it, no orders come through an event hub.')
+param eventHubsHostName string
 
 @description('Name of the Application Insights component.')
 param componentName string
@@ -77,8 +81,6 @@ var connectionSettings = {
   AzureWebJobsSecretStorageType: 'keyvault'
   AzureWebJobsSecretStorageKeyVaultUri: vaultUri
   AzureWebJobsSecretStorageKeyVaultClientId: identityClientId
-  StateStore__tableServiceUri: stateTableEndpoint
-  StateStore__clientId: identityClientId
   ServiceBusConnection__fullyQualifiedNamespace: serviceBusHostName
   ServiceBusConnection__credential: 'managedidentity'
   ServiceBusConnection__clientId: identityClientId
@@ -87,6 +89,20 @@ var connectionSettings = {
   APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
 }
+
+var hub = loadJsonContent('../hubs.json').hubs[0]
+var eventHubSettings = {
+  EventHubConnection__fullyQualifiedNamespace: eventHubsHostName
+  EventHubConnection__credential: 'managedidentity'
+  EventHubConnection__clientId: identityClientId
+}
+// One account has no number, several have theirs.
+var accountNumbers = range(0, length(stateTableEndpoints))
+var accountPrefixes = length(stateTableEndpoints) == 1 ? ['StateStore'] : map(accountNumbers, each => 'StateStore__${each}')
+var stateSettings = union(
+  toObject(accountNumbers, each => '${accountPrefixes[each]}__tableServiceUri', each => (stateTableEndpoints[each])),
+  toObject(accountPrefixes, each => '${each}__clientId', each => identityClientId)
+)
 
 // These stand for what host.json says under `durableTask` (Functions: override host.json values). The scale controller
 // reads the file itself: to grow beyond the always-ready instances, write the same values into host.json.
@@ -107,6 +123,8 @@ var chosenSettings = {
   ALERT_WEBHOOK_URL: empty(alertWebhookInVault) ? '' : '@Microsoft.KeyVault(SecretUri=${alertWebhookInVault})'
   // Less would refuse a caller before there is another instance; with function keys, all callers count as one.
   REQUESTS_IN_FLIGHT: string(requestsAtOnce)
+  EVENT_HUB_NAME: hub.name
+  EVENT_HUB_CONSUMER_GROUP: hub.consumerGroups[0]
   SAMPLE_SERVICES: sampleServices ? '1' : '0'
   TRACE_URL_TEMPLATE: '${logsOfComponent}/${operationIs}%22{trace_id}%22/timespan/P30D'
 }
@@ -139,6 +157,8 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   name: 'appsettings'
   properties: union(
     connectionSettings,
+    empty(eventHubsHostName) ? {} : eventHubSettings,
+    stateSettings,
     empty(durableSchedulerEndpoint) ? {} : durableSchedulerSettings,
     settingsOf(application),
     chosenSettings,

@@ -13,6 +13,11 @@ type ApplicationSettings = {
   @maxValue(86400)
   pickUpSeconds: int?
 
+  @description('The time that a request may wait for its Agent behind a queue, beside the step\'s own.')
+  @minValue(1)
+  @maxValue(86400)
+  agentsPickUpSeconds: int?
+
   @description('Queues that callers may name in reply_to, with commas between.')
   @maxLength(1000)
   replyQueues: string?
@@ -62,6 +67,19 @@ type ApplicationSettings = {
   @maxLength(200)
   extendedWaits: string?
 
+  @description('Tasks that must be late for one reason for it to be a crowd.')
+  @minValue(2)
+  crowdTasks: int?
+
+  @description('Tasks of a crowd that go on a minute.')
+  @minValue(1)
+  crowdPerMinute: int?
+
+  @description('Hours for which a task\'s time can be extended in crowds, all in all.')
+  @minValue(1)
+  @maxValue(168)
+  crowdHours: int?
+
   @description('The time by which clocks may differ.')
   @minValue(0)
   @maxValue(300)
@@ -71,9 +89,25 @@ type ApplicationSettings = {
   @minValue(1)
   retentionDays: int?
 
+  @description('Where the API puts the orders that it accepts; hub makes the event hub.')
+  submitTo: ('queue' | 'hub')?
+
   @description('Orders and requests that a caller may send to one instance a minute.')
   @minValue(1)
   ratePerMinute: int?
+
+  @description('The time that orders may wait to be recorded before new ones are refused.')
+  @minValue(1)
+  @maxValue(604800)
+  intakeMostSeconds: int?
+
+  @description('Messages and late tasks that may wait to be taken up before new orders are refused.')
+  @minValue(1)
+  intakeMostWaiting: int?
+
+  @description('Alerts for one cause that are posted singly within five minutes; more are posted as one.')
+  @minValue(0)
+  alertsSingly: int?
 
   @description('Shape of what the alert webhook gets; without it the address tells.')
   alertFormat: ('generic' | 'teams')?
@@ -84,6 +118,7 @@ type ApplicationSettings = {
 func settingsOf(application ApplicationSettings) object => {
   STATE_SHARDS: string(application.?stateShards ?? 16)
   PICK_UP_SECONDS: string(application.?pickUpSeconds ?? 60)
+  AGENTS_PICK_UP_SECONDS: string(application.?agentsPickUpSeconds ?? 300)
   STEPS_AT_ONCE: string(application.?stepsAtOnce ?? 16)
   FUNCTION_TIMEOUT_SECONDS: string(application.?functionTimeoutSeconds ?? 300)
   REPLY_QUEUES: application.?replyQueues ?? ''
@@ -95,8 +130,15 @@ func settingsOf(application ApplicationSettings) object => {
   SUPERVISOR_SCHEDULE: application.?supervisorSchedule ?? '*/30 * * * * *'
   SUPERVISOR_THRESHOLD: string(application.?supervisorThreshold ?? 3)
   EXTENDED_WAITS: application.?extendedWaits ?? '60,300,900'
+  CROWD_TASKS: string(application.?crowdTasks ?? 20)
+  CROWD_PER_MINUTE: string(application.?crowdPerMinute ?? 600)
+  CROWD_HOURS: string(application.?crowdHours ?? 24)
   SKEW_SECONDS: string(application.?skewSeconds ?? 5)
   RETENTION_DAYS: string(application.?retentionDays ?? 30)
+  SUBMIT_TO: application.?submitTo ?? 'queue'
   RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
+  INTAKE_MOST_SECONDS: string(application.?intakeMostSeconds ?? 900)
+  INTAKE_MOST_WAITING: string(application.?intakeMostWaiting ?? 100000)
+  ALERTS_SINGLY: string(application.?alertsSingly ?? 20)
   ALERT_FORMAT: application.?alertFormat ?? ''
 }

@@ -22,6 +22,16 @@ param private bool
 @description('Whether Durable Functions keeps its state in a Durable Task Scheduler.')
 param useScheduler bool
 
+@description('Whether orders come through an event hub, too.')
+param useEventHub bool
+
+@description('Whether the API puts the orders that it accepts on the event hub.')
+param submitsToHub bool
+
+@description('Hours for which tasks are kept beyond what the event hub keeps, and a day.')
+@minValue(0)
+param spareHours int
+
 @description('Whether tables are made for the sample services too.')
 param sampleServices bool
 
@@ -88,20 +98,23 @@ module hostStorage 'storage-account.bicep' = {
   }
 }
 
-// An account for nothing but the state store: a role on it is a role on its tables, and the app can make them itself.
-module stateStorage 'storage-account.bicep' = {
-  name: 'state-storage'
-  params: {
-    name: names.stateStorage
-    location: location
-    tags: tags
-    redundancy: redundancy
-    private: private
-    tables: concat(stateTables, sampleServices ? sampleTables : [])
-    roleIds: [roles.storageTableDataContributor]
-    principalId: identity.outputs.principalId
+// Accounts for nothing but the state store: a role on one is a role on its tables, and the app can make them itself.
+// Tasks are spread over all of them; what is no task's lies in the first (docs/scale.md).
+module stateStorage 'storage-account.bicep' = [
+  for (accountName, number) in names.stateStorage: {
+    name: number == 0 ? 'state-storage' : 'state-storage-${number}'
+    params: {
+      name: accountName
+      location: location
+      tags: tags
+      redundancy: redundancy
+      private: private
+      tables: number == 0 ? concat(stateTables, sampleServices ? sampleTables : []) : ['Tasks']
+      roleIds: [roles.storageTableDataContributor]
+      principalId: identity.outputs.principalId
+    }
   }
-}
+]
 
 module serviceBus 'service-bus.bicep' = {
   name: 'service-bus'
@@ -111,6 +124,19 @@ module serviceBus 'service-bus.bicep' = {
     tags: tags
     private: private
     principalId: identity.outputs.principalId
+  }
+}
+
+module eventHubs 'event-hubs.bicep' = if (useEventHub) {
+  name: 'event-hubs'
+  params: {
+    name: names.eventHubs
+    location: location
+    tags: tags
+    private: private
+    principalId: identity.outputs.principalId
+    sends: submitsToHub
+    spareHours: spareHours
   }
 }
 
@@ -159,14 +185,22 @@ output serviceBusId string = serviceBus.outputs.id
 @description('Host name of the Service Bus namespace.')
 output serviceBusHostName string = serviceBus.outputs.hostName
 
+@description('Resource id of the Event Hubs namespace, or nothing.')
+output eventHubsId string = eventHubs.?outputs.?id ?? ''
+
+@description('Host name of the Event Hubs namespace, or nothing.')
+output eventHubsHostName string = eventHubs.?outputs.?hostName ?? ''
+
 @description('Addresses of the host\'s storage account, by service.')
 output hostStorageEndpoints object = hostStorage.outputs.endpoints
 
 @description('Address of the blob container that holds the package.')
 output packageContainerUrl string = '${hostStorage.outputs.endpoints.blob}${packageContainer}'
 
-@description('Address of the tables of the state store.')
-output stateTableEndpoint string = stateStorage.outputs.endpoints.table
+@description('Addresses of the tables of the state store, by account.')
+output stateTableEndpoints string[] = [
+  for (accountName, number) in names.stateStorage: stateStorage[number].outputs.endpoints.table
+]
 
 @description('Address of the Durable Task Scheduler, or nothing.')
 output durableSchedulerEndpoint string = durableScheduler.?outputs.?endpoint ?? ''
@@ -186,16 +220,25 @@ output alertWebhookInVault string = vault.outputs.alertWebhookInVault
 @description('Where the vault has the function keys of persons and roles, in the order of namedKeys.')
 output namedKeysInVault string[] = vault.outputs.namedKeysInVault
 
-@description('What private endpoints have to lead to.')
+@description('What private endpoints have to lead to for the state store.')
+output stateEndpointTargets EndpointTarget[] = [
+  for (accountName, number) in names.stateStorage: {
+    name: number == 0 ? 'pe-state-table' : 'pe-state-table-${number}'
+    resourceId: stateStorage[number].outputs.id
+    group: 'table'
+  }
+]
+
+@description('What private endpoints have to lead to, beside the state store.')
 output endpointTargets EndpointTarget[] = concat(
   [
     { name: 'pe-host-blob', resourceId: hostStorage.outputs.id, group: 'blob' }
     { name: 'pe-host-queue', resourceId: hostStorage.outputs.id, group: 'queue' }
     { name: 'pe-host-table', resourceId: hostStorage.outputs.id, group: 'table' }
-    { name: 'pe-state-table', resourceId: stateStorage.outputs.id, group: 'table' }
     { name: 'pe-service-bus', resourceId: serviceBus.outputs.id, group: 'namespace' }
     { name: 'pe-vault', resourceId: vault.outputs.id, group: 'vault' }
   ],
+  useEventHub ? [{ name: 'pe-event-hubs', resourceId: eventHubs.?outputs.?id ?? '', group: 'namespace' }] : [],
   useScheduler
     ? [{ name: 'pe-durable-scheduler', resourceId: durableScheduler.?outputs.?id ?? '', group: 'scheduler' }]
     : []

@@ -6,6 +6,9 @@ param storageAccountNames array
 @description('Name of the Service Bus namespace.')
 param serviceBusName string
 
+@description('Name of the Event Hubs namespace, or nothing.')
+param eventHubsName string
+
 @description('Name of the vault.')
 param vaultName string
 
@@ -19,6 +22,10 @@ resource accounts 'Microsoft.Storage/storageAccounts@2026-04-01' existing = [
 
 resource namespace 'Microsoft.ServiceBus/namespaces@2026-01-01' existing = {
   name: serviceBusName
+}
+
+resource eventHubs 'Microsoft.EventHub/namespaces@2026-01-01' existing = if (!empty(eventHubsName)) {
+  name: eventHubsName
 }
 
 resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
@@ -39,6 +46,15 @@ resource accountLocks 'Microsoft.Authorization/locks@2020-05-01' = [
 resource namespaceLock 'Microsoft.Authorization/locks@2020-05-01' = {
   name: 'holds-data'
   scope: namespace
+  properties: {
+    level: 'CanNotDelete'
+    notes: reason
+  }
+}
+
+resource eventHubsLock 'Microsoft.Authorization/locks@2020-05-01' = if (!empty(eventHubsName)) {
+  name: 'holds-data'
+  scope: eventHubs
   properties: {
     level: 'CanNotDelete'
     notes: reason

@@ -2,14 +2,15 @@
 
 @export()
 @description('Names every resource of an environment; `token` is 13 characters that no other deployment has.')
-func namesOf(environmentName string, token string) object => {
+func namesOf(environmentName string, token string, stateAccounts int) object => {
   resourceGroup: 'rg-${environmentName}'
   identity: 'id-${token}'
   logs: 'log-${token}'
   insights: 'appi-${token}'
   hostStorage: 'sthost${token}'
-  stateStorage: 'ststate${token}'
+  stateStorage: map(range(0, stateAccounts), each => (each == 0 ? 'ststate${token}' : 'ststate${token}${each}'))
   serviceBus: 'sb-${token}'
+  eventHubs: 'evhns-${token}'
   plan: 'plan-${token}'
   app: 'func-${token}'
   durableScheduler: 'dts-${token}'

@@ -80,6 +80,7 @@ class Kit:
         of: AgentRequest | None = None,
         epoch: int = 1,
         complete_in: float = _COMPLETE_WITHIN,
+        complete_within: float | None = None,
         idempotent: bool = True,
     ) -> AgentRequest:
         """Make a request for a new task, or another one `of` a task that is known; each has its own token."""
@@ -96,6 +97,7 @@ class Kit:
             direction=direction,
             effect_key=effect_key(resource, step, direction),
             complete_by=datetime.now(UTC) + timedelta(seconds=complete_in),
+            complete_within=complete_within,
             idempotent=idempotent,
             request=self.options.request,
         )

@@ -36,6 +36,8 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         keys.another_item_of_the_same_step,
         late.taken_after_complete_by,
         late.a_known_outcome_is_told_late,
+        late.waited_too_long,
+        late.what_was_begun_is_taken,
         unreadable.another_schema_version,
         unreadable.rubbish,
         unreadable.the_largest_request,

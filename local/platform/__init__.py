@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from local.platform.blueprint import broker_alone
+from local.platform.blueprint import azurite_alone, broker_alone
 from local.platform.errors import (
     FolderInUseError,
     PartFailedError,
@@ -34,6 +34,7 @@ __all__ = [
     "PlatformPorts",
     "PortTakenError",
     "StartRefusedError",
+    "azurite_alone",
     "broker_alone",
     "reset",
     "until_stop_signal",

@@ -13,7 +13,7 @@ from local.platform.imports import imported_modules
 from local.platform.options import Addresses, PlatformOptions
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import ROOT
-from local.platform.queues import declared_queues, write_bound_queues
+from local.platform.queues import declared_hubs, declared_queues, write_bound_queues
 from local.platform.readiness import until_answered
 from local.platform.settings import application_settings
 
@@ -30,8 +30,6 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
 
     Raises `StartRefusedError` when Azurite is not installed, or a settings file cannot be read.
     """
-    if not _AZURITE.exists():
-        raise StartRefusedError(f"Azurite is not installed ({_AZURITE} is missing): run `make setup`.")
     app, data = options.app.resolve(), options.data.resolve()
     settings = application_settings(app, os.environ, addresses, options.settings)
     azurite = _azurite(addresses, data / "azurite", options)
@@ -39,12 +37,19 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     return [[azurite, broker], [_host(addresses, data / "host", options, settings)]]
 
 
+def azurite_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
+    """Return Azurite, as a storage account of its own. Raises `StartRefusedError`."""
+    return [[_azurite(addresses, options.data.resolve() / "azurite", options)]]
+
+
 def broker_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
-    """Return the broker, with the queues that the options' file declares."""
+    """Return the broker, with the queues and hubs that files declare."""
     return [[_broker(addresses, options.data.resolve() / "servicebus", options, {})]]
 
 
 def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
+    if not _AZURITE.exists():
+        raise StartRefusedError(f"Azurite is not installed ({_AZURITE} is missing): run `make setup`.")
     ports = addresses.ports
     return Part(
         name=PartName.AZURITE,
@@ -77,6 +82,7 @@ def _broker(
     ports = addresses.ports
     declared = declared_queues(options)
     queues = declared or folder / "queues.json"
+    hubs = declared_hubs(options)
 
     async def write_queues() -> None:
         await until_answered(_tables(addresses))  # an app may use its tables as soon as it is loaded
@@ -86,6 +92,7 @@ def _broker(
         name=PartName.BROKER,
         command=(
             *(sys.executable, "-m", "servicebus_local", "--config", str(queues), "--data", str(folder)),
+            *(() if hubs is None else ("--hubs", str(hubs))),
             *("--port", str(ports.service_bus), "--admin-port", str(ports.admin)),
         ),
         prepare=None if declared else write_queues,

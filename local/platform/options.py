@@ -33,9 +33,9 @@ class PlatformOptions:
 
     `settings` are application settings that override every file and the environment. `queues` is the
     broker's configuration; without one it is the app's `infra/queues.json`, and without that the queues that
-    the app's bindings name. `in_memory_storage` makes Azurite keep nothing, for tests and measurements that
-    must not wait for the disk. With `function_keys`, by function and name, the host requires keys, these or
-    its own.
+    the app's bindings name. Event hubs are those of the app's `infra/hubs.json`. `in_memory_storage` makes
+    Azurite keep nothing, for tests and measurements that must not wait for the disk. With `function_keys`, by
+    function and name, the host requires keys, these or its own.
     """
 
     ports: PlatformPorts = field(default_factory=PlatformPorts)

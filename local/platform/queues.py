@@ -1,4 +1,4 @@
-"""The queues that the broker serves: declared in a file, or read from the app's bindings."""
+"""The queues and event hubs that the broker serves: declared in files; queues also by the app's bindings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from local.platform.errors import PlatformError
 from local.platform.options import PlatformOptions
 
 _DECLARED = Path("infra", "queues.json")
+_DECLARED_HUBS = Path("infra", "hubs.json")
 #: Seconds in which the app must be loaded.
 _LOADED_WITHIN = 60.0
 
@@ -22,6 +23,12 @@ _LOADED_WITHIN = 60.0
 def declared_queues(options: PlatformOptions) -> Path | None:
     """Return the file that declares the queues, or `None` where only the app's bindings name them."""
     declared = options.queues or options.app / _DECLARED
+    return declared.resolve() if declared.exists() else None
+
+
+def declared_hubs(options: PlatformOptions) -> Path | None:
+    """Return the file that declares the app's event hubs, or `None` where it has none."""
+    declared = options.app / _DECLARED_HUBS
     return declared.resolve() if declared.exists() else None
 
 

@@ -82,6 +82,7 @@ def processed() -> Evidence:
         cancelled=(),
         both_won=(),
         tasks={ORDER: rows(seen[-1], step("Completed", 1, started=1, finished=2))},
+        in_accounts=(1,),
         rejected=({"MessageID": POISON.id, "Body": b"{"},),
         observations=Observations({ORDER: seen}, [], 3),
         calls=(call(CallDirection.DO, 1.5),),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
-from tests.chaos.evidence.rows import TaskRows
+from tests.chaos.evidence.rows import RawEpoch, TaskRows
 from tests.chaos.injection.outages import Interval
 from tests.chaos.invariants import Invariant, violations
 from tests.chaos.plan.faults import InjectedFault
@@ -84,6 +84,7 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
             {"fault_counts": dict.fromkeys(set(InjectedFault) - {InjectedFault.HOST_KILLED}, 1)},
         ),
         (Invariant.NOT_VACUOUS, {"observations": Observations({}, [], 0)}),
+        (Invariant.NOT_VACUOUS, {"in_accounts": (1, 0)}),
     ],
 )
 def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:
@@ -202,3 +203,19 @@ def _spoilt_altogether() -> Evidence:
         notices=(),
         alerts=(PostedAlert(ORDER, 7, "without need"),),
     )
+
+
+@pytest.mark.parametrize(("known", "is_late"), [(2, False), (6, True)])
+def test_result_that_an_operator_gives_is_not_late(known: float, *, is_late: bool) -> None:
+    """It was known in time that the step was done: only its result was not; later, it would be late."""
+    asked = RawEpoch(
+        epoch=1,
+        ended_by="found done",
+        ended_at=after(9),
+        state="Error",
+        direction="do",
+        steps=(step("Unrecorded", 1, started=1, finished=known),),
+    )
+    answered = rows(task("Processed", 2), step("Completed", 1, started=1, finished=9), history=(asked,))
+    found = _broken(replace(processed(), tasks={ORDER: answered}))
+    assert (Invariant.NO_LATE_OUTCOME in found) is is_late

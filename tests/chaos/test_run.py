@@ -30,13 +30,15 @@ _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))
 
 # The Service Bus client does not close a socket whose connection was cut.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-async def test_short_run_violates_nothing(tmp_path: Path) -> None:
-    """30 orders, every fault that can affect them, and all invariants hold."""
-    plan = make_plan(seed=1, orders=30, seconds=45)
-    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data")
+@pytest.mark.parametrize(("seed", "accounts"), [(1, 1), (2, 2)])
+async def test_short_run_violates_nothing(tmp_path: Path, seed: int, accounts: int) -> None:
+    """30 orders, every fault that can affect them, in one account or over two, and all invariants hold."""
+    plan = make_plan(seed=seed, orders=30, seconds=45)
+    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", accounts=accounts)
     evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
     gc.collect()
     assert violations(evidence) == []
+    assert len(evidence.in_accounts) == accounts
 
 
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

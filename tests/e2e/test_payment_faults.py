@@ -31,7 +31,11 @@ async def platform(
     tmp_path_factory: pytest.TempPathFactory, service: PaymentService
 ) -> AsyncIterator[Platform]:
     """Run one platform for all tests here, which uses that service."""
-    settings = {"PAYMENT_URL": service.url, "STEP_SECONDS": f"orders.payment={_COMPLETE_WITHIN}"}
+    settings = {
+        "PAYMENT_URL": service.url,
+        "STEP_SECONDS": f"orders.payment={_COMPLETE_WITHIN}",
+        "AGENTS_PICK_UP_SECONDS": "5",
+    }
     async with running(tmp_path_factory.mktemp("platform"), settings) as platform:
         yield platform
 

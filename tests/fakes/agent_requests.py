@@ -14,7 +14,9 @@ from functions.pattern.ports import AgentCall
 KEY = EffectKey("task-1/payment/do")
 
 
-def agent_call(complete_by: datetime, *, idempotent: bool = True) -> AgentCall:
+def agent_call(
+    complete_by: datetime, *, idempotent: bool = True, complete_within: float | None = None
+) -> AgentCall:
     """Return a call for a task's payment."""
     return AgentCall(
         task=TaskId("task-1"),
@@ -22,6 +24,7 @@ def agent_call(complete_by: datetime, *, idempotent: bool = True) -> AgentCall:
         request={"amount": "4.90"},
         complete_by=complete_by,
         idempotent=idempotent,
+        complete_within=complete_within,
     )
 
 
@@ -41,9 +44,12 @@ class MemoryAgentRequests:
         self.replies: dict[str, AgentReply] = {}
         self.failures = 0
 
-    async def begin(self, request: AgentRequest, delivery: str) -> Begun:
-        """Record who begins it first."""
+    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None = None) -> Begun:
+        """Record who begins it first, and that it is too late for that."""
+        is_new = request.token not in self.begun
         by = self.begun.setdefault(request.token, delivery)
+        if is_new and late is not None:
+            self.replies[request.token] = late
         self._answer()
         return Begun(by == delivery, self.replies.get(request.token))
 

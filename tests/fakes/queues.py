@@ -43,6 +43,7 @@ class RecordedSchedulers:
         self.queued: list[tuple[StepName, ...]] = []
         self.woken: list[tuple[TaskId, Epoch, StepName, Mapping[str, Any]]] = []
         self.runs: list[int | None] = []
+        self.dispatches: list[int] = []
         self.failing = False
 
     async def start(
@@ -61,11 +62,13 @@ class RecordedSchedulers:
         progress: Mapping[str, Any],
         *,
         run: int | None = None,
+        dispatch: int = 1,
     ) -> None:
         """Record the event sent to the instance, or raise as Durable Functions does."""
         if self.failing:
             raise TransientError("no Durable Functions")
         self.woken.append((task, epoch, step, progress))
+        self.dispatches.append(dispatch)
         self.runs.append(run)
 
 

@@ -19,6 +19,8 @@ from functions.pattern.rejected import (
     RejectedPage,
 )
 
+_MOST_READ = 5_000
+
 
 class MemoryRejected:
     """Keeps messages; a body of more than `most` bytes is not kept whole."""
@@ -54,12 +56,22 @@ class MemoryRejected:
         self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
 
     async def listed(
-        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+        self,
+        *,
+        queues: Sequence[str],
+        most: int,
+        after: Place | None = None,
+        until: datetime | None = None,
+        discarded: bool = False,
     ) -> RejectedPage:
-        """List the latest."""
+        """List the latest, of the first 5,000."""
         kept = self._discarded if discarded else [kept for kept, _ in self._kept.values()]
-        wanted = [each for each in kept if not queues or each.queue in queues]
-        return RejectedPage.of(wanted, most, after)
+        wanted = [
+            each
+            for each in kept
+            if (not queues or each.queue in queues) and (until is None or each.rejected_at <= until)
+        ]
+        return RejectedPage.of(wanted[:_MOST_READ], most, after, more=len(wanted) > _MOST_READ)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """List the latest of one task."""

@@ -44,9 +44,9 @@ class RecordedReplies:
         self.sent.append(reply)
 
 
-def limits(*, at_once: int = 16, seconds: float = 300) -> RunLimits:
+def limits(*, at_once: int = 16, seconds: float = 300, pick_up_within: float = 0) -> RunLimits:
     """Give a run's limits; what is ready has 30 seconds to start."""
-    return RunLimits(at_once=at_once, seconds=seconds, start_within=30)
+    return RunLimits(at_once=at_once, seconds=seconds, start_within=30, pick_up_within=pick_up_within)
 
 
 def make_runs(

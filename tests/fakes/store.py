@@ -58,6 +58,11 @@ class MemoryStateStore:
         order = stored.record.order
         return KnownOrder(digest=order.digest, submitter=order.submitter, birth=order.birth)
 
+    async def awaits_first_turn(self, task: TaskId) -> bool:
+        """Tell whether no Scheduler has claimed a task."""
+        stored = await self.load(task)
+        return stored is not None and stored.record.task.awaits_first_turn
+
     async def check(self) -> None:
         """Answer."""
         self._fail_if_set()

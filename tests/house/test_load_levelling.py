@@ -22,7 +22,7 @@ _QUEUES: list[dict[str, Any]] = json.loads((ROOT / "infra/queues.json").read_tex
 def test_the_table_holds_every_value_and_no_other() -> None:
     """Both places have the same values."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", _DOCUMENT, flags=re.MULTILINE))
-    sections = {name: _HOST_JSON["extensions"][name] for name in ("serviceBus", "durableTask")}
+    sections = {name: _HOST_JSON["extensions"][name] for name in ("serviceBus", "eventHubs", "durableTask")}
     assert rows == dict(_leaves(sections))
 
 

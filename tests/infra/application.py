@@ -24,6 +24,7 @@ from functions.pattern.messages import (
 from functions.pattern.states import Way
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
+from functions.store.accounts import load_accounts
 from functions.store.tables import TABLES
 from functions.web.named_keys import load_named_keys
 from functions.wiring import Wiring
@@ -34,7 +35,12 @@ _STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
 STATE_TABLES = frozenset(TABLES)
 
 #: They contain keys; in Azure, an address and an identity replace them.
-CONNECTION_STRINGS = frozenset({"StateStore", "ServiceBusConnection"})
+CONNECTION_STRINGS = frozenset(
+    {"StateStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
+)
+
+#: Set only where there is an event hub: without them, nothing reads one.
+HUB_CONNECTION = frozenset({"EventHubConnection__fullyQualifiedNamespace", "EventHubConnection__clientId"})
 
 #: For telemetry on a developer's machine; in Azure, Application Insights replaces them.
 TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"})
@@ -46,6 +52,10 @@ DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OP
 _SAMPLE_QUEUES = {"orders": requests_queue("payment")}
 
 _FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
+_HUB_ENVIRONMENT = {
+    "EventHubConnection__fullyQualifiedNamespace": "hubs.example.com",
+    "AzureWebJobsStorage__blobServiceUri": "https://host.blob.example.com/",
+}
 _ENVIRONMENT = {
     "StateStore__tableServiceUri": "https://state.table.example.com/",
     "ServiceBusConnection__fullyQualifiedNamespace": "bus.example.com",
@@ -97,14 +107,17 @@ def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings
     """Read settings as the application does when it starts. Raises `SettingsError`."""
     with patch.dict(os.environ, values, clear=True):
         load_endpoints(agent.url_setting.removesuffix("_URL").lower() for agent in agents)
-        return load_settings()
+        settings = load_settings()
+        load_accounts(os.environ, settings)
+        return settings
 
 
 @cache
-def functions() -> dict[str, tuple[dict[str, Any], ...]]:
+def functions(*, with_hub: bool = False) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the bindings of each function, as the host gets them, by the function's name."""
     without_tables = patch.object(Wiring, "prepare")
-    with patch.dict(os.environ, _ENVIRONMENT, clear=True), without_tables:
+    environment = _ENVIRONMENT | (_HUB_ENVIRONMENT if with_hub else {})
+    with patch.dict(os.environ, environment, clear=True), without_tables:
         app = run_path(str(_FUNCTION_APP))["app"]
     return {
         each.get_function_name(): tuple(binding.get_dict_repr() for binding in each.get_bindings())
@@ -112,9 +125,9 @@ def functions() -> dict[str, tuple[dict[str, Any], ...]]:
     }
 
 
-def bindings() -> Iterator[dict[str, Any]]:
+def bindings(*, with_hub: bool = False) -> Iterator[dict[str, Any]]:
     """Return the bindings of all functions."""
-    return chain.from_iterable(functions().values())
+    return chain.from_iterable(functions(with_hub=with_hub).values())
 
 
 def samples_function() -> str:
@@ -145,9 +158,9 @@ def queues_left() -> set[str]:
     return {queue for name, queue in _SAMPLE_QUEUES.items() if name not in names}
 
 
-def connections() -> set[str]:
-    """Return the names of the connections that triggers use."""
-    return {str(each["connection"]) for each in bindings() if "connection" in each}
+def connections(*, with_hub: bool = False) -> set[str]:
+    """Return the names of the connections that triggers use, with those of an event hub or without."""
+    return {str(each["connection"]) for each in bindings(with_hub=with_hub) if "connection" in each}
 
 
 def texts() -> Iterator[str]:

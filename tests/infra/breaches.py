@@ -26,6 +26,7 @@ _APP_SETTINGS = "infra/modules/app-settings.bicep"
 _APPLICATION = "infra/modules/application-settings.bicep"
 _BACKING = "infra/modules/backing-services.bicep"
 _BUS = "infra/modules/service-bus.bicep"
+_HUBS = "infra/modules/event-hubs.bicep"
 _MONITORING = "infra/modules/monitoring.bicep"
 _QUEUES = "infra/queues.json"
 _ROLES = "infra/modules/roles.bicep"
@@ -71,6 +72,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(keys, _STORAGE, "allowSharedKeyAccess: false", "allowSharedKeyAccess: true")
     yield Breach(keys, _STORAGE, "    allowSharedKeyAccess: false\n", "")
     yield Breach(keys, _BUS, "disableLocalAuth: true", "disableLocalAuth: false")
+    yield Breach(keys, _HUBS, "disableLocalAuth: true", "disableLocalAuth: false")
     yield Breach(keys, _MONITORING, "DisableLocalAuth: true", "DisableLocalAuth: false")
     yield Breach(keys, _MONITORING, "disableLocalAuth: true", "disableLocalAuth: false")
     yield Breach(keys, _VAULT, "enableRbacAuthorization: true", "enableRbacAuthorization: false")
@@ -79,6 +81,7 @@ def _access() -> Iterator[Breach]:
     public = access.nothing_is_public_in_storage
     yield Breach(public, _STORAGE, "allowBlobPublicAccess: false", "allowBlobPublicAccess: true")
     yield Breach(public, _STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'")
+    yield Breach(access.every_role_is_assigned, _HUBS, "(sends ? hubs : [])", "hubs")
     narrow, sender = access.roles_are_narrow, "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
     yield Breach(narrow, _ROLES, sender, "090c5cfd-751d-490a-894a-3ce6f1109419")
     yield Breach(narrow, _ROLES, sender, "58da3a78-0000-4000-8000-000000000000")
@@ -99,12 +102,13 @@ def _transport() -> Iterator[Breach]:
     yield Breach(encrypted, _STORAGE, "TLS1_2", "TLS1_0")
     yield Breach(encrypted, _STORAGE, "supportsHttpsTrafficOnly: true", "supportsHttpsTrafficOnly: false")
     yield Breach(encrypted, _BUS, "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'")
+    yield Breach(encrypted, _HUBS, "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'")
     yield Breach(encrypted, _APP, "httpsOnly: true", "httpsOnly: false")
     yield Breach(encrypted, _APP, "minTlsVersion: '1.2'", "minTlsVersion: '1.1'")
     yield Breach(encrypted, _APP, "remoteDebuggingEnabled: false", "remoteDebuggingEnabled: true")
     yield Breach(encrypted, _APP, "allowedOrigins: []", "allowedOrigins: ['*']")
     closes, state = transport.private_network_closes_the_rest, "private ? 'Disabled' : 'Enabled'"
-    for file in (_STORAGE, _BUS, _VAULT, "infra/modules/durable-scheduler.bicep"):
+    for file in (_STORAGE, _BUS, _HUBS, _VAULT, "infra/modules/durable-scheduler.bicep"):
         yield Breach(closes, file, state, "'Enabled'")
     yield Breach(closes, _BACKING, "group: 'queue'", "group: 'table'")
     yield Breach(closes, _MAIN, "network.?outputs.?appSubnetId ?? ''", "''")
@@ -157,7 +161,7 @@ def _storage() -> Iterator[Breach]:
     yield Breach(tables, _BACKING, "sampleServices ? sampleTables : []", "sampleTables")
     replicated = storage.state_is_replicated_as_chosen
     yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")
-    yield Breach(replicated, _BACKING, "name: names.stateStorage", "name: names.hostStorage")
+    yield Breach(replicated, _BACKING, "name: accountName", "name: names.hostStorage")
 
 
 def _settings() -> Iterator[Breach]:
@@ -166,7 +170,7 @@ def _settings() -> Iterator[Breach]:
     yield Breach(known, _APP_SETTINGS, "  DRONE_URL: '${servicesUrl}/drones'\n", "")
     unknown = settings.no_unknown_setting_is_set
     yield Breach(unknown, _APPLICATION, "  SKEW_SECONDS:", "  SKEW_SECOND:")
-    yield Breach(unknown, _APP_SETTINGS, "StateStore__tableServiceUri:", "StateStore:")
+    yield Breach(unknown, _APP_SETTINGS, "[each]}__tableServiceUri'", "[each]}'")
     yield Breach(
         unknown, _APPLICATION, "  STATE_SHARDS:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  STATE_SHARDS:"
     )
@@ -187,6 +191,8 @@ def _settings() -> Iterator[Breach]:
     yield Breach(callers, _APP_SETTINGS, "signIn ? 'easyauth' : 'keys'", "'easyauth'")
     yield Breach(callers, _MAIN, "signIn: !empty(signInClientId)", "signIn: false")
     connections = settings.connections_are_set
+    yield Breach(connections, _APP_SETTINGS, "empty(eventHubsHostName) ? {} : eventHubSettings", "{}")
+    yield Breach(connections, _APP_SETTINGS, "empty(eventHubsHostName) ? {} : ", "")
     yield Breach(connections, _APP_SETTINGS, "ServiceBusConnection__", "ServiceBus__")
     yield Breach(settings.references_are_set, "host.json", '"SchedulerAgentSupervisor"', '"%TASK_HUB%"')
     durable, override = settings.host_json_fits_the_durable_backend, "durableTask__storageProvider__type"

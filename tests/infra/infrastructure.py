@@ -23,6 +23,7 @@ CANARY_KEY = "canary-key-of-the-samples"
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
+    "application": {"submitTo": "hub"},
     "privateNetwork": True,
     "zoneRedundant": True,
     "alwaysReadyHttpInstances": 1,
@@ -60,6 +61,11 @@ class Environment:
         return [each for each in self.resources if each.type == kind]
 
     @property
+    def has_hub(self) -> bool:
+        """Tell whether orders come through an event hub."""
+        return bool(self.of("Microsoft.EventHub/namespaces"))
+
+    @property
     def settings(self) -> dict[str, Value]:
         """Return the function app's settings."""
         found = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
@@ -90,8 +96,10 @@ class Infrastructure:
             "with everything": _NAMED | _EVERYTHING,
             "public, with the scheduler": _NAMED | {"durableBackend": "scheduler"},
             "private, without the scheduler": _NAMED | {"privateNetwork": True},
+            "with an event hub": _NAMED | {"eventHub": True},
             "without zones": _NAMED | {"location": "northcentralus"},
             "two regions, without zones": _NAMED | {"location": "westus", "redundancy": "GZRS"},
+            "two accounts": _NAMED | {"stateAccounts": 2},
             "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from unittest.mock import create_autospec
 
 from azure.data.tables.aio import TableClient
 
@@ -16,15 +15,18 @@ from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.entity_groups import EntityGroups
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
-from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
+from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
+from tests.fakes.accounts import one_account
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
+from tests.fakes.crowds import RecordedCrowds
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
 from tests.fakes.times import RecordedSilences
@@ -66,17 +68,19 @@ class Supervisor:
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        rows = TaskTable(table, groups, create_autospec(RowReads), shards=shards, figures=self.figures)
+        lying = one_account(table, groups, shards=shards)
+        rows = TaskTable(lying, self.figures)
         writer = TaskWriter(rows, clock=self.clock, new_id=_new_id)
         announcer = Announcer(writer, announcements=self.queues, requests=self.requests, clock=self.clock)
         self.store = TableStateStore(rows, writer, CrashingAnnouncer() if crashes else announcer)
         ports = fake_ports(
             clock=self.clock,
             store=self.store,
-            index=TableTaskIndex(table, shards=shards, figures=self.figures),
-            index_rows=TableIndexRows(table, groups, shards=shards, figures=self.figures),
-            outbox=TableOutbox(table, shards=shards, figures=self.figures),
+            index=TableTaskIndex(lying, self.figures),
+            index_rows=TableIndexRows(lying, self.figures),
+            outbox=TableOutbox(lying, self.figures),
             announcements=self.queues,
+            breakers=MemoryBreakerRows(),
             heartbeats=TableHeartbeats(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
         )
         self.index_rows = ports.index_rows
@@ -84,8 +88,9 @@ class Supervisor:
         damage = Damage(ports, self.damage.alert)
         self.full_sweep = FullSweep(ports, damage)
         silence = Silence(ports, RecordedSilences().alert)
+        crowds = CrowdControl(ports, POLICY, RecordedCrowds().alert)
         registry = Registry((LINE, PARCEL), {})
-        self.sweep = Sweep(ports, POLICY, registry, instance, damage, silence=silence).run
+        self.sweep = Sweep(ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

@@ -10,7 +10,7 @@ import pytest
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest, done
+from functions.pattern.agent_messages import AgentReply, AgentRequest, done, not_taken
 from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
 from functions.store.agent_requests import TableAgentRequests
@@ -57,6 +57,17 @@ async def test_reply_is_kept_as_it_was_sent(rows: TableAgentRequests, table: Tab
     [row] = [row async for row in table.list_entities()]
     assert not [name for name, value in row.items() if ODD_TOKEN[:3] in str(value)]
     assert (row["Task"], row["Step"], row["Epoch"]) == ("task-1", "payment", 2)
+
+
+async def test_request_that_was_not_taken_is_begun_by_none(rows: TableAgentRequests) -> None:
+    """One write says so; what was begun before stays so."""
+    late = not_taken(_request())
+    assert await rows.begin(_request(), "delivery-1", late) == Begun(by_us=True, reply=late)
+    assert await rows.begin(_request(), "delivery-1", late) == Begun(by_us=True, reply=late)
+    assert await rows.begin(_request(), "delivery-2") == Begun(by_us=False, reply=late)
+    begun = _request("another-token-of-16")
+    await rows.begin(begun, "delivery-1")
+    assert await rows.begin(begun, "delivery-2", not_taken(begun)) == Begun(by_us=False)
 
 
 class _LossyTable:

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from unittest.mock import create_autospec
 
 import pytest
 from azure.data.tables.aio import TableClient
@@ -23,13 +22,13 @@ from functions.pattern.trends import Happening
 from functions.store.announcing import Announcer
 from functions.store.connect import TableStorage
 from functions.store.entity_groups import EntityGroups
-from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.store.trends import TableTrends
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.collected import CollectedTrends
+from tests.fakes.accounts import one_account
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.supervision import Queues, RecordedRequests
 from tests.fakes.tasks import FIRST, after, claimed, completed, pending
@@ -52,6 +51,7 @@ RUNNER = Runner(
     at_once=16,
     ends_at=after(300),
     start_within=timedelta(seconds=30),
+    pick_up_within=timedelta(),
     new_id=lambda: uuid.uuid4().hex,
 )
 
@@ -111,7 +111,7 @@ async def test_notices_add_one_transaction_and_five_rows(
     process: Process, table: TableClient, groups: EntityGroups
 ) -> None:
     """The mark of the first goes with a change of the task; that of the last needs one of its own."""
-    rows = TaskTable(table, groups, create_autospec(RowReads), shards=1, figures=process.figures)
+    rows = TaskTable(one_account(table, groups), process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
     announcer = Announcer(writer, announcements=Queues(), requests=RecordedRequests(), clock=process.clock)
     store = TableStateStore(rows, writer, announcer)
@@ -130,7 +130,7 @@ async def test_trends_add_one_row_a_minute_however_many_orders(
     process: Process, table: TableClient, groups: EntityGroups, storage: TableStorage
 ) -> None:
     """No transaction and no row of an order is more: its process writes down what it counted, by itself."""
-    rows = TaskTable(table, groups, storage.rows(table.table_name), shards=1, figures=process.figures)
+    rows = TaskTable(one_account(table, groups, storage.rows(table.table_name)), process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
     trends = TableTrends(table, groups, figures=process.figures)
     minute = asyncio.Event()

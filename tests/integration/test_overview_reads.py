@@ -19,6 +19,7 @@ from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
 from functions.store.indexes import TableTaskIndex
 from functions.store.keys import index_key, shard_key
+from tests.fakes.accounts import one_account
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.integration.bulk_rows import create_rows
@@ -59,19 +60,19 @@ def _rows(shard: int) -> list[Row]:
 
 
 async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, groups: EntityGroups) -> None:
-    """Four requests for each shard and four more; the count says how far back it reaches."""
+    """Four requests for each shard and seven more; the count says how far back it reaches."""
     await create_rows(groups, map(_rows, range(SHARDS)))
     figures, clock = StoreFigures(), FakeClock(NOW)
     rows = ConditionalRows(table, new_id=str, figures=figures)
     ports = fake_ports(
-        index=TableTaskIndex(table, shards=SHARDS, figures=figures),
+        index=TableTaskIndex(one_account(table, shards=SHARDS), figures),
         heartbeats=TableHeartbeats(rows),
         breakers=TableBreakerRows(rows),
         queues=NoQueues(),
         clock=clock,
     )
     overview = await OverviewReader(ports, Registry((), {})).read()
-    assert figures.reads == 4 * SHARDS + 4
+    assert figures.reads == 4 * SHARDS + 7
     finished = overview.finished
     assert not finished.more
     assert timedelta(minutes=20) < NOW - finished.since < timedelta(minutes=40)

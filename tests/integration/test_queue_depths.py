@@ -10,6 +10,8 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.queue_depths import PeekedQueues
+from functions.bus.queue_line import PeekedLine
+from functions.pattern.intake import Line
 from functions.pattern.ports import Pile, QueueDepth
 from servicebus_local.config import queues_named
 from servicebus_local.testing import running_broker
@@ -60,6 +62,20 @@ async def test_long_queue_is_not_counted_to_its_end(client: ServiceBusClient) ->
     [solo] = await PeekedQueues(lambda: client, ["solo"]).depths()
     assert solo.waiting is not None
     assert (solo.waiting.count, solo.waiting.more) == (100, True)
+
+
+async def test_long_line_is_measured_by_few_peeks(client: ServiceBusClient) -> None:
+    """As nearly as it has to be, as often as one looks; nothing is removed, and a short line has no age."""
+    line = PeekedLine(lambda: client, "solo")
+    assert await line.look() == Line(0, None)
+    await _put(client, "solo", 5)
+    assert await line.look() == Line(1, None)
+    await _put(client, "solo", 995)
+    for _ in range(2):
+        measured = await line.look()
+        assert 850 <= measured.count <= 1_000
+        assert measured.since is not None
+        assert timedelta(0) <= datetime.now(UTC) - measured.since < timedelta(minutes=1)
 
 
 async def test_queue_that_cannot_be_read_hides_no_other(

@@ -21,6 +21,7 @@ from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index
 from functions.store.indexes import TableTaskIndex
 from functions.web.problems import ProblemError
+from tests.fakes.accounts import one_account
 from tests.fakes.interventions import park_request, resubmission
 from tests.fakes.ports import fake_ports
 from tests.fakes.tasks import FIRST, after, claimed, failed, pending, started
@@ -35,7 +36,7 @@ ONE_STEP = workflow(step("pick"))
 @pytest.fixture
 def ports(process: Process, table: TableClient) -> Ports:
     """Read a table with one shard."""
-    index = TableTaskIndex(table, shards=1, figures=StoreFigures())
+    index = TableTaskIndex(one_account(table), StoreFigures())
     return fake_ports(index=index, store=process.store)
 
 

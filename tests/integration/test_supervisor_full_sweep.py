@@ -87,6 +87,18 @@ async def test_task_that_changed_during_the_sweep_is_not_touched(
     assert await _rows(table) == before
 
 
+async def test_task_that_came_after_its_index_was_read_is_not_touched(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """No index row of it was seen, but it is there: nothing is missing, and nothing is reported."""
+    await supervisor.store.admit(pending(LINE, TaskId("new")))
+    read = await supervisor.store.load(TaskId("new"))
+    assert read is not None
+    before = await _rows(table)
+    assert await supervisor.index_rows.fix(read, ()) == IndexFix()
+    assert await _rows(table) == before
+
+
 async def test_index_row_that_was_deleted_or_replaced_is_not_removed(
     supervisor: Supervisor, table: TableClient
 ) -> None:

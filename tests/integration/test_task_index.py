@@ -15,6 +15,7 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.store_ports import Index
 from functions.pattern.transitions import admit
 from functions.store.indexes import TableTaskIndex
+from tests.fakes.accounts import one_account
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, order, step, workflow
 from tests.integration.processes import Process
@@ -28,7 +29,7 @@ WEIGHED = workflow(step("pick"), find_by=lambda parcel: [f"Weight {parcel.weight
 @pytest.fixture
 def index(table: TableClient) -> TableTaskIndex:
     """Read the indexes of a table with one shard."""
-    return TableTaskIndex(table, shards=1, figures=StoreFigures())
+    return TableTaskIndex(one_account(table), StoreFigures())
 
 
 async def _admit(process: Process, *names: str) -> None:

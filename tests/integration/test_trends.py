@@ -139,7 +139,7 @@ async def test_month_is_few_rows_and_then_gone(rows: TableTrends, figures: Store
     """As housekeeping does it; a run without anything to do is two requests."""
     for days in (0, 1, 2, 10, 31, 33):
         await _insert(rows, 3, days=days)
-    now = START + timedelta(minutes=2)
+    now = START + timedelta(minutes=12)
     assert await condense(rows, now) == 5
     assert [key.id for key in await rows.keys(100)] == ["!day", "!day", "!day", "!hour", "!minute"]
     assert await _accepted(rows) == 5 * 3 * 2

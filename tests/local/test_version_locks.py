@@ -14,8 +14,9 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Remedy
 from functions.workflows import registry
 from functions.workflows.registration import Registration
+from local import version_locks
 from local.command_line import main
-from local.version_locks import check, lock
+from local.version_locks import check, lock, unlocked
 from tests.fakes.workflows import LINE, step
 
 #: It has a step that can be undone, as a workflow with cancel_within must.
@@ -97,6 +98,18 @@ def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
     """Here everything is locked already, so nothing is written anew."""
     assert main(["workflows", "lock"]) == 0
     assert capsys.readouterr().out == "all versions of all workflows are locked, as they are\n"
+
+
+def test_command_names_what_it_has_locked(
+    folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever runs it sees that there is a file to commit."""
+    registrations = [Registration(replace(CANCELLABLE, version=2), older=(CANCELLABLE,))]
+    monkeypatch.setattr(version_locks, "unlocked", lambda: unlocked(folders, registrations))
+    monkeypatch.setattr(version_locks, "lock", lambda: lock(folders, registrations))
+    assert main(["workflows", "lock"]) == 0
+    told = "version 2 of workflow 'line' is locked now: commit its versions.lock\n"
+    assert capsys.readouterr().out == told
 
 
 def test_definition_that_cannot_work_is_told_in_one_line(

@@ -124,6 +124,17 @@ async def test_key_that_is_not_named_is_refused_where_others_are(
     assert STRANGER not in str(answer)
 
 
+@pytest.mark.parametrize(
+    ("headers", "told"), [({}, "Show a function key"), ({"x-functions-key": STRANGER}, "This key is none of")]
+)
+async def test_who_shows_a_key_of_another_function_is_not_told_to_show_one(
+    bookings: Bookings, headers: Mapping[str, str], told: str
+) -> None:
+    """Such as an operator who tells an event at its callers' address."""
+    answer = problem(await AsgiClient(bookings.app, headers).get(PATH), 401)
+    assert str(answer["detail"]).startswith(told)
+
+
 @pytest.mark.parametrize("query", [f"?code={ADA}", f"?CODE={ADA}", f"?%63ode={ADA}", f"?a=1&code={ADA}"])
 async def test_key_may_be_in_the_address(bookings: Bookings, query: str) -> None:
     """As the host reads it."""

@@ -38,6 +38,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     """Two settings are enough, beside the addresses of remote services."""
     settings = load_settings()
     assert (settings.state_shards, settings.pick_up_seconds) == (16, 60)
+    assert settings.agents_pick_up_seconds == 300
     assert (settings.breaker_failures, settings.breaker_open_seconds) == (5, 15)
     assert (settings.reply_queues, settings.step_seconds) == (frozenset(), {})
     assert settings.sample_services is False
@@ -78,6 +79,7 @@ def test_missing_setting_is_named_with_its_fix(
         ("STATE_SHARDS", "many"),
         ("STATE_SHARDS", "1.5"),
         ("PICK_UP_SECONDS", "0"),
+        ("AGENTS_PICK_UP_SECONDS", "0.5"),
         ("PICK_UP_SECONDS", "soon"),
         ("PICK_UP_SECONDS", "nan"),
         ("PICK_UP_SECONDS", "inf"),
@@ -175,3 +177,34 @@ def test_retry_is_one_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out is as usual."""
     monkeypatch.setenv("RETRY", "attempts=5, first=1")
     assert load_settings().retry == Retry(attempts=5, first=1)
+
+
+def test_event_hub_is_there_only_where_a_setting_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By connection string or by identity."""
+    assert load_settings().event_hubs_connection is None
+    monkeypatch.setenv("AzureWebJobsStorage__blobServiceUri", "https://host.blob.core.windows.net")
+    monkeypatch.setenv("EventHubConnection__fullyQualifiedNamespace", "hub.servicebus.windows.net")
+    monkeypatch.setenv("EventHubConnection__clientId", "client")
+    settings = load_settings()
+    assert settings.event_hubs_connection == Connection(None, "hub.servicebus.windows.net", "client")
+    assert (settings.event_hub_name, settings.event_hub_consumer_group) == ("order-events", "ingestion")
+    assert settings.submit_to == "queue"
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"SUBMIT_TO": "hub"}, "setting SUBMIT_TO is wrong (there is no event hub): set it to queue"),
+        ({"SUBMIT_TO": "topic"}, "setting SUBMIT_TO is wrong"),
+        ({"EventHubConnection": "Endpoint=sb://hub"}, "setting AzureWebJobsStorage is missing: set it to"),
+    ],
+)
+def test_event_hub_that_cannot_work_is_refused(
+    given: dict[str, str], refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orders would go nowhere; or it would not be known what was dropped."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    text = _refusal()
+    assert text.startswith(refusal)
+    assert "\n" not in text

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const ledgerFile = "payments.log"
@@ -39,6 +40,8 @@ func carryOut(r Request) error {
 		return fmt.Errorf("%w: we take an amount in euros", errRefused)
 	case r.Direction == "do" && paid, r.Direction == "undo" && undone:
 		return nil
+	case r.Within != nil && time.Until(r.completeBy) < r.within():
+		return errNotTaken
 	case r.Direction == "undo" && !paid:
 		entry = payment + "/tombstone"
 	}

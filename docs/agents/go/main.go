@@ -27,7 +27,8 @@ type Request struct {
 	Direction  string          `json:"direction"`
 	EffectKey  string          `json:"effect_key"`
 	CompleteBy string          `json:"complete_by"`
-	Idempotent json.RawMessage `json:"idempotent"` // a bool would hide a null
+	Within     *float64        `json:"complete_within"` // seconds
+	Idempotent json.RawMessage `json:"idempotent"`      // a bool would hide a null
 	Request    map[string]any  `json:"request"`
 	completeBy time.Time
 	once       bool
@@ -42,7 +43,7 @@ type Echo struct {
 	Token         string `json:"token"`
 }
 
-// Reply is done, with a result, or refused for good, with an error.
+// Reply is done, with a result, or refused for good, with an error, or not taken.
 type Reply struct {
 	Echo
 	Outcome string         `json:"outcome"`
@@ -52,6 +53,9 @@ type Reply struct {
 
 // errRefused is permanent: a retry would get the same answer.
 var errRefused = errors.New("refused")
+
+// errNotTaken is for what waited so long that too little time is left, and of which nothing was begun.
+var errNotTaken = errors.New("not taken")
 
 func read(body []byte) (r Request, err error) {
 	if !utf8.Valid(body) {
@@ -76,6 +80,7 @@ func read(body []byte) (r Request, err error) {
 		{"direction", r.Direction == "do" || r.Direction == "undo"},
 		{"effect_key", isKey(r.EffectKey) && strings.HasSuffix(r.EffectKey, "/"+r.Direction)},
 		{"complete_by", noTime == nil},
+		{"complete_within", r.Within == nil || (*r.Within > 0 && *r.Within < 1e9)},
 		{"idempotent", r.once || idempotent == "true" || idempotent == ""},
 		{"request", r.Request != nil},
 	} {
@@ -84,6 +89,11 @@ func read(body []byte) (r Request, err error) {
 		}
 	}
 	return r, nil
+}
+
+// within gives the step's own time.
+func (r Request) within() time.Duration {
+	return time.Duration(*r.Within * float64(time.Second))
 }
 
 // isRead tells whether a text is there, and as it was sent: Go's JSON puts another character for half a one.
@@ -103,15 +113,18 @@ func answer(r Request) *Reply {
 		return nil
 	}
 	reply := &Reply{Echo: r.Echo, Outcome: "completed"}
+	begun := time.Now()
 	err := carryOut(r)
-	for ; err != nil && !errors.Is(err, errRefused); err = carryOut(r) {
+	for ; err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errNotTaken); err = carryOut(r) {
 		log.Println("transient:", err)
 		time.Sleep(againAfter)
-		if late() {
+		if late() || (r.Within != nil && time.Since(begun) >= r.within()) {
 			return nil
 		}
 	}
 	switch {
+	case errors.Is(err, errNotTaken):
+		reply.Outcome = "not_taken"
 	case err != nil:
 		reply.Outcome, reply.Error = "failed", err.Error()
 	case r.Direction == "do":

@@ -9,6 +9,8 @@ const AGAIN_AFTER = 1000; // milliseconds
 
 class Refused extends Error {} // permanently: a retry would get the same answer
 
+class NotTaken extends Error {} // it waited so long that too little time is left, and nothing of it was begun
+
 // Each key has one row, and what moves the money is written with it, or not at all.
 const ledger = new Database("payments.db");
 ledger.exec("PRAGMA busy_timeout = 10000");
@@ -41,6 +43,11 @@ const move = (request, amount) => // stands for what the bank does
 const paid = (request) =>
   ledger.prepare("SELECT amount FROM movements WHERE effect_key = ?").get(`${keyOf(request)}/do`).amount;
 
+function seeThatThereIsTime({ complete_by, complete_within }) { // whoever asks keeps all others out
+  const left = Date.parse(complete_by) - Date.now();
+  if (complete_within && left < complete_within * 1000) throw new NotTaken();
+}
+
 const carryOut = {
   do: (request) => inTransaction(() => {
     const { amount, currency } = request.request;
@@ -48,12 +55,14 @@ const carryOut = {
     const state = stateOf(request);
     if (state === "undone") throw new Refused("it was undone before it was done");
     if (state === undefined) {
+      seeThatThereIsTime(request);
       keep(request, "paid");
       move(request, amount);
     }
     return { reference: keyOf(request) };
   }),
   undo: (request) => inTransaction(() => {
+    if (stateOf(request) !== "undone") seeThatThereIsTime(request);
     if (stateOf(request) === "paid") move(request, paid(request));
     keep(request, "undone"); // also what was never paid: a tombstone
     return {};
@@ -69,6 +78,7 @@ const rules = {
   direction: (it) => isText(it) && Object.hasOwn(carryOut, it),
   effect_key: (it, { direction }) => isText(it) && it.endsWith(`/${direction}`),
   complete_by: (it) => isText(it) && /T.*(Z|[+-]\d\d:\d\d)$/.test(it) && !Number.isNaN(Date.parse(it)),
+  complete_within: (it) => it === undefined || it === null || (typeof it === "number" && it > 0),
   idempotent: (it) => it === undefined || typeof it === "boolean",
   request: (it) => typeof it === "object" && it !== null && !Array.isArray(it),
 };
@@ -91,8 +101,9 @@ function answer(request) { // gives the reply, or null to stay silent; throws fo
   try {
     Object.assign(reply, { outcome: "completed", result: carryOut[request.direction](request) });
   } catch (fault) {
-    if (!(fault instanceof Refused)) throw fault;
-    Object.assign(reply, { outcome: "failed", error: fault.message.slice(0, 1000) });
+    if (fault instanceof NotTaken) Object.assign(reply, { outcome: "not_taken" });
+    else if (fault instanceof Refused) Object.assign(reply, { outcome: "failed", error: fault.message.slice(0, 1000) });
+    else throw fault;
   }
   return isLate(request) && !once ? null : reply;
 }
@@ -132,7 +143,8 @@ function serve() {
       await settle(() => requests.deadLetterMessage(message, why));
       return;
     }
-    const reply = await untilUsable(() => answer(request), () => isLate(request));
+    const giveUpAt = Date.now() + (request.complete_within ?? Infinity) * 1000;
+    const reply = await untilUsable(() => answer(request), () => isLate(request) || Date.now() >= giveUpAt);
     if (reply) await replies.sendMessages({ body: Buffer.from(JSON.stringify(reply)) });
     await settle(() => requests.completeMessage(message));
   };

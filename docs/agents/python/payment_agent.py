@@ -11,12 +11,13 @@ import sqlite3
 import sys
 import time
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import AutoLockRenewer, ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
 ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
+LONGEST = 1e9  # seconds
 KINDS = {"schema_version": int, "epoch": int, "idempotent": bool, "request": dict} | dict.fromkeys(
     ("task_id", "step", "token", "direction", "effect_key", "complete_by"), str
 )
@@ -28,6 +29,10 @@ CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT 
 
 class Refused(Exception):
     """Permanently: a retry would get the same answer."""
+
+
+class NotTaken(Exception):
+    """It waited so long that too little time is left, and nothing of it was begun."""
 
 
 def open_ledger():
@@ -60,6 +65,7 @@ def pay(ledger, request):
         if state == "undone":
             raise Refused("it was undone before it was done")
         if state is None:
+            see_that_there_is_time(request)
             ledger.execute("INSERT INTO payments VALUES (?, 'paid')", (key,))
             move(ledger, request, amount)
     return {"reference": key}
@@ -69,11 +75,20 @@ def pay_back(ledger, request):
     """Give back what was paid, once; what was never paid is remembered as undone."""
     with transaction(ledger):
         key, state = state_of(ledger, request)
+        if state != "undone":
+            see_that_there_is_time(request)
         ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))
         if state == "paid":
             sought = "SELECT amount FROM movements WHERE effect_key = ?"
             move(ledger, request, *ledger.execute(sought, (key + "/do",)).fetchone())
     return {}
+
+
+def see_that_there_is_time(request):
+    """Raise `NotTaken` where less is left than the step's time; whoever asks keeps all others out."""
+    within = request.get("complete_within")
+    if within is not None and request["complete_by"] - datetime.now(UTC) < timedelta(seconds=within):
+        raise NotTaken
 
 
 def move(ledger, request, amount):
@@ -96,11 +111,13 @@ def read(message):
         if type(request.get(name)) is not kind:
             raise ValueError(f"{name} is not of type {kind.__name__}")
     direction, complete_by = request["direction"], datetime.fromisoformat(request["complete_by"])
+    within = request.get("complete_within")
     rules = {
         "schema_version": request["schema_version"] in (1, 2),
         "direction": direction in CARRY_OUT,
         "effect_key": request["effect_key"].endswith(f"/{direction}"),
         "complete_by": complete_by.tzinfo is not None,
+        "complete_within": within is None or (type(within) in (int, float) and 0 < within < LONGEST),
     }
     for name, kept in rules.items():
         if not kept:
@@ -110,11 +127,12 @@ def read(message):
 
 def answer(ledger, request):
     """Give the reply to a request, or None to stay silent."""
+    give_up_at = datetime.now(UTC) + timedelta(seconds=request.get("complete_within") or LONGEST)
     while True:
         try:
             return attempt(ledger, request)
         except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
-            if is_late(request):
+            if is_late(request) or datetime.now(UTC) >= give_up_at:
                 return None
             time.sleep(1)
 
@@ -128,6 +146,8 @@ def attempt(ledger, request):
         outcome = {"outcome": "completed", "result": CARRY_OUT[request["direction"]](ledger, request)}
     except Refused as refusal:
         outcome = {"outcome": "failed", "error": str(refusal)[:1000]}
+    except NotTaken:
+        outcome = {"outcome": "not_taken"}
     if is_late(request) and not once:
         return None
     return {name: request[name] for name in ECHOED} | outcome

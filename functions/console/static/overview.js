@@ -28,7 +28,7 @@ export function overviewView(query) {
         place,
         strip(data),
         hour(trends),
-        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), supervisor(data), breakers(data), housekeeping(data))),
+        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), crowds(data), supervisor(data), breakers(data), housekeeping(data))),
       );
       if (queue) goToQueue(place, queue);
       queue = null; // whoever goes on from there is not brought back
@@ -106,6 +106,12 @@ function silent({ silent_agents: agents }) {
   return table("Agents that do not reply", ["Agent", "Last reply", "#Tasks wait"], rows);
 }
 
+function crowds({ crowds: known }) {
+  if (known.length === 0) return null;
+  const rows = known.map((each) => [each.behind, each.cause, ago(each.since), el("strong", { class: "late" }, count(each.tasks))]);
+  return table("Tasks that are late together", ["Behind", "Cause", "Since", "#Tasks"], rows);
+}
+
 function housekeeping({ housekeeping: beat, unreadable }) {
   return section(
     "Housekeeping",
@@ -130,10 +136,12 @@ function breakers(data) {
     ago(breaker.since),
     count(breaker.failures),
     breaker.probe_at ? probe(breaker.probe_at) : NOTHING,
+    breaker.limit === null ? NOTHING : count(breaker.limit),
+    breaker.limit === null ? NOTHING : count(breaker.in_flight),
   ]);
-  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe"];
+  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe", "#Limit", "#In flight"];
   const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);
-  const made = table("Remote services", columns, rows, "No circuit was ever open: every remote service is called.");
+  const made = table("Remote services", columns, rows, "No circuit was ever open, and no calls are limited: every remote service is called.");
   made.append(...errors.map((breaker) => el("p", { class: "note wrapped" }, `Last error of ${breaker.service}: ${breaker.last_error}`)));
   return made;
 }

@@ -78,9 +78,16 @@ function past(task) {
 }
 
 // A parked task's reason stands with its state, and what is in question with the answers.
-function trouble({ last_error: error, parked, prospects, state }) {
+function trouble(task) {
+  const { last_error: error, parked, prospects, state } = task;
   if (!error || parked || error === prospects?.question) return null;
-  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, error);
+  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, wentOn(task) ?? error);
+}
+
+// What a task that goes on names as its last error is why it goes on: such as an operator's words.
+function wentOn({ finished_at: ended, history: epochs, last_error: error }) {
+  const { event, reason, who } = epochs.at(-1) ?? {};
+  return ended === null && reason === error ? `${event} by ${who}: ${reason}` : null;
 }
 
 function summary(task) {

@@ -6,12 +6,17 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, assert_never
 
 from pydantic import ValidationError
 
+from functions.operations.alerts.groups import AlertGroups
+from functions.pattern.alert_groups import AlertGroup
+from functions.pattern.crowds import Crowd
 from functions.pattern.errors import TransientError
+from functions.pattern.hub_positions import Gap
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.rejected import About
 from functions.pattern.silent_agents import SilentAgent
@@ -59,10 +64,35 @@ def task_alert(message: AnnouncementMessage) -> Alert:
     return Alert("operator alert", facts)
 
 
+def group_alert(group: AlertGroup) -> Alert:
+    """Make the alert that so many more tasks need an operator, for one cause."""
+    facts: Facts = {
+        "tasks": group.waiting,
+        "workflow": group.workflow,
+        "state": group.state,
+        "reason": group.reason,
+        "since": group.since.isoformat(),
+        "named": ", ".join(group.named),
+    }
+    return Alert("operator alerts", facts)
+
+
 def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Alert:
     """Make the alert that a message died on a queue; `task` is the one it was about, if it is known."""
     facts: Facts = {"queue": queue, "message_id": message_id, "task": task, "reason": reason}
     return Alert("message lost", facts)
+
+
+def gap_alert(hub: str, gap: Gap) -> Alert:
+    """Make the alert that events are gone that were not taken."""
+    facts: Facts = {
+        "hub": hub,
+        "partition": gap.partition,
+        "first": gap.first,
+        "last": gap.last,
+        "count": gap.count,
+    }
+    return Alert("events lost", facts)
 
 
 def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
@@ -84,6 +114,26 @@ def silence_alert(silent: SilentAgent, *, ended: bool) -> Alert:
     if ended:
         return Alert("agent replies again", facts)
     return Alert("agent silent", facts | {"tasks": silent.tasks, "reason": str(silent)})
+
+
+def crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
+    """Make the alert that many tasks are late together, and get more time."""
+    minutes = crowd.minutes(per_minute)
+    done_at = None if crowd.blocked else crowd.found_at + timedelta(minutes=minutes)
+    when = "once that is over" if done_at is None else f"about {done_at:%Y-%m-%d %H:%M} UTC"
+    tasks = "1 task is" if crowd.tasks == 1 else f"{crowd.tasks} tasks are"
+    facts: Facts = {
+        "behind": crowd.behind,
+        "cause": str(crowd.cause),
+        "tasks": crowd.tasks,
+        "since": crowd.since.isoformat(),
+        "per_minute": per_minute,
+        "minutes": minutes,
+        "done_at": None if done_at is None else done_at.isoformat(),
+        "reason": f"{tasks} late behind {crowd.behind} ({crowd.cause}) since {crowd.since:%Y-%m-%d %H:%M}"
+        f" UTC; at {per_minute} a minute they take {minutes} min, {when}",
+    }
+    return Alert("tasks late together", facts)
 
 
 def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
@@ -131,11 +181,13 @@ type Post = Callable[[Alert], Awaitable[None]]
 class Alerts:
     """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway.
 
-    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken.
+    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken. The
+    `groups` keep those about tasks that are posted together.
     """
 
-    def __init__(self, post: Post | None) -> None:
+    def __init__(self, post: Post | None, groups: AlertGroups | None = None) -> None:
         self._post = post
+        self._groups = groups
 
     async def alert_task(self, body: bytes) -> None:
         """Log and post an alert from the queue `operator-alerts`.
@@ -150,6 +202,17 @@ class Alerts:
             raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
         alert = task_alert(message)
         _log.error(alert.line())
+        if self._post is not None and (self._groups is None or await self._groups.is_told_alone(message)):
+            await self._post(alert)
+
+    async def post_groups(self) -> None:
+        """Post the alerts that wait to be told together. Raises `TransientError` when one is not taken."""
+        if self._post is not None and self._groups is not None:
+            await self._groups.tell(self._post_group)
+
+    async def _post_group(self, group: AlertGroup) -> None:
+        alert = group_alert(group)
+        _log.warning(alert.line())
         if self._post is not None:
             await self._post(alert)
 
@@ -162,6 +225,14 @@ class Alerts:
         except TransientError as fault:
             _log.warning("%s not posted: %s", alert.line(), fault)
 
+    async def alert_lost(self, queue: str, message_id: str, task: str | None, reason: str) -> None:
+        """Log that a message was set aside because of a defect, and post it; it is kept."""
+        await self._tell(lost_alert(queue, message_id, task, reason))
+
+    async def alert_gap(self, hub: str, gap: Gap) -> None:
+        """Log that a hub has dropped events that nobody had taken, and post it; they are not kept here."""
+        await self._tell(gap_alert(hub, gap))
+
     async def alert_refused(self, about: About, reason: str) -> None:
         """Log that an Agent's reply was refused, and post it; the message itself is kept."""
         await self._tell(refused_alert(about, reason))
@@ -171,6 +242,10 @@ class Alerts:
         alert = silence_alert(silent, ended=ended)
         _log.log(logging.WARNING if ended else logging.ERROR, alert.line())
         await self.post_recorded(alert)
+
+    async def alert_crowd(self, crowd: Crowd, per_minute: int) -> None:
+        """Log that many tasks are late together, and post it: once, for all of them."""
+        await self._tell(crowd_alert(crowd, per_minute))
 
     async def alert_damage(self, rows: int, named: Mapping[str, str]) -> None:
         """Log that rows can't be read, and post it; the heartbeat counts them for as long as it is so."""

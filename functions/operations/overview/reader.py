@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from functions.operations.overview.circuits import CircuitView
+from functions.operations.overview.hub import HubLine, hub_line
 from functions.operations.overview.last_hour import (
     EndToEnd,
     VersionLine,
@@ -19,12 +21,14 @@ from functions.operations.overview.last_hour import (
     end_to_end,
     finished_in_last_hour,
 )
-from functions.pattern.breaker import BreakerRecord
+from functions.pattern.crowds import Crowd
 from functions.pattern.definition import Registry
+from functions.pattern.intake import IntakeState, read_intake
 from functions.pattern.ports import Clock, Ports, QueueDepth
 from functions.pattern.shared_rows import Chore
 from functions.pattern.silent_agents import SilentAgent, read_silences
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
+from functions.supervisor.crowds import read_crowds
 
 #: What Table Storage gives in one request at most.
 _MOST_PER_REQUEST = 1_000
@@ -64,7 +68,9 @@ class Overview(BaseModel):
     """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one.
 
     `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
-    Of `silent_agents`, behind queues, nothing was heard though tasks wait for them.
+    Of `silent_agents`, behind queues, nothing was heard though tasks wait for them. Tasks in `crowds` are
+    late together. The `intake` tells what waits to be recorded, null before that is measured. `hub` is null
+    when no orders come through an event hub.
     """
 
     at: datetime
@@ -78,13 +84,16 @@ class Overview(BaseModel):
     supervisor: dict[str, Any] | None
     housekeeping: dict[str, Any] | None
     unreadable: int
-    breakers: list[BreakerRecord]
+    breakers: list[CircuitView]
     silent_agents: list[SilentAgent]
+    crowds: list[Crowd]
+    intake: IntakeState | None
     queues: list[QueueDepth]
+    hub: HubLine | None
 
 
 class OverviewReader:
-    """Reads the overview in four requests for each shard and four more, beside looking into the queues."""
+    """Reads the overview in four requests for each shard and seven more, beside looking into the queues."""
 
     def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
@@ -98,7 +107,7 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        (due, parked, errors, done), (sweep, housekeeping, silence), breakers, queues = await asyncio.gather(
+        (due, parked, errors, done), beats, breakers, queues = await asyncio.gather(
             asyncio.gather(
                 _first_pages(index, Index.DUE),
                 _first_pages(index, Index.PARKED),
@@ -109,6 +118,7 @@ class OverviewReader:
             self._ports.breakers.every(),
             self._queues.get(),
         )
+        sweep, housekeeping, silence, crowds, intake, hub = beats
         finished = finished_in_last_hour(done, now)
         read = {Index.DUE: due, Index.PARKED: parked, Index.ERROR: errors}
         entries = [(which, each) for which, pages in read.items() for page in pages for each in page.entries]
@@ -132,14 +142,25 @@ class OverviewReader:
             supervisor=sweep,
             housekeeping=housekeeping,
             unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),
-            breakers=list(breakers),
+            breakers=[CircuitView.of(record, now) for record in breakers],
             silent_agents=list(read_silences(silence)),
+            crowds=list(read_crowds(crowds)),
+            intake=read_intake(intake),
             queues=list(queues),
+            hub=hub_line(hub),
         )
 
     async def _heartbeats(self) -> list[dict[str, Any] | None]:
         latest = self._ports.heartbeats.latest
-        read = await asyncio.gather(latest(Chore.SWEEP), latest(Chore.HOUSEKEEPING), latest(Chore.SILENCE))
+        chores = (
+            Chore.SWEEP,
+            Chore.HOUSEKEEPING,
+            Chore.SILENCE,
+            Chore.CROWDS,
+            Chore.INTAKE,
+            Chore.INGESTION,
+        )
+        read = await asyncio.gather(*map(latest, chores))
         return [None if figures is None else dict(figures) for figures in read]
 
 

@@ -9,12 +9,12 @@ from itertools import batched
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.messages.queues import dead_letter_queue, living_queue
+from functions.messages.queues import dead_letter_queue, living_queue, queue_of_another_try
 from functions.operations.rejected.bodies import Bodies
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
-from functions.pattern.rejected import Place, RejectedMessage
+from functions.pattern.rejected import Place, RejectedMessage, SentByAnotherError
 from functions.pattern.sent_again import resent
 from functions.web.problems import ProblemError
 from functions.web.views import read_from
@@ -127,10 +127,15 @@ class Rejected:
     async def resend(self, message: str, *, who: str, why: str) -> RejectedLine:
         """Send a message to its queue again, under a new id: its own may still be known as a duplicate's.
 
+        An event of a hub is sent to the orders' queue: in the hub it has a place already.
         That is recorded first. Raises `ProblemError` 404 and 409, and `TransientError`: to repeat it does no
         harm, as whoever takes a message has to expect it twice.
         """
-        found = await self._rejected.resending(message, who, why)
+        try:
+            found = await self._rejected.resending(message, who, why)
+        except SentByAnotherError:
+            text = "Another operator has sent it again or discarded it at this moment: see how it stands now."
+            raise ProblemError(HTTPStatus.CONFLICT, text) from None
         if found is None:
             raise _not_kept()
         kept, content = found
@@ -138,7 +143,7 @@ class Rejected:
             text = f"Of its {kept.size} bytes only the beginning is kept: it can't be sent again."
             raise ProblemError(HTTPStatus.CONFLICT, text)
         message_id, again = resent(kept.message_id, content, kept.resends)
-        await self._postbox.put(living_queue(kept.queue), message_id, again)
+        await self._postbox.put(queue_of_another_try(kept.queue), message_id, again)
         return _line(kept)
 
     async def discard(self, message: str, *, who: str, why: str) -> RejectedLine:
@@ -155,9 +160,8 @@ class Rejected:
 
         Raises `TransientError`; what was discarded by then stays so.
         """
-        latest = Place(until or self._clock.now(), _BETWEEN)
         page = await self._rejected.listed(
-            queues=_with_dead_letters(queue), most=_MOST_DISCARDED, after=latest
+            queues=_with_dead_letters(queue), most=_MOST_DISCARDED, until=until or self._clock.now()
         )
         count = 0
         for some in batched(page.messages, _AT_ONCE, strict=False):

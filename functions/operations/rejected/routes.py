@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from functions.operations.asking import Reason, action
 from functions.operations.rejected.reading import (
@@ -16,6 +15,7 @@ from functions.operations.rejected.reading import (
     RejectedLine,
     RejectedList,
 )
+from functions.pattern.times import UtcTime
 from functions.web.access import caller_of
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
@@ -73,7 +73,7 @@ class ReasonForAll(Reason):
     )
 
     queue: Annotated[str | None, Field(max_length=_MOST_QUEUE_CHARACTERS)] = None
-    until: Annotated[AwareDatetime | None, Field(strict=False)] = None
+    until: UtcTime | None = None
 
 
 def add_rejected(router: APIRouter, rejected: Rejected) -> None:
@@ -106,6 +106,5 @@ def add_rejected(router: APIRouter, rejected: Rejected) -> None:
     @router.post("/rejected/discard", **action(_COUNT))
     async def discard_all(body: ReasonForAll, request: Request) -> DiscardedCount:
         """Delete up to 100 rejected messages as above; ask again while some are `left`."""
-        until: datetime | None = body.until
         who = caller_of(request).name
-        return await rejected.discard_all(body.queue, until, who=who, why=body.reason)
+        return await rejected.discard_all(body.queue, body.until, who=who, why=body.reason)

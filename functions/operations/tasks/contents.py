@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from functions.operations.shown import ShownText, json_of, nothing_of
 from functions.operations.tasks.finding import Tasks
 from functions.operations.tasks.paths import StepPath, TaskIdPath
-from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.contents import Contents, NotShownError
 from functions.pattern.definition import Registry
+from functions.pattern.event_bodies import schema_of
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.states import Direction, StepState, Way
@@ -98,11 +99,12 @@ def _step(contents: Contents, step: StepRecord) -> StepContents:
 
 def _event(contents: Contents, step: StepName) -> Any:
     try:
-        model = Definitions(contents.registry, contents.record).event_model(step)
+        schema = schema_of(Definitions(contents.registry, contents.record).event_model(step))
     except NotDeployedError as lack:
         raise NotShownError(str(lack)) from None
-    fields_of(model)  # raises where there is no schema
-    return model.model_json_schema()
+    if schema is None:
+        raise NotShownError("its model has no JSON schema")
+    return schema
 
 
 def _shown(content: Callable[[], Any]) -> ShownText:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
 
@@ -24,6 +25,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction
 from functions.pattern.step_records import StepRecord
+from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived
 
@@ -83,6 +85,7 @@ class _Trial(TypedDict):
 
 def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     """Try each action on the record alone; None when the task takes none, and has come to its end."""
+    said, record = in_question(record), _with_short_errors(record)
     trial = _Trial(epoch=record.task.epoch, who="", reason="", start_by=now)
     cancelling = Cancelled(who="", reason="", by_operator=True, start_by=now, seen=record.task)
     resubmit = _prospect(record, Resubmitted(**trial), now)
@@ -96,7 +99,7 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
         if (follows := _prospect(record, ResultGiven(**trial, step=step.name, result=b"{}"), now))
     ]
     answers = [found for step in record.steps if (found := _answers(record, step.name, trial, now))]
-    question = in_question(record) if answers else None
+    question = said if answers else None
     by_itself = _follows(record) if record.task.finished_at is None else None
     if by_itself is resubmit is undo is cancel is None:
         return None
@@ -114,6 +117,15 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
         question=question,
         answers=answers,
     )
+
+
+def _with_short_errors(record: TaskRecord) -> TaskRecord:
+    """Cut the errors as a closed epoch keeps them: once, and not in each trial, which closes the epoch."""
+    steps = tuple(
+        each if each.error is None else replace(each, error=bounded(each.error, MAX_PAST_ERROR_BYTES))
+        for each in record.steps
+    )
+    return replace(record, steps=steps)
 
 
 def _takes_event(record: TaskRecord, step: StepRecord, now: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from datetime import timedelta
@@ -9,11 +10,19 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
-from functions.pattern.definition import NAME_PATTERN
+from functions.pattern.definition import NAME_PATTERN, STEP_PATTERN
 from functions.pattern.error_class import MAX_CLASS_BYTES
-from functions.pattern.identity import TASK_ID_PATTERN, StepName
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, step_of
 from functions.pattern.numbers import PLAIN_NUMBER
 from functions.pattern.search_keys import MAX_TEXT_CHARACTERS
 from functions.pattern.states import ProcessState
@@ -24,8 +33,20 @@ _MOST_SECONDS = 315_360_000
 
 _Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=_MOST_SECONDS)]
 
+_OVER = frozenset({ProcessState.ERROR, ProcessState.PROCESSED, ProcessState.COMPENSATED})
+
 WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The workflow's")]
+
+
+def _not_of_one_item(given: object) -> object:
+    """Refuse a step's name with an item's number, which stands on the task's page: no index tells items."""
+    if isinstance(given, str) and re.fullmatch(STEP_PATTERN, given) and "." in given:
+        raise ValueError(f"name the step without the item's number: {step_of(StepName(given))}")
+    return given
+
+
+_Step = Annotated[StepName, BeforeValidator(_not_of_one_item), Field(pattern=f"^{NAME_PATTERN}$")]
 
 
 # Together they have room in an address of 8 KiB, whatever they hold.
@@ -84,11 +105,8 @@ class Filter(BaseModel):
     workflow: WorkflowName | None = None
     version: Version | None = None
     step: Annotated[
-        StepName | None,
-        Field(
-            pattern=f"^{NAME_PATTERN}$",
-            description="The step at which it failed, or is: in `Error`, that of its last error",
-        ),
+        _Step | None,
+        Field(description="The step at which it failed, or is: in `Error`, that of its last error"),
     ] = None
     error: Annotated[
         str | None, _text(MAX_CLASS_BYTES, "Another error of the same class as its last error")
@@ -101,6 +119,21 @@ class Filter(BaseModel):
     min_age: _Age | None = None
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
+
+    # Of two that no task is at once, one would be passed over, and an action done to tasks not meant.
+    @field_validator("parked")
+    @classmethod
+    def _is_pending(cls, parked: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
+        if parked and others.data.get("state") not in {None, ProcessState.PENDING}:
+            raise ValueError(f"a parked task is Pending, and not {others.data['state']}")
+        return parked
+
+    @field_validator("under_way")
+    @classmethod
+    def _is_neither_parked_nor_over(cls, under_way: bool, others: ValidationInfo) -> bool:  # noqa: FBT001
+        if under_way and (others.data.get("parked") or others.data.get("state") in _OVER):
+            raise ValueError("what is parked, in Error or has ended is not under way")
+        return under_way
 
     @property
     def listed_state(self) -> ProcessState | None:

@@ -15,6 +15,7 @@ from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.event_bodies import check_body
 from functions.pattern.events import FoundDone
+from functions.pattern.faults import first_fault
 from functions.pattern.identity import StepName
 from functions.pattern.inputs import needed
 from functions.pattern.operator_events import ResultGiven
@@ -90,8 +91,7 @@ class GivenResults:
         try:
             check_body(Definitions(self._registry, record).event_model(step), written)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            raise self._unusable(record, ": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
+            raise self._unusable(record, ": ".join(filter(None, first_fault(error)))) from None
         except NotDeployedError as lack:
             raise self._elsewhere(record, lack_of(lack)) from None
 

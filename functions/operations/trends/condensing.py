@@ -8,8 +8,13 @@ from datetime import datetime, timedelta
 
 from functions.pattern.trends import Period, TrendKey, TrendRows
 
-#: How long the rows of a period that is over are kept apart: for as long as they are shown by themselves.
-_APART = {Period.DAY: timedelta(days=1), Period.HOUR: timedelta(hours=1), Period.MINUTE: timedelta(0)}
+#: How long the rows of a period that is over are kept apart: for as long as they are shown by themselves;
+#: those of a minute, so that a process whose answer was lost finds its row when it writes it once more.
+_APART = {
+    Period.DAY: timedelta(days=1),
+    Period.HOUR: timedelta(hours=1),
+    Period.MINUTE: timedelta(minutes=10),
+}
 
 #: How long trends are kept; shown are thirty days.
 _KEPT = timedelta(days=32)

@@ -33,7 +33,7 @@ class AccountAgent:
     async def do(self, call: AgentCall) -> Json:
         """Check the account that the request names. Raises `PermanentError` when it is suspended."""
         account: str = call.request["account"]
-        answer = await self._service.get(account, call.complete_by)
+        answer = await self._service.get(account, call.complete_by, call.complete_within)
         if read_answer(Account, answer).suspended:
             raise PermanentError(f"account {account} is suspended")
         return {}
@@ -53,7 +53,7 @@ class BookingAgent:
     async def do(self, call: AgentCall) -> Json:
         """Book, and give the confirmation."""
         await self._service.put(call.resource, call.request, call)
-        return self.read(await self._service.get(call.resource, call.complete_by))
+        return self.read(await self._service.get(call.resource, call.complete_by, call.complete_within))
 
     def read(self, answer: Json) -> Json:
         """Give the confirmation's fields."""

@@ -18,7 +18,10 @@ param queries object
 @description('Resource id of the action group.')
 param actionGroupId string
 
-var alerts = loadJsonContent('alerts.json').log
+@description('Whether there is an event hub to watch.')
+param watchHub bool
+
+var alerts = concat(loadJsonContent('alerts.json').log, watchHub ? loadJsonContent('alerts.json').hub : [])
 
 resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
   for alert in alerts: {

@@ -15,6 +15,9 @@ param componentId string
 @description('Resource id of the Service Bus namespace whose queues are watched.')
 param namespaceId string
 
+@description('Resource id of the Event Hubs namespace that is watched, or nothing.')
+param eventHubsId string
+
 @description('Name of the function app, with which the names of its alerts begin.')
 @minLength(1)
 param functionAppName string
@@ -45,11 +48,17 @@ param budgetStart string
 
 var queries = {
   breakers: loadTextContent('../../queries/breakers.kql')
+  crowds: loadTextContent('../../queries/crowds.kql')
   'failed-requests': loadTextContent('../../queries/failed-requests.kql')
+  'hub-lag': loadTextContent('../../queries/hub-lag.kql')
+  'late-hubs': loadTextContent('../../queries/late-hubs.kql')
+  'lost-events': loadTextContent('../../queries/lost-events.kql')
   'lost-messages': loadTextContent('../../queries/lost-messages.kql')
+  'refused-orders': loadTextContent('../../queries/refused-orders.kql')
   'refused-replies': loadTextContent('../../queries/refused-replies.kql')
   'silent-agents': loadTextContent('../../queries/silent-agents.kql')
   'silent-supervisor': loadTextContent('../../queries/silent-supervisor.kql')
+  'stalled-partitions': loadTextContent('../../queries/stalled-partitions.kql')
   sweeps: loadTextContent('../../queries/sweeps.kql')
   'task-counts': loadTextContent('../../queries/task-counts.kql')
   'task-durations': loadTextContent('../../queries/task-durations.kql')
@@ -78,6 +87,16 @@ module metricAlerts 'metric-alerts.bicep' = {
   }
 }
 
+module hubAlerts 'hub-alerts.bicep' = if (!empty(eventHubsId)) {
+  name: 'hub-alerts'
+  params: {
+    prefix: functionAppName
+    tags: tags
+    namespaceId: eventHubsId
+    actionGroupId: operators.outputs.id
+  }
+}
+
 module logAlerts 'log-alerts.bicep' = {
   name: 'log-alerts'
   params: {
@@ -87,6 +106,7 @@ module logAlerts 'log-alerts.bicep' = {
     workspaceId: workspaceId
     queries: queries
     actionGroupId: operators.outputs.id
+    watchHub: !empty(eventHubsId)
   }
 }
 

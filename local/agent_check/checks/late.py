@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.states import Direction, Outcome
@@ -16,6 +16,8 @@ _HELD_UP = (3.0, 8.0, 20.0)
 #: Seconds that outlast what clients wait for an answer, mostly 5 or 10.
 _BEYOND_TIMEOUTS = 11.0
 _A_LITTLE = 0.3
+#: Seconds that are left of what would be needed; no Agent takes so long to look at a request.
+_LEFT, _NEEDED = 300.0, 600.0
 _GIVES_UP = "it gives up at complete-by, and rightly does not report an outcome it does not know"
 
 
@@ -42,6 +44,33 @@ async def a_known_outcome_is_told_late(kit: Kit) -> None:
     late = done.model_copy(update={"complete_by": datetime.now(UTC)})
     await kit.desk.ask([late], lives_on=True)
     await kit.answered(done, times=2, lacking="no reply to the request that came after its complete-by")
+    await kit.effects(done)
+
+
+async def waited_too_long(kit: Kit) -> None:
+    """What has less time left than the step's own is not begun, and told to be `not_taken` (rule 8)."""
+    done = kit.request()
+    await kit.desk.ask([done])
+    await kit.answered(done)
+    late = [
+        kit.request(complete_in=_LEFT, complete_within=_NEEDED),
+        kit.request(complete_in=_LEFT, complete_within=_NEEDED, idempotent=False),
+        kit.request(Direction.UNDO, of=done, complete_in=_LEFT, complete_within=_NEEDED),
+    ]
+    await kit.desk.ask(late)
+    for each in late:
+        await kit.answered(each, outcome=Outcome.NOT_TAKEN)
+    await kit.effects(*late, least=0, most=0)
+
+
+async def what_was_begun_is_taken(kit: Kit) -> None:
+    """What is begun in time is done, and what is done is not told to be `not_taken` later (rule 8)."""
+    done = kit.request(idempotent=False, complete_within=_NEEDED, complete_in=2 * _NEEDED)
+    await kit.desk.ask([done])
+    await kit.answered(done)
+    late = done.model_copy(update={"complete_by": datetime.now(UTC) + timedelta(seconds=_LEFT)})
+    await kit.desk.ask([late])
+    await kit.answered(done, times=2)
     await kit.effects(done)
 
 

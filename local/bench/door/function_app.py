@@ -8,8 +8,9 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import Body, FastAPI, Response
 
+from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
-from functions.wiring import Wiring, collect_garbage_rarely
+from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 
 registrations = load_registrations()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
-from functions.wiring import Wiring, collect_garbage_rarely
+from functions.wiring import Wiring
 from local.bench.five_steps.workflow import REGISTRATION
 
 wiring = Wiring(load_settings(), (REGISTRATION,))

@@ -101,7 +101,7 @@ def test_another_version_is_refused_and_not_changed(folder: Path, open_log: Open
     log = open_log()
     log.commit([(INSERT, ("a",)), ("PRAGMA user_version=99", ())])
     log.close()
-    with pytest.raises(LogError, match=r"\(schema 99, this one has 2\): delete it, or choose another folder"):
+    with pytest.raises(LogError, match=r"\(schema 99, this one has 3\): delete it, or choose another folder"):
         open_log()
     with closing(sqlite3.connect(folder / "messages.sqlite")) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)

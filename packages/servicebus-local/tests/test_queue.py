@@ -19,13 +19,13 @@ from servicebus_local.broker.entity import Machinery
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
 from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage, Verdict
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.codec.encoding import NULL, encode
 from servicebus_local.content import Section, parse_content
 from servicebus_local.errors import EntityNotFoundError, MessageNotFoundError
+from servicebus_local.namespace import Namespace
 from servicebus_local.storage.group_commit import GroupCommit
 from servicebus_local.storage.log import MessageLog
 from tests.wire import data_message, section

@@ -1,13 +1,13 @@
-"""Reads the tables directly, without the application and the proxy."""
+"""Reads the tables directly, without the application and the proxies."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
-from azure.data.tables.aio import TableServiceClient
+from azure.data.tables.aio import TableClient, TableServiceClient
 
 from tests.chaos.evidence.rows import TaskRows, tasks_of
 
@@ -16,34 +16,48 @@ _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_tot
 
 
 class Tables:
-    """The tables of one run."""
+    """The tables of one run, in one or several accounts. A task is looked for in all of them."""
 
-    def __init__(self, service: TableServiceClient) -> None:
-        self._tasks = service.get_table_client("Tasks")
-        self._rejected = service.get_table_client("Rejected")
+    def __init__(self, services: Sequence[TableServiceClient]) -> None:
+        self._tasks = [service.get_table_client("Tasks") for service in services]
+        self._rejected = services[0].get_table_client("Rejected")
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, connection: str) -> AsyncIterator[Self]:
+    async def at(cls, connections: Sequence[str]) -> AsyncIterator[Self]:
         """Open the tables until the block ends."""
-        async with TableServiceClient.from_connection_string(connection, **_TIMES) as service:
-            yield cls(service)
+        async with AsyncExitStack() as stack:
+            services = [
+                await stack.enter_async_context(TableServiceClient.from_connection_string(each, **_TIMES))
+                for each in connections
+            ]
+            yield cls(services)
 
     async def shards(self) -> list[str]:
         """Return the partitions that hold tasks. Raises `AzureError`."""
-        settings = await self._tasks.get_entity("!settings", "shards")
+        settings = await self._tasks[0].get_entity("!settings", "shards")
         return [f"{number:03d}" for number in range(settings["Shards"])]
 
     async def shard(self, shard: str) -> dict[str, TaskRows]:
         """Read one partition: a query of one partition sees a transaction whole. Raises `AzureError`."""
-        query = self._tasks.query_entities("PartitionKey eq @shard", parameters={"shard": shard})
-        return tasks_of([row async for row in query])
+        found = await asyncio.gather(*(_rows(table, shard) for table in self._tasks))
+        return tasks_of([row for rows in found for row in rows])
 
     async def tasks(self) -> dict[str, TaskRows]:
         """Read all tasks. Raises `AzureError`."""
         found = await asyncio.gather(*(self.shard(shard) for shard in await self.shards()))
         return {task: rows for tasks in found for task, rows in tasks.items()}
 
+    async def in_accounts(self) -> list[int]:
+        """Count the tasks of each account. Raises `AzureError`."""
+        shards = await self.shards()
+        found = [[tasks_of(await _rows(table, shard)) for shard in shards] for table in self._tasks]
+        return [sum(map(len, tasks)) for tasks in found]
+
     async def rejected(self) -> list[dict[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""
         return [dict(row) async for row in self._rejected.list_entities()]
+
+
+async def _rows(table: TableClient, shard: str) -> list[Any]:
+    return [row async for row in table.query_entities("PartitionKey eq @shard", parameters={"shard": shard})]

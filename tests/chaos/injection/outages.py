@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import cycle
 
 from local.platform import PartName, Platform
 from tests.chaos.injection.proxy import Proxy, ProxyMode
@@ -38,12 +39,23 @@ class Interval:
     end: datetime
 
 
-class Outages:
-    """Injects outages one at a time: a part that starts needs the others."""
+@dataclass(frozen=True, slots=True)
+class ProxiedAccount:
+    """A storage account of the state store: the platform whose Azurite it is, and the proxy to its tables."""
 
-    def __init__(self, platform: Platform, proxy: Proxy) -> None:
+    platform: Platform
+    proxy: Proxy
+
+
+class Outages:
+    """Injects outages one at a time: a part that starts needs the others.
+
+    Those of the storage affect one of the accounts, each in its turn.
+    """
+
+    def __init__(self, platform: Platform, accounts: Sequence[ProxiedAccount]) -> None:
         self._platform = platform
-        self._proxy = proxy
+        self._accounts = cycle(accounts)
         self._host_pauses: list[Interval] = []
 
     @property
@@ -53,7 +65,7 @@ class Outages:
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how often it affected something."""
-        fault = injection.fault
+        fault, account = injection.fault, next(self._accounts)
         if fault in _KILLED:
             part = _KILLED[fault]
             await self._platform.kill(part)
@@ -61,23 +73,27 @@ class Outages:
             await self._platform.start(part)
             return 1
         if fault in _RESTARTED:
-            await self._platform.restart(_RESTARTED[fault])
+            part = _RESTARTED[fault]
+            await self._of(part, account).restart(part)
             return 1
         if fault in _PAUSED:
-            async with self._paused(_PAUSED[fault]):
+            async with self._paused(_PAUSED[fault], account):
                 await asyncio.sleep(injection.lasts)
             return 1
-        async with self._proxy.mode(_MODES[fault]):
+        async with account.proxy.mode(_MODES[fault]):
             await asyncio.sleep(injection.lasts)
-        return self._proxy.affected
+        return account.proxy.affected
+
+    def _of(self, part: PartName, account: ProxiedAccount) -> Platform:
+        return account.platform if part is PartName.AZURITE else self._platform
 
     @asynccontextmanager
-    async def _paused(self, part: PartName) -> AsyncIterator[None]:
-        start = datetime.now(UTC)
-        self._platform.pause(part)
+    async def _paused(self, part: PartName, account: ProxiedAccount) -> AsyncIterator[None]:
+        start, platform = datetime.now(UTC), self._of(part, account)
+        platform.pause(part)
         try:
             yield
         finally:
-            self._platform.resume(part)
+            platform.resume(part)
             if part is PartName.HOST:
                 self._host_pauses.append(Interval(start, datetime.now(UTC)))

@@ -37,12 +37,15 @@ def atomic_creation(evidence: Evidence) -> Iterator[Violation]:
 
 
 def not_vacuous(evidence: Evidence) -> Iterator[Violation]:
-    """Find faults that never affected anything."""
+    """Find what never affected anything: faults, the watch over the tasks, an account."""
     for fault in sorted(faults_of(evidence.plan)):
         if not evidence.fault_counts.get(fault):
             yield Violation(Invariant.NOT_VACUOUS, None, f"'{fault}' never happened")
     if not evidence.observations.looks:
         yield Violation(Invariant.NOT_VACUOUS, None, "the tasks were never observed while they ran")
+    for account, tasks in enumerate(evidence.in_accounts):
+        if not tasks:
+            yield Violation(Invariant.NOT_VACUOUS, None, f"no task lies in account {account}")
 
 
 def _is_reported_as_lost(order: str, evidence: Evidence) -> bool:

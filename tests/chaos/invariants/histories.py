@@ -13,10 +13,12 @@ from tests.chaos.invariants.violations import Invariant, Violation
 #: The order of states within one epoch.
 _PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
 _RECOVERED = "recovered"
+#: Late with many others, which does not count.
+_RESUMED = "resumed"
 #: What may end an epoch, by the state of the task.
 _ENDS = {
-    "Pending": {_RECOVERED, "exhausted", CANCELLED},
-    "Processing": {_RECOVERED, "exhausted", "refused", CANCELLED},
+    "Pending": {_RECOVERED, _RESUMED, "exhausted", CANCELLED},
+    "Processing": {_RECOVERED, _RESUMED, "exhausted", "refused", CANCELLED},
     "Processed": {CANCELLED},
     "Error": {"resubmitted", "undo requested", "found done"},
 }
@@ -103,5 +105,6 @@ def _recoveries(history: Sequence[RawEpoch]) -> int:
     """Count the recoveries since the task was submitted, resubmitted, or its direction became undo."""
     count = 0
     for epoch in history:
-        count = count + 1 if epoch.ended_by == _RECOVERED else 0
+        if epoch.ended_by != _RESUMED:
+            count = count + 1 if epoch.ended_by == _RECOVERED else 0
     return count

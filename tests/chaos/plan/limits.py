@@ -12,6 +12,8 @@ class Limits:
 
     step: int = 4
     pick_up: int = 6
+    #: How long a request may wait for its Agent, beside the step's own time.
+    agents_pick_up: int = 4
     sweep: int = 2
     threshold: int = 3
     extended_waits: tuple[int, ...] = (2, 4, 8)
@@ -28,11 +30,13 @@ class Limits:
         return {
             "STEP_SECONDS": f"orders.payment={self.step}",
             "PICK_UP_SECONDS": str(self.pick_up),
+            "AGENTS_PICK_UP_SECONDS": str(self.agents_pick_up),
             "SUPERVISOR_SCHEDULE": f"*/{self.sweep} * * * * *",
             "SUPERVISOR_THRESHOLD": str(self.threshold),
             "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
             "SKEW_SECONDS": str(self.skew),
             "BREAKER_OPEN_SECONDS": str(self.breaker_open),
+            "ALERTS_SINGLY": "1000000",  # the evidence is an alert for each
         }
 
     @property
@@ -48,6 +52,6 @@ class Limits:
         attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
         receiver; after that, an announcement for the Supervisor to send it again.
         """
-        attempt = max(self.step, self.pick_up) + self.skew + self.sweep
+        attempt = max(self.agents_pick_up + self.step, self.pick_up) + self.skew + self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
         return self.message_lock + 2 * direction + self.announcement_age + self.sweep

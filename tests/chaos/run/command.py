@@ -24,7 +24,7 @@ _HELD = 0
 _VIOLATED = 1
 
 
-async def chaos(seed: int, orders: int, minutes: float) -> int:
+async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
     """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
@@ -34,7 +34,7 @@ async def chaos(seed: int, orders: int, minutes: float) -> int:
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     found: list[Violation] = []
-    environment = RunEnvironment(plan, limits, folder / "data")
+    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts)
 
     async def observe_and_check() -> int:
         evidence = await observe(plan, limits, environment, folder / "parts.log", console)
@@ -43,9 +43,7 @@ async def chaos(seed: int, orders: int, minutes: float) -> int:
         return _VIOLATED if found else _HELD
 
     try:
-        return await until_stop_signal(
-            observe_and_check(), environment.platform.kill_all_now, stopped=INTERRUPTED
-        )
+        return await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
     finally:
         if found:
             console.print(f"state and log of the parts: {folder}", highlight=False)
@@ -58,9 +56,6 @@ async def observe(
 ) -> Evidence:
     """Carry out the plan and return the evidence. The parts' output goes to `log`."""
     with log.open("w") as parts, redirect_stderr(parts), RunProgress(len(plan.orders), console) as progress:
-        async with (
-            environment.running(),
-            Tables.at(environment.platform.addresses.storage_connection) as tables,
-        ):
+        async with environment.running(), Tables.at(environment.connections) as tables:
             run = Run(plan, limits, environment, tables)
-            return await environment.platform.unless_a_part_fails(run.carry_out(progress))
+            return await environment.unless_a_part_fails(run.carry_out(progress))

@@ -40,7 +40,7 @@ class Run:
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
         self._operators = Operators(addresses.host, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
-        self._outages = Outages(environment.platform, environment.proxy)
+        self._outages = Outages(environment.platform, environment.accounts)
         self._broker_faults = BrokerFaults(addresses.admin, Random(plan.seed))  # noqa: S311 - not for security
 
     async def carry_out(self, progress: RunProgress) -> Evidence:
@@ -113,6 +113,7 @@ class Run:
             cancelled=self._callers.cancelled,
             both_won=self._operators.both_won,
             tasks=await self._tables.tasks(),
+            in_accounts=await self._tables.in_accounts(),
             rejected=await self._tables.rejected(),
             observations=self._observer.observations,
             calls=remotes.ledger.calls,

@@ -22,7 +22,12 @@ from tests.e2e.recovery.remote import Behaviour
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 #: As in the product.
-_LIMITS = {"STEP_SECONDS": "orders.payment=60", "SUPERVISOR_THRESHOLD": "3", "SKEW_SECONDS": "5"}
+_LIMITS = {
+    "STEP_SECONDS": "orders.payment=60",
+    "AGENTS_PICK_UP_SECONDS": "300",
+    "SUPERVISOR_THRESHOLD": "3",
+    "SKEW_SECONDS": "5",
+}
 #: Seconds until whoever keeps an Agent running starts it again.
 _BACK_AFTER = 2
 #: A request's lock, and a little.

@@ -18,6 +18,7 @@ _APP = Path(__file__).parent / "app"
 SHARDS = 2
 _SETTINGS = {
     "STEP_SECONDS": ",".join(["orders.payment=4", *(f"delivery.{step}=4" for step in STEPS)]),
+    "AGENTS_PICK_UP_SECONDS": "4",
     "BREAKER_FAILURES": "8",
     "STATE_SHARDS": str(SHARDS),
 }

@@ -33,7 +33,7 @@ from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import entity, outbox_entity, task_entity
 from functions.store.index_entities import index_entity
-from functions.store.keys import epoch_row, order_row, shard_of, step_row
+from functions.store.keys import epoch_row, order_row, shard_key, shard_number, step_row
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 
 _START_WITHIN = 60.0
@@ -84,7 +84,7 @@ class Story:
             index_entity(record),
             *(outbox_entity(each) for each in self._announcements),
         ]
-        shard = shard_of(task, shards)
+        shard = shard_key(shard_number(task, shards))
         await table.submit_transaction(("create", {"PartitionKey": shard, **row}) for row in rows)
 
     async def claimed(self, at: float) -> None:

@@ -43,7 +43,7 @@ async def test_parked_task_rests_until_it_is_unparked(bench: Bench, console: Con
 
 
 async def test_parked_task_is_listed_and_unparked_on_a_phone(bench: Bench, phone: Console) -> None:
-    """It goes on, and waits for its event again; no page is wider than the window."""
+    """It goes on, says who had it do so, and waits for its event again; no page is wider than the window."""
     await _approval(bench, "set-aside")
     assert await bench.act("set-aside", "park") == 202
     await phone.open("#/tasks?parked=true")
@@ -53,6 +53,7 @@ async def test_parked_task_is_listed_and_unparked_on_a_phone(bench: Bench, phone
     await phone.act("Unpark", "the site is open")
     await expect(phone.page.get_by_role("region", name="Waits for an event")).to_be_visible()
     await expect(phone.page.get_by_role("region", name="Parked")).to_have_count(0)
+    await expect(phone.page.locator(".trouble")).to_have_text("unparked by operator: the site is open")
     assert await phone.overflow() <= 0
 
 

@@ -30,6 +30,7 @@ _SETTINGS = {
     "EXTENDED_WAITS": "2",
     "SKEW_SECONDS": str(SKEW_SECONDS),
     "STEP_SECONDS": "orders.payment=2",
+    "AGENTS_PICK_UP_SECONDS": "3",
     "BREAKER_FAILURES": "100000",
     "STATE_SHARDS": "2",
 }

@@ -6,27 +6,37 @@ Its clock can be ahead, and it can crash at the worst moment.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from functions.bus.messages import QueuedMessages
+from functions.machine import SystemClock
 from functions.settings import load_settings
-from functions.wiring import SystemClock, Wiring
+from functions.wiring import Wiring
 from tests.e2e.recovery.workflows import REGISTRATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How a Supervisor's process ended, and how many tasks it recovered."""
+    """How a Supervisor's process ended, and what it did about how many tasks."""
 
     returncode: int
-    recovered: int
+    recovered: int = 0
+    extended: int = 0
+    asked_again: int = 0
+    resumed: int = 0
+
+    @property
+    def late(self) -> int:
+        """Count the tasks that were late, and not given up."""
+        return self.recovered + self.extended + self.asked_again + self.resumed
 
 
 async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
@@ -38,14 +48,15 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
         stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await process.communicate()
-    return Swept(process.returncode or 0, int(printed or 0))
+    return Swept(process.returncode or 0, **json.loads(printed or b"{}"))
 
 
 async def _sweep_once() -> None:
     settings = load_settings()
     wiring = Wiring(settings, REGISTRATIONS)
     figures = await wiring._sweep().run()
-    sys.stdout.write(str(figures.recovered))
+    counted = {each.name for each in fields(Swept)} - {"returncode"}
+    sys.stdout.write(json.dumps({name: getattr(figures, name) for name in counted}))
     sys.stdout.flush()
     os._exit(0)  # as a process that is stopped leaves its connections
 

@@ -25,7 +25,13 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     """Run a platform whose payment is the scripted service, too."""
     async with RemoteService().serving() as remote:
         urls = {f"{name.upper()}_URL": f"{remote.url}/{name}" for name in (*STEPS, "payment")}
-        settings = {"SUPERVISOR_SCHEDULE": "* * * * * *", "SKEW_SECONDS": "0.5", "STATE_SHARDS": "2", **urls}
+        settings = {
+            "SUPERVISOR_SCHEDULE": "* * * * * *",
+            "SKEW_SECONDS": "0.5",
+            "STATE_SHARDS": "2",
+            "AGENTS_PICK_UP_SECONDS": "3",
+            **urls,
+        }
         data = tmp_path_factory.mktemp("once")
         async with bench_with(remote, data, settings, app=APP) as running:
             yield running

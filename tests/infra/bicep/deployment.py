@@ -80,8 +80,12 @@ class Deployment:
         if name in template.resources:
             return self._resource_value(template.resources[name])
         if name in template.modules:
-            deployed = self._deployed(template.modules[name])
-            return {"outputs": deployed[0].outputs()} if deployed else None
+            deployed: list[Value] = [
+                {"outputs": each.outputs()} for each in self._deployed(template.modules[name])
+            ]
+            if template.modules[name].body.type == "for_statement":
+                return deployed
+            return deployed[0] if deployed else None
         sources = [each.source for each in template.imports if name in each.names]
         return Deployment(self._beside(sources[0]), {}).value_of(name) if sources else Unresolved(name)
 

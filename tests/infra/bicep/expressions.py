@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import gt, mul, sub
 
 from tree_sitter import Node
 
@@ -130,10 +131,13 @@ def _binary(node: Node, names: Names) -> Value:
             return one and other
         case "||", bool() as one, bool() as other:
             return one or other
-        case ">", int() as one, int() as other:
-            return one > other
+        case (">" | "-" | "*") as symbol, int() as one, int() as other:
+            return _OF_NUMBERS[symbol](one, other)
         case _:
             return Unresolved(text_of(node))
+
+
+_OF_NUMBERS: dict[str, Callable[[int, int], Value]] = {">": gt, "-": sub, "*": mul}
 
 
 def _unary(node: Node, names: Names) -> Value:

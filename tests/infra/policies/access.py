@@ -15,6 +15,9 @@ _SENDER = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
 _RECEIVER = "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
 _BLOB_OWNER = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
 _SCHEDULER_USER = "0ad04412-c4d5-4796-b79c-f76d14c8d402"
+_HUB_RECEIVER = "a638d3c7-ab3a-418d-83e6-5f17a39d4fde"
+_HUB_SENDER = "2b629674-e913-4c01-ae53-ef4638d8f975"
+_TABLES = "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3"
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 
 #: Each role that is granted, and the type of resource that it is granted on.
@@ -22,9 +25,11 @@ _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 _SCOPES = {
     _BLOB_OWNER: "Microsoft.Storage/storageAccounts",
     "974c5e8b-45b9-4653-ba55-5f855dd0fb88": "Microsoft.Storage/storageAccounts",
-    "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": "Microsoft.Storage/storageAccounts",
+    _TABLES: "Microsoft.Storage/storageAccounts",
     _SENDER: "Microsoft.ServiceBus/namespaces/queues",
     _RECEIVER: "Microsoft.ServiceBus/namespaces/queues",
+    _HUB_RECEIVER: "Microsoft.EventHub/namespaces/eventhubs",
+    _HUB_SENDER: "Microsoft.EventHub/namespaces/eventhubs",
     "3913510d-42f4-4e42-8a64-420c390055eb": "Microsoft.Insights/components",
     _SCHEDULER_USER: "Microsoft.DurableTask/schedulers/taskHubs",
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
@@ -34,7 +39,7 @@ _SCOPES = {
 _ASSIGNED = {
     _BLOB_OWNER: 1,
     "974c5e8b-45b9-4653-ba55-5f855dd0fb88": 1,
-    "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": 2,
+    _TABLES: 2,
     "3913510d-42f4-4e42-8a64-420c390055eb": 1,
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": 1,
 }
@@ -43,6 +48,7 @@ _ASSIGNED = {
 _KEYS_OFF = {
     "Microsoft.Storage/storageAccounts": (("allowSharedKeyAccess",), False),
     "Microsoft.ServiceBus/namespaces": (("disableLocalAuth",), True),
+    "Microsoft.EventHub/namespaces": (("disableLocalAuth",), True),
     "Microsoft.Insights/components": (("DisableLocalAuth",), True),
     "Microsoft.OperationalInsights/workspaces": (("features", "disableLocalAuth"), True),
     "Microsoft.KeyVault/vaults": (("enableRbacAuthorization",), True),
@@ -103,7 +109,15 @@ def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
     for environment in infrastructure.environments:
         given = Counter(map(role_of, assignments(environment)))
         scheduler = environment.parameters.get("durableBackend") == "scheduler"
-        for role, wanted in {**_ASSIGNED, _SCHEDULER_USER: int(scheduler)}.items():
+        sends = environment.has_hub and environment.settings.get("SUBMIT_TO") == "hub"
+        accounts = environment.parameters.get("stateAccounts", 1)
+        optional = {
+            _TABLES: _ASSIGNED[_TABLES] + (accounts - 1 if isinstance(accounts, int) else 0),
+            _SCHEDULER_USER: int(scheduler),
+            _HUB_RECEIVER: int(environment.has_hub),
+            _HUB_SENDER: int(sends),
+        }
+        for role, wanted in {**_ASSIGNED, **optional}.items():
             if given[role] != wanted:
                 yield f"{environment.name}: role {role} is assigned {given[role]} times, not {wanted}"
 

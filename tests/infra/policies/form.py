@@ -27,6 +27,7 @@ _VERSIONS = {
     "Microsoft.Authorization/roleAssignments": "2022-04-01",
     "Microsoft.Consumption/budgets": "2026-06-01",
     "Microsoft.DurableTask": "2026-02-01",
+    "Microsoft.EventHub": "2026-01-01",
     "Microsoft.Insights/actionGroups": "2023-01-01",
     "Microsoft.Insights/components": "2020-02-02",
     "Microsoft.Insights/metricAlerts": "2026-01-01",

@@ -16,7 +16,9 @@ _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 #: The groups of functions that scale together; every other function is a group of its own.
 _GROUPS = {"http", "durable"}
 
-#: What holds data, and may be locked.
+_HUBS = "Microsoft.EventHub/namespaces"
+
+#: What holds data, and may be locked; so may the event hub, where there is one.
 _LOCKED = (
     "Microsoft.KeyVault/vaults",
     "Microsoft.ServiceBus/namespaces",
@@ -101,7 +103,8 @@ def data_is_protected_as_chosen(infrastructure: Infrastructure) -> Iterator[str]
     for environment in infrastructure.environments:
         locks = environment.of("Microsoft.Authorization/locks")
         locked = sorted(str(getattr(lock.at("scope"), "resource_type", None)) for lock in locks)
-        if locked != (list(_LOCKED) if environment.parameters.get("locked") else []):
+        holding = sorted((*_LOCKED, _HUBS) if environment.has_hub else _LOCKED)
+        if locked != (holding if environment.parameters.get("locked") else []):
             yield f"{environment.name}: locks are on {locked}"
         if any(lock.at("properties", "level") != "CanNotDelete" for lock in locks):
             yield f"{environment.name}: a lock is against deleting only; the application writes"

@@ -37,6 +37,11 @@ _GIVEN = {
     "state_store_client_id",
     "service_bus_namespace",
     "service_bus_client_id",
+    "event_hubs_namespace",
+    "event_hubs_client_id",
+    "host_storage_uri",
+    "host_storage_client_id",
+    "submit_to",
     "agents_client_id",
     "application_insights_connection",
     "application_insights_authentication",
@@ -126,8 +131,8 @@ def callers_are_identified_by_sign_in_only(infrastructure: Infrastructure) -> It
 
 def connections_are_set(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that each trigger's connection is set, by identity, and that each one that is set is used."""
-    used = application.connections() | {"AzureWebJobsStorage", "StateStore"}
     for environment in infrastructure.environments:
+        used = application.connections(with_hub=environment.has_hub) | {"AzureWebJobsStorage", "StateStore"}
         parts = [name.split("__") for name in environment.settings if "__" in name]
         connections = {prefix for prefix, *_ in parts if prefix != _OVERRIDE.rstrip("_")}
         if connections != used:
@@ -165,9 +170,16 @@ def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterat
 def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]:
     durable = {DURABLE_CONNECTION} if _scheduled(environment) else set()
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
+    hub = {"EventHubConnection__credential"} | application.HUB_CONNECTION if environment.has_hub else set()
+    own -= application.HUB_CONNECTION
+    accounts = environment.parameters.get("stateAccounts", 1)
+    if isinstance(accounts, int) and accounts > 1:
+        only = {"StateStore__tableServiceUri", "StateStore__clientId"}
+        own -= only
+        own |= {name.replace("__", f"__{number}__") for name in only for number in range(accounts)}
     sampled = infrastructure.sampled_agents
     agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
-    return own | agents | HOST | durable | application.named_keys(environment.settings)
+    return own | hub | agents | HOST | durable | application.named_keys(environment.settings)
 
 
 def _scheduled(environment: Environment) -> bool:

@@ -14,6 +14,7 @@ _WANTED: dict[str, dict[tuple[str, ...], Value]] = {
         ("supportsHttpsTrafficOnly",): True,
     },
     "Microsoft.ServiceBus/namespaces": {("minimumTlsVersion",): "1.2"},
+    "Microsoft.EventHub/namespaces": {("minimumTlsVersion",): "1.2"},
     "Microsoft.Web/sites": {
         ("httpsOnly",): True,
         ("siteConfig", "minTlsVersion"): "1.2",
@@ -27,6 +28,7 @@ _WANTED: dict[str, dict[tuple[str, ...], Value]] = {
 _CLOSED = {
     "Microsoft.Storage/storageAccounts",
     "Microsoft.ServiceBus/namespaces",
+    "Microsoft.EventHub/namespaces",
     "Microsoft.DurableTask/schedulers",
     "Microsoft.KeyVault/vaults",
 }

@@ -10,13 +10,14 @@ from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.values import Value
 
 ROOT = Path(__file__).parents[3]
-_TEMPLATE = ROOT / "infra/modules/watching/watching.bicep"
-_PARAMETERS: dict[str, Value] = {
+TEMPLATE = ROOT / "infra/modules/watching/watching.bicep"
+PARAMETERS: dict[str, Value] = {
     "location": "westeurope",
     "tags": {},
     "workspaceId": "the workspace",
     "componentId": "the component",
     "namespaceId": "the namespace",
+    "eventHubsId": "the hubs' namespace",
     "functionAppName": "app",
     "alertEmails": ["olga@example.com", "otto@example.com"],
     "alertWebhookUrl": "https://example.com/alerts",
@@ -30,7 +31,7 @@ _PARAMETERS: dict[str, Value] = {
 @pytest.fixture(scope="package")
 def watching() -> Deployment:
     """Read the module that `main.bicep` calls."""
-    return Deployment(_TEMPLATE, _PARAMETERS)
+    return Deployment(TEMPLATE, PARAMETERS)
 
 
 @pytest.fixture(scope="package")

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from functions.settings import Settings
-from tests.infra.bicep.deployment import Planned
+from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.values import Unresolved
-from tests.infra.watching.conftest import ROOT
+from tests.infra.watching.conftest import PARAMETERS, ROOT, TEMPLATE
 from tests.infra.watching.resources import (
     ACTION_GROUP,
     LOG_ALERT,
@@ -28,6 +28,8 @@ _MEASURED = {
     "old-messages": ("OldestSeconds", "Maximum", "GreaterThan", 900),
     "message-lost": (None, "Count", "GreaterThan", 0),
     "agent-silent": (None, "Count", "GreaterThan", 0),
+    "tasks-late-together": (None, "Count", "GreaterThan", 0),
+    "orders-refused": (None, "Count", "GreaterThan", 0),
     "reply-refused": (None, "Count", "GreaterThan", 0),
     "rows-unreadable": (None, "Count", "GreaterThan", 0),
     "tasks-in-error": (None, "Count", "GreaterThan", 0),
@@ -36,6 +38,11 @@ _MEASURED = {
     "overdue-tasks": ("OldestOverdue", "Maximum", "GreaterThan", 90),
     "open-breaker": (None, "Count", "GreaterThan", 0),
     "failure-rate": ("FailedPercent", "Average", "GreaterThan", 5),
+    "events-lost": (None, "Count", "GreaterThan", 0),
+    "hub-stalled": (None, "Count", "GreaterThan", 0),
+    "hub-late": ("LateSeconds", "Maximum", "GreaterThan", 600),
+    "hub-retention": ("RetentionPercent", "Maximum", "GreaterThan", 50),
+    "hub-throttled": ("ThrottledRequests", "Total", "GreaterThan", 0),
 }
 
 
@@ -55,7 +62,7 @@ def test_every_alert_notifies_the_one_action_group(plan: list[Planned]) -> None:
     group_id = Unresolved(f"{group.symbol}.id", ACTION_GROUP)
     assert [alert.at("properties", "actions") for alert in of_type(plan, METRIC_ALERT)] == [
         [{"actionGroupId": group_id}]
-    ] * 3
+    ] * 4
     assert {str(alert.at("properties", "actions", "actionGroups")) for alert in of_type(plan, LOG_ALERT)} == {
         str([group_id])
     }
@@ -78,6 +85,21 @@ def test_every_queue_is_monitored(plan: list[Planned], name: str) -> None:
     """Every queue in `infra/queues.json`, separately."""
     queues = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]
     assert dimensions(alerts(plan)[name]) == {"EntityName": [queue["name"] for queue in queues]}
+
+
+def test_hub_is_watched_only_where_there_is_one() -> None:
+    """Each alert costs something."""
+    without = Deployment(TEMPLATE, {**PARAMETERS, "eventHubsId": ""})
+    hubs = json.loads((ROOT / "infra/hubs.json").read_text(encoding="utf-8"))["hubs"]
+    with_hub = alerts(Deployment(TEMPLATE, PARAMETERS).planned())
+    assert with_hub.keys() - alerts(without.planned()).keys() == {
+        "events-lost",
+        "hub-stalled",
+        "hub-late",
+        "hub-retention",
+        "hub-throttled",
+    }
+    assert dimensions(with_hub["hub-throttled"]) == {"EntityName": [each["name"] for each in hubs]}
 
 
 def test_overdue_means_three_sweeps() -> None:

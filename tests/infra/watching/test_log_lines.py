@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
+from functions.ingestion.lag import LagReport
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters, log_ages
+from functions.operations.backlog import Backlog
 from functions.pattern.announcements import announcements
+from functions.pattern.hub_positions import HubPartition
+from functions.pattern.identity import TaskId
+from functions.pattern.intake import IntakeLimits, Line
 from functions.pattern.messages import announcement_message
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
@@ -19,12 +26,16 @@ from functions.pattern.silent_agents import SilentAgent
 from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
+from tests.fakes.crowds import FixedDepths, FixedLine
+from tests.fakes.hub_events import MemoryPositions
 from tests.fakes.interventions import giving_up, refused, supervised
 from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore
+from tests.fakes.supervision import RecordedHeartbeats
 from tests.fakes.tasks import SECOND, claimed, pending, started, told
+from tests.fakes.times import MemoryTimes
 from tests.fakes.workflows import LINE, TRIP, trip
 from tests.infra.watching.kql import query_names, read_query
 from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
@@ -120,6 +131,36 @@ async def test_refused_replies_and_silent_agents_are_found(caplog: pytest.LogCap
         assert not again.getMessage().startswith(query.head)
 
 
+async def test_crowd_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    """By what it is behind."""
+    query = read_query("crowds")
+    bench = Bench()
+    for number in range(20):
+        bench.store.put(pending(LINE, TaskId(f"task-{number}")))
+    bench.clock.advance(36)
+    await bench.sweep()
+    [crowd] = bench.crowds.alerts
+    await Alerts(None).alert_crowd(crowd, 600)
+    line = caplog.records[-1]
+    assert query.head
+    assert line.getMessage().startswith(query.head)
+    assert query.facts <= _facts(line.getMessage()).keys()
+    assert line.levelno == logging.ERROR
+    assert _ERROR in query.text
+
+
+async def test_refused_orders_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    """Each time that what waits is measured."""
+    query, line = read_query("refused-orders"), FixedLine()
+    line.there = Line(30, START)
+    limits = IntakeLimits(age=timedelta(seconds=1), waiting=1)
+    ports = fake_ports(line=line, heartbeats=RecordedHeartbeats(), queues=FixedDepths())
+    await Backlog(ports, limits, Alerts(None)).run()
+    assert query.head
+    assert caplog.messages[-1].startswith(query.head)
+    assert query.facts == _facts(caplog.messages[-1]).keys()
+
+
 async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture) -> None:
     """Also a sweep that did nothing: it shows that the Supervisor is alive."""
     query = read_query("sweeps")
@@ -148,6 +189,28 @@ async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptu
     assert query.head
     assert caplog.messages[-1].startswith(query.head)
     assert query.facts == _facts(caplog.messages[-1]).keys()
+
+
+async def test_hub_is_found_with_what_waits_and_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """Each partition by itself; a loss with its bounds."""
+    positions = MemoryPositions()
+    positions.kept, positions.taken = [HubPartition("0", 10, 20)], {"0": 4}
+    told = partial(Alerts(None).alert_gap, "order-events")
+    clock = FakeClock()
+    report = LagReport("order-events", positions, clock, RecordedHeartbeats(), MemoryTimes(), told)
+    await report.run()
+    lag, lost = caplog.messages
+    for name in ("hub-lag", "stalled-partitions", "late-hubs"):
+        query = read_query(name)
+        assert query.head
+        assert lag.startswith(query.head)
+        assert query.facts <= _facts(lag).keys()
+    query = read_query("lost-events")
+    assert query.head
+    assert lost.startswith(query.head)
+    assert query.facts == _facts(lost).keys()
+    assert caplog.records[-1].levelno == logging.ERROR
+    assert _ERROR in query.text
 
 
 async def test_failed_sweep_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,6 +245,8 @@ def test_every_query_of_lines_is_checked_against_the_code() -> None:
     held = {
         "refused-replies",
         "silent-agents",
+        "crowds",
+        "refused-orders",
         "tasks-in-error",
         "lost-messages",
         "silent-supervisor",
@@ -189,5 +254,9 @@ def test_every_query_of_lines_is_checked_against_the_code() -> None:
         "breakers",
         "waiting-messages",
         "unreadable-rows",
+        "hub-lag",
+        "stalled-partitions",
+        "late-hubs",
+        "lost-events",
     }
     assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

@@ -28,16 +28,18 @@ _SHOWN = {
     "unreadable-rows": "unreadable-rows",
     "refused-replies": "refused-replies",
     "silent-agents": "silent-agents",
+    "crowds": "crowds",
+    "refused-orders": "refused-orders",
     "failure-rate": "failed-requests",
 }
 
 
 def test_log_alerts_run_the_files(plan: list[Planned]) -> None:
     """Each runs the file that `alerts.json` names, unchanged."""
-    declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))["log"]
+    declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))
     logged = {name: each for name, each in alerts(plan).items() if each.type == LOG_ALERT}
     assert {name: criterion(each)["query"] for name, each in logged.items()} == {
-        each["name"]: read_query(each["query"]).text for each in declared
+        each["name"]: read_query(each["query"]).text for each in (*declared["log"], *declared["hub"])
     }
 
 
@@ -72,7 +74,8 @@ def test_every_name_in_the_workbook_is_filled(watching: Deployment) -> None:
     [workbook] = [each for each in watching.deployments() if each.template.path.stem == "workbook"]
     fillings = properties_of(workbook.value_of("fillings"))
     named = frozenset(re.findall(r"<([\w-]+)>", _WORKBOOK))
-    declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))["log"]
+    lists = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))
+    declared = [*lists["log"], *lists["hub"]]
     assert fillings.keys() == {*query_names(), "workspaceId", "componentId", "namespaceId"}
     assert named <= fillings.keys() <= named | {each["query"] for each in declared}
     assert {name: fillings[name] for name in query_names()} == {

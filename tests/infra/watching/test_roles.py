@@ -16,6 +16,7 @@ _APPLICATION = "the application's identity"
 #: The table's names for the resources that roles are assigned on.
 _PLACES = {
     "Microsoft.ServiceBus/namespaces/queues": "each queue",
+    "Microsoft.EventHub/namespaces/eventhubs": "each hub",
     "Microsoft.Insights/components": "Application Insights component",
     "Microsoft.DurableTask/schedulers/taskHubs": "task hub",
     "Microsoft.KeyVault/vaults": "vault",

@@ -29,6 +29,7 @@ _TWICE = """\
         move(ledger, request, amount)
         if False:
 """
+_PAYS = '        raise Refused("we take an amount in euros")\n'
 _ECHOES = "replies echo their requests"
 _FITS = "replies fit the schema"
 
@@ -90,6 +91,11 @@ _BAD_MANNERS = {
         ((_TAKEN_LATE, "    if is_late(request):\n"),),
         "a known outcome is told late",
         "no reply to the request that came after its complete-by",
+    ),
+    "begins what has waited too long": Planted(
+        (("    if within is not None and request", "    if False and request"),),
+        "waited too long",
+        "expected `not_taken`, got `completed`",
     ),
     "two effects for a key": Planted(((_ALREADY, _TWICE),), "the same request once more", "2 effects of"),
     "undo leaves no tombstone": Planted(
@@ -216,6 +222,16 @@ _BY_KEY = {
         ),
         "a do and its undo at once",
         "stay done, though their undo is `completed`",
+    ),
+    "tells that it did not take what is done": Planted(
+        (
+            (
+                _PAYS,
+                _PAYS + "    see_that_there_is_time(request)\n",
+            ),
+        ),
+        "what was begun is taken",
+        "expected `completed`, got `not_taken`",
     ),
     "repeats for a new token what is done": Planted(
         (

@@ -15,7 +15,9 @@ _CHECK = "sent once work that ends late"
 _WAITS = ("timeout=10", "timeout=300")
 #: It tries again every other moment: complete-by finds it between two tries.
 _GIVES_UP = ("timeout=10", "timeout=0")
-_STAYS_SILENT = "            if is_late(request):\n                return None\n"
+_STAYS_SILENT = (
+    "            if is_late(request) or datetime.now(UTC) >= give_up_at:\n                return None\n"
+)
 #: It settles when the kit holds nothing up any more.
 _DAWDLES = (_STAYS_SILENT, _STAYS_SILENT.replace("return", "return time.sleep(10) or"))
 _SILENT = (

@@ -106,6 +106,16 @@ def test_the_queues_are_those_that_the_app_declares(tmp_path: Path) -> None:
     assert str(ROOT / "infra" / "queues.json") in chosen.command
 
 
+def test_the_hubs_are_those_that_the_app_declares(tmp_path: Path) -> None:
+    """Its `infra/hubs.json`."""
+    assert "--hubs" not in _part(PartName.BROKER, PlatformOptions(app=tmp_path)).command
+    declared = tmp_path / "infra" / "hubs.json"
+    declared.parent.mkdir()
+    declared.write_text("{}")
+    command = _part(PartName.BROKER, PlatformOptions(app=tmp_path)).command
+    assert command[command.index("--hubs") + 1] == str(declared)
+
+
 def test_without_declared_queues_the_bindings_are_read_before_the_broker_starts(tmp_path: Path) -> None:
     """Into a file of the broker's own folder, which `reset` deletes."""
     broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path, data=tmp_path / "data"))

@@ -58,6 +58,14 @@ def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
     assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
 
 
+def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> None:
+    """By the environment, a settings file or the options; an app reads its hub where the setting is there."""
+    emulator = {"EventHubConnection": "UseDevelopmentEmulator=true"}
+    assert "EventHubConnection" not in _settings(app, {})
+    for settings in (_settings(app, emulator), application_settings(app, {}, ADDRESSES, emulator)):
+        assert settings["EventHubConnection"] == settings["ServiceBusConnection"]
+
+
 def test_a_connection_to_an_emulator_is_that_of_the_running_part(app: Path) -> None:
     """Whatever its name; another connection stays as it is."""
     _write(

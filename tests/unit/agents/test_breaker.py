@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from functions.agents import breaker
+from functions.agents import shared_record
 from functions.agents.breaker import CircuitOpenError
 from functions.agents.remote import RemoteService
 from functions.pattern.breaker import BreakerRecord, BreakerState
@@ -111,6 +111,48 @@ async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
     assert len(service.received) == 2
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_call_that_is_cut_off_because_it_began_late_is_no_failure(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock, *, idempotent: bool
+) -> None:
+    """The service had a moment of the time that a step gives it; one that had it all, and hangs, fails."""
+    service.answers = [Answer(hangs=True)]
+    remote = make_remote(threshold=2)
+    for complete_within in (60, 60, 60, 0.1, 0.1):
+        call = agent_call(
+            clock.now() + timedelta(seconds=0.1), idempotent=idempotent, complete_within=complete_within
+        )
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await remote.put("task-1", {}, call)
+    await _fails_fast(remote, clock)
+    assert len(service.received) == 5
+
+
+async def test_read_that_began_late_is_no_failure_either(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
+    """An Agent that reads says how long its step may take."""
+    service.answers = [Answer(hangs=True)]
+    remote = make_remote(threshold=1)
+    soon = clock.now() + timedelta(seconds=0.1)
+    for seconds in (60, 0.1):
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await remote.get("task-1", soon, seconds)
+    await _fails_fast(remote, clock)
+
+
+async def test_fault_of_a_call_that_began_late_counts(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
+    """An answer was there."""
+    service.answers = [Answer(503)]
+    remote = make_remote(threshold=1)
+    call = agent_call(clock.now() + timedelta(seconds=1), complete_within=60)
+    with pytest.raises(TransientError):
+        await remote.put("task-1", {}, call)
+    await _fails_fast(remote, clock)
+
+
 class _SilentAfterTheAnswer(MemoryBreakerRows):
     """Rows that can't be told that the service is back, until its call is over."""
 
@@ -130,7 +172,7 @@ async def test_answer_to_a_probe_is_not_lost_while_its_row_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It came in time: the outcome of what must not be repeated is known."""
-    monkeypatch.setattr(breaker, "_STORE_SECONDS", 60)
+    monkeypatch.setattr(shared_record, "_STORE_SECONDS", 60)
     remote = make_remote(threshold=1, rows=_SilentAfterTheAnswer())
     service.answers = [Answer(503), Answer(status)]
     await _fails_fast(remote, clock)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import NoReturn
 
-from functions.agents.catalog import make_agents
+from functions.agents.catalog import make_agents, make_breakers
 from functions.agents.endpoints import Endpoint
 from functions.agents.rest import RestAgent
 from tests.fakes.ports import fake_ports
@@ -20,11 +21,12 @@ def test_agents_without_a_maker_are_rest_agents() -> None:
 
     endpoints = {name: Endpoint("https://services.example.com") for name in ("payment", "hotel")}
     makers = {"hotel": OwnAgent}
+    ports = fake_ports()
     agents = make_agents(
         endpoints,
         makers,
-        fake_ports(),
-        POLICY,
+        ports,
+        make_breakers(endpoints, ports, POLICY, skew=timedelta(seconds=5)),
         session=_no_session,
         once_session=_no_session,
         issuer=Issuer(),

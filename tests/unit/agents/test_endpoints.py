@@ -133,3 +133,15 @@ def _refusal(*agents: str) -> str:
     with pytest.raises(SettingsError) as refusal:
         load_endpoints(agents)
     return str(refusal.value)
+
+
+def test_calls_of_a_service_may_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an Agent's, over all instances; any number unless it is set."""
+    monkeypatch.setenv("AGENT_CAR_RENTAL_AT_ONCE", "10")
+    endpoints = load_endpoints(["payment", "car-rental"])
+    assert (endpoints["payment"].at_once, endpoints["car-rental"].at_once) == (None, 10)
+    monkeypatch.setenv("AGENT_CAR_RENTAL_AT_ONCE", "0")
+    assert _refusal("car-rental") == (
+        "setting AGENT_CAR_RENTAL_AT_ONCE is wrong (input should be greater than or equal to 1): set it to"
+        " the calls of the service that may be in flight over all instances, such as 10"
+    )

@@ -141,6 +141,41 @@ async def test_call_ends_before_its_function_does_and_the_request_comes_again(be
     assert [reply.outcome for reply in bench.replies.sent] == ["completed"]
 
 
+async def test_call_has_its_time_from_its_begin(bench: Bench) -> None:
+    """However long the request may wait besides; never past complete-by."""
+    bench.clock.advance(20)
+    await bench.take(complete_by=after(310).isoformat(), complete_within=10)
+    await bench.take(complete_by=after(30).isoformat(), complete_within=10)
+    assert [call.complete_by for call in bench.script.calls] == [after(30), after(30)]
+    assert [call.complete_within for call in bench.script.calls] == [10, 10]
+    assert [reply.outcome for reply in bench.replies.sent] == ["completed"] * 2
+
+
+@pytest.mark.parametrize("direction", ["do", "undo"])
+async def test_request_that_waited_too_long_is_not_begun_and_its_reply_says_so(
+    bench: Bench, direction: str
+) -> None:
+    """With less than its own time left; with none at all, it is late, and nobody waits for a reply."""
+    waited = {"complete_within": 10, "direction": direction}
+    await bench.take(complete_by=after(9.9).isoformat(), **waited)
+    await bench.take(complete_by=after(-1).isoformat(), **waited)
+    assert bench.script.calls == []
+    assert bench.replies.sent == [AgentReply(**ECHO, outcome="not_taken")]
+
+
+async def test_request_of_before_is_begun_however_little_time_is_left(bench: Bench) -> None:
+    """Its Scheduler would not understand the reply."""
+    await bench.take(complete_by=after(0.1).isoformat())
+    assert [call.complete_by for call in bench.script.calls] == [after(0.1)]
+
+
+async def test_call_that_had_its_time_is_not_made_again(bench: Bench) -> None:
+    """What is left until complete-by was for the wait on the queue."""
+    bench.script.behaviour = bench.until_its_call_ends
+    await bench.take(complete_by=after(310).isoformat(), complete_within=10)
+    assert (len(bench.script.calls), bench.replies.sent) == (1, [])
+
+
 @pytest.mark.parametrize(("function_timeout", "patience"), [(300, 285), (30, 22.5)])
 def test_request_is_tried_until_shortly_before_the_host_ends_its_function(
     function_timeout: float, patience: float

@@ -87,6 +87,33 @@ async def test_late_request_is_not_begun(bench: Bench) -> None:
     assert (bench.script.calls, bench.replies.sent, bench.requests.begun) == ([], [], {})
 
 
+async def test_request_that_waited_too_long_is_never_begun(bench: Bench) -> None:
+    """It is on record: no delivery calls the service, though its clock be behind; each says the same."""
+    waited = {"complete_within": 20, "complete_by": after(25).isoformat()}
+    bench.clock.advance(6)
+    await _deliver(bench, **waited)
+    bench.clock.advance(-4)
+    await _deliver(bench, **waited)
+    bench.clock.advance(30)
+    await _deliver(bench, **waited)
+    assert bench.script.calls == []
+    assert bench.replies.sent == [AgentReply(**ECHO, outcome="not_taken")] * 3
+
+
+@pytest.mark.parametrize("outcome", [DONE, TransientError("no answer")], ids=["known", "unknown"])
+async def test_what_was_begun_is_never_told_not_to_be_taken(
+    bench: Bench, outcome: Json | TransientError
+) -> None:
+    """It has its own outcome, or none, however little time is left when it comes again."""
+    waited = {"complete_within": 20, "complete_by": after(25).isoformat()}
+    bench.script.behaviour = raising(outcome) if isinstance(outcome, Exception) else lambda: outcome
+    await _deliver(bench, **waited)
+    bench.clock.advance(10)
+    await _deliver(bench, **waited)
+    assert len(bench.script.calls) == 1
+    assert bench.replies.sent == ([] if isinstance(outcome, Exception) else [_done()] * 2)
+
+
 @pytest.mark.parametrize(
     ("reason", "said"), [("no JSON", "no JSON"), ("", "no reason is known")], ids=["reason", "none"]
 )

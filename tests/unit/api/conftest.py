@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
+from functions.api.gate import Gate
 from functions.pattern.definition import Registry, Workflow
 from functions.web.entrance import Guard
 from functions.web.events import Events
@@ -50,6 +51,14 @@ class Api:
         registry = Registry(workflows, {})
         events = Events(self._ports, registry, 30)
         return callers_application(registry, self.acceptance, events, self._check_store, guard=self._guard)
+
+    def application_with(self, gate: Gate) -> FastAPI:
+        """Make the application with a gate."""
+        registry = Registry((ORDERS, DIAMOND), {})
+        events = Events(self._ports, registry, 30)
+        return callers_application(
+            registry, self.acceptance, events, self._check_store, guard=self._guard, gate=gate
+        )
 
     async def _check_store(self) -> None:
         if self.store.failure is not None:

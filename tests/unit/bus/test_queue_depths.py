@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
@@ -17,22 +16,10 @@ from functions.bus import queue_depths
 from functions.bus.queue_depths import PeekedQueues
 from functions.pattern.ports import Pile, QueueDepth
 from tests.fakes.clock import START
+from tests.unit.bus.peeked import Message
 
 #: What the fake gives in one answer at most.
 MOST_IN_AN_ANSWER = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message, as far as it is looked at."""
-
-    sequence_number: int
-    state: ServiceBusMessageState = ServiceBusMessageState.ACTIVE
-
-    @property
-    def enqueued_time_utc(self) -> object:
-        """Tell when it came: each a minute after the one before."""
-        return START + timedelta(minutes=self.sequence_number)
 
 
 class Receiver:

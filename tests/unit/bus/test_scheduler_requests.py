@@ -7,10 +7,13 @@ from dataclasses import replace
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing
 from functions.pattern.announcements import announcements
+from functions.pattern.crowds import SCHEDULERS, Behind, CrowdCause
+from functions.pattern.easing import turn
 from functions.pattern.identity import Parent, StepName
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import cancellation
-from tests.fakes.tasks import pending, told
+from tests.fakes.supervision import POLICY
+from tests.fakes.tasks import after, pending, told
 from tests.fakes.workflows import BIRTH, LINE, TASK
 
 
@@ -35,6 +38,19 @@ async def test_request_is_named_after_its_run() -> None:
     assert [each.message_id for each in sender.sent] == ["task-1.1", "task-1.1.1", "task-1.1.2"]
     assert sender.sent[0].body == b'{"schema_version":2,"task_id":"task-1","epoch":1,"queued":[]}'
     assert b'"run":2' in sender.sent[2].body
+
+
+async def test_request_that_is_sent_again_on_purpose_is_no_repeat() -> None:
+    """Each time it has another id; in the next epoch, that is its own again."""
+    sender, record = _Sender(), pending(LINE)
+    crowd = Behind(SCHEDULERS, CrowdCause.NOT_PICKED_UP)
+    for seconds in (40, 400):
+        now = after(seconds)
+        record = told(record, turn(record, crowd, now, POLICY, in_crowd=True), now=now)
+        await _messages(sender).request(record.task, [])
+    resumed = told(record, turn(record, crowd, after(900), POLICY, in_crowd=False), now=after(900))
+    await _messages(sender).request(resumed.task, [])
+    assert [each.message_id for each in sender.sent] == ["task-1.1.r1", "task-1.1.r2", "task-1.2"]
 
 
 async def test_scheduler_is_woken_once_for_each_event() -> None:

@@ -12,7 +12,7 @@ import pytest
 from functions.messages import batch
 from functions.messages.batch import Batches
 from functions.messages.reading import QueueMessage
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import ShardClosedError, TransientError
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.sent_again import Counts, resent
 from tests.fakes.clock import FakeClock
@@ -70,7 +70,7 @@ async def test_message_that_fails_is_put_back_alone(error: BaseException) -> Non
 
 async def test_attempts_are_counted_and_their_delays_grow() -> None:
     """On the message itself."""
-    desk = Desk({b"bad": ZeroDivisionError()})
+    desk = Desk({b"bad": TransientError("away")})
     bad, delays = received(b"bad", "m-7"), []
     for _ in range(9):
         await desk.take(received(), bad)
@@ -81,7 +81,15 @@ async def test_attempts_are_counted_and_their_delays_grow() -> None:
     await desk.take(received(), bad)
     assert len({message_id for _, message_id, _, _ in desk.postbox.sent}) == 9
     last = desk.postbox.sent[-1][1]
-    assert desk.given_up == [("submissions", last, b"bad", "failed 10 times: ZeroDivisionError: ")]
+    assert desk.given_up == [("submissions", last, b"bad", "failed 10 times: TransientError: away")]
+
+
+async def test_defect_is_given_up_without_its_text() -> None:
+    """It may quote a secret of the payload, and would be kept, alerted and shown."""
+    desk = Desk({b"bad": RuntimeError("no card c4n4ry-card")})
+    bad = received(b"bad", "m-7", properties={"counted.attempts": 9})
+    await desk.take(received(), bad)
+    assert desk.given_up == [("submissions", "m-7", b"bad", "failed 10 times: RuntimeError")]
 
 
 async def test_batch_of_which_nothing_could_be_taken_is_redelivered() -> None:
@@ -91,6 +99,22 @@ async def test_batch_of_which_nothing_could_be_taken_is_redelivered() -> None:
         await desk.take(received(b"one"), received(b"two"))
     assert len(raised.value.exceptions) == 2
     assert desk.postbox.sent == []
+
+
+async def test_message_of_a_closed_shard_is_put_back_at_once_and_counts_as_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when there is no other: redelivered at once, it would be dead-lettered in a moment."""
+    monkeypatch.setattr("functions.messages.blueprint.patience_of", lambda _: 60)
+    desk = Desk({b"closed": ShardClosedError("shard 3 is being moved")})
+    closed = received(b"closed", "m-7", properties={"counted.attempts": 9})
+    for neighbours in ([received(b"one")], []):
+        await asyncio.wait_for(desk.take(closed, *neighbours), timeout=10)
+    assert (desk.done, desk.given_up) == ([b"one"], [])
+    for _, _, content, not_before in desk.postbox.sent:
+        assert Counts.of(content) == Counts(put_back=1)
+        assert not_before == desk.clock.now() + timedelta(seconds=10)
+    assert len(desk.postbox.sent) == 2
 
 
 async def test_message_that_cannot_be_put_back_has_the_batch_redelivered() -> None:

@@ -66,7 +66,7 @@ async def test_other_error_is_raised_at_once() -> None:
 async def test_work_that_hangs_is_given_up_in_time() -> None:
     """A store that is silent must not outlast the message's lock: it would be processed twice at once."""
     with pytest.raises(TransientError, match=r"not done within 0\.05 s"):
-        await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)  # type: ignore[arg-type]
+        await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)
 
 
 async def test_fault_before_the_silence_is_told() -> None:
@@ -133,7 +133,7 @@ async def test_interrupted_work_is_tried_again() -> None:
 
 async def test_work_that_is_cancelled_from_outside_ends() -> None:
     """The host stops the function: it must not go on, and not count as done."""
-    working = asyncio.create_task(process("submissions", MESSAGE, asyncio.Event().wait))  # type: ignore[arg-type]
+    working = asyncio.create_task(process("submissions", MESSAGE, asyncio.Event().wait))
     await asyncio.sleep(0)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):

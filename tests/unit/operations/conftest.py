@@ -63,6 +63,9 @@ class Desk:
         self.heartbeat: Mapping[str, Any] | None = None
         self.housekeeping: Mapping[str, Any] | None = None
         self.silence: Mapping[str, Any] | None = None
+        self.crowds: Mapping[str, Any] | None = None
+        self.intake: Mapping[str, Any] | None = None
+        self.ingestion: Mapping[str, Any] | None = None
         self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
@@ -94,8 +97,11 @@ class Desk:
         """Give a heartbeat, as the store would."""
         kept = {
             Chore.SWEEP: self.heartbeat,
+            Chore.INGESTION: self.ingestion,
             Chore.HOUSEKEEPING: self.housekeeping,
             Chore.SILENCE: self.silence,
+            Chore.CROWDS: self.crowds,
+            Chore.INTAKE: self.intake,
         }
         return kept[chore]
 

@@ -16,11 +16,13 @@ from functions.operations.alerts.alerts import (
     lost_alert,
     task_alert,
 )
+from functions.pattern.crowds import Crowd, CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START
+from tests.fakes.tasks import after
 
 MESSAGE = AnnouncementMessage(
     kind=AnnouncementKind.ALERT,
@@ -130,3 +132,36 @@ def test_teams_card_shows_every_fact_as_it_is() -> None:
         "message id: m-1",
         "reason: MaxDeliveryCountExceeded",
     ]
+
+
+@pytest.mark.parametrize(
+    ("blocked", "done_at", "when"),
+    [(False, after(420).isoformat(), "about 2026-11-21 10:07 UTC"), (True, None, "once that is over")],
+)
+async def test_crowd_is_one_alert_that_says_how_much_is_late_and_for_how_long(
+    *, blocked: bool, done_at: str | None, when: str
+) -> None:
+    """And since when, behind what, and when it is done at the present rate."""
+    channel = Channel()
+    crowd = Crowd(
+        behind="Agent drone",
+        cause=CrowdCause.CIRCUIT_OPEN,
+        since=after(0),
+        tasks=2_001,
+        found_at=after(240),
+        until=after(900),
+        blocked=blocked,
+    )
+    await Alerts(channel.post).alert_crowd(crowd, 1_000)
+    [alert] = channel.posted
+    assert alert.event == "tasks late together"
+    assert (alert.facts["tasks"], alert.facts["since"], alert.facts["behind"]) == (
+        2_001,
+        after(0).isoformat(),
+        "Agent drone",
+    )
+    assert (alert.facts["minutes"], alert.facts["done_at"]) == (3, done_at)
+    assert alert.facts["reason"] == (
+        "2001 tasks are late behind Agent drone (circuit open) since 2026-11-21 10:00 UTC;"
+        f" at 1000 a minute they take 3 min, {when}"
+    )

@@ -85,6 +85,7 @@ async def test_time_to_come_is_refused(desk: Desk, minutes: int, fields: list[st
         ({"before": "yesterday"}, ["before"]),
         ({"filter": {"cursor": "x"}}, ["filter.cursor"]),
         ({"filter": {"state": "Lost"}}, ["filter.state"]),
+        ({"filter": {"state": "Error", "parked": True}}, ["filter.parked"]),
         ({"filter": {}}, ["filter"]),
     ],
 )

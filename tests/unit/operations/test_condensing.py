@@ -21,10 +21,21 @@ def _targets(*keys: TrendKey, now: datetime = START) -> list[tuple[datetime, str
 
 
 def test_rows_of_processes_are_added_up_by_the_minute() -> None:
-    """Those of a minute that is over."""
-    now, minute = timedelta(0), timedelta(minutes=1)
-    assert _targets(_key(now, "a"), _key(now, "b")) == []
-    assert _targets(_key(minute, "a"), _key(minute, "b")) == [(_MINUTE - minute, "!minute")]
+    """Those of a minute that has been over for ten, in which each process can write its row once more."""
+    young, old = timedelta(minutes=10), timedelta(minutes=11)
+    assert _targets(_key(young, "a"), _key(young, "b")) == []
+    assert _targets(_key(old, "a"), _key(old, "b")) == [(_MINUTE - old, "!minute")]
+
+
+async def test_row_that_is_written_once_more_counts_once() -> None:
+    """Its first answer was lost; housekeeping ran meanwhile."""
+    rows, key = MemoryTrends(), _key(timedelta(minutes=1), "a")
+    for passed in (0, 1, 12):
+        if passed < 12:
+            await rows.insert(key, trend_of(accepted=1))
+        await condense(rows, START + timedelta(minutes=passed))
+    [trend] = rows.rows.values()
+    assert trend.counts[Happening.ACCEPTED] == 1
 
 
 def test_minutes_become_hours_and_hours_days_when_they_are_not_shown_any_more() -> None:

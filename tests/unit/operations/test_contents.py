@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ConfigDict
 
 from functions.pattern.definition import Registry
 from tests.fakes.interventions import cancellation
-from tests.fakes.purchases import PURCHASES, purchase
+from tests.fakes.purchases import PURCHASES, Confirmation, purchase
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.operations.conftest import Desk, processed
@@ -56,6 +58,24 @@ async def test_what_is_not_deployed_is_not_shown() -> None:
     desk.holds(processed())
     shown = (await desk.get(f"/tasks/{TASK}/contents")).json["payload"]
     assert (shown["text"], shown["why"][:44]) == (None, "version 1 of 'line' is not deployed here, wh")
+
+
+class _Sealed(Confirmation):
+    """What is told, with what has no JSON schema."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    seal: range | None = None
+
+
+async def test_event_whose_model_has_no_schema_says_so(purchases: Desk) -> None:
+    """The rest of the step is shown."""
+    steps = tuple(
+        replace(each, payload=_Sealed) if each.name == "confirm" else each for each in PURCHASES.steps
+    )
+    desk = Desk(registry=Registry((replace(PURCHASES, steps=steps),), {}))
+    desk.holds(purchases.store.record(TASK))
+    assert (await _step(desk, "confirm"))["event"] == "its model has no JSON schema."
 
 
 async def test_unknown_task_or_step_is_not_found(purchases: Desk) -> None:

@@ -13,6 +13,7 @@ from functions.operations import housekeeping
 from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import Birth, Parent, SchedulerId, StepName, TaskId
+from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
@@ -57,6 +58,7 @@ class Bench:
         self.broken: set[str] = set()
         self.stuck_for_ever: str | None = None
         self.deleted: list[str] = []
+        self.behind = 0.0
         self.rejected, self.requests = OldRows(5_000, 3), OldRows(5_000, 5_000, 5)
         self.heartbeats, self.damage = RecordedHeartbeats(), RecordedDamage()
         ports = fake_ports(
@@ -89,7 +91,13 @@ class Bench:
         """Keep house after so many days; give how many tasks were purged, and left."""
         self.clock.advance(days * _DAY)
         purge = await self.housekeeping.run(self.purge)
+        self.behind = max(self.behind, purge.behind_seconds)
         return purge.tasks, purge.left
+
+    async def run_for_a_day(self) -> tuple[int, int]:
+        """Keep house every five minutes; give how many tasks were purged, and left, in all of the runs."""
+        runs = [await self.run(days=1 / 288) for _ in range(288)]
+        return sum(tasks for tasks, _ in runs), sum(left for _, left in runs)
 
 
 @pytest.fixture
@@ -131,19 +139,46 @@ async def test_instances_of_all_runs_go(bench: Bench) -> None:
 
 async def test_child_stays_as_long_as_its_parent(bench: Bench) -> None:
     """Which may have it undone; another task of the parent's id is another parent."""
-    parent, child = in_error(), processed()
-    of = Parent(task=TASK, birth=parent.order.birth, step=StepName("car"))
-    child = replace(
-        child,
-        order=replace(child.order, task=TaskId("c-1"), parent=of),
-        task=replace(child.task, order_id=TaskId("c-1")),
-    )
+    parent = in_error()
     bench.store.put(parent)
-    bench.store.put(child)
-    assert await bench.run(days=31) == (0, 1)
+    bench.store.put(_child_of(parent))
+    assert await bench.run(days=31) == (0, 0)
+    assert await bench.run_for_a_day() == (0, 1)
     bench.store.put(replace(parent, order=replace(parent.order, birth=Birth("12345678"))))
-    assert await bench.run(days=0) == (1, 0)
+    assert await bench.run_for_a_day() == (1, 0)
     assert bench.deleted == ["c-1"]
+    assert bench.behind == 0
+
+
+async def test_children_of_a_task_that_waits_for_long_cost_a_look_a_day(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one in every run, which would not come to the others."""
+    parent = in_error()
+    bench.store.put(parent)
+    for number in range(40):
+        bench.store.put(_child_of(parent, f"c-{number}"))
+    await bench.run(days=200)
+    load, loads = bench.store.load, list[TaskId]()
+
+    async def counted(task: TaskId) -> Stored | None:
+        loads.extend({task} - {TASK})
+        return await load(task)
+
+    monkeypatch.setattr(bench.store, "load", counted)
+    assert await bench.run_for_a_day() == (0, 40)
+    assert len(loads) == len(set(loads)) == 40
+    bench.store.remove(TASK)
+    assert await bench.run_for_a_day() == (40, 0)
+
+
+def _child_of(parent: TaskRecord, name: str = "c-1") -> TaskRecord:
+    child, of = processed(), Parent(task=TASK, birth=parent.order.birth, step=StepName("car"))
+    return replace(
+        child,
+        order=replace(child.order, task=TaskId(name), parent=of),
+        task=replace(child.task, order_id=TaskId(name)),
+    )
 
 
 async def test_task_in_error_is_never_purged(bench: Bench) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
 
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
+from functions.pattern.crowds import Crowd, CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
+from functions.pattern.intake import IntakeLimits, Line, measured
+from functions.pattern.shares import Share
 from functions.pattern.silent_agents import SilentAgent, written_silences
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
+from functions.supervisor.crowds import written_crowds
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import DIAMOND, LINE
@@ -102,6 +107,16 @@ async def test_queues_show_what_could_be_seen_of_them(desk: Desk) -> None:
     assert (orders["dead"]["count"], alerts["waiting"], alerts["dead"]) == (0, None, None)
 
 
+async def test_hub_shows_how_far_it_is_taken(desk: Desk) -> None:
+    """As its timer left it; null where there is none."""
+    assert (await desk.get("/overview")).json["hub"] is None
+    figures = {"hub": "order-events", "at": START, "waiting": 7, "partitions": 32, "behind": 2}
+    desk.ingestion = {**figures, "retention_used": 0.25, "samples": "[]"}
+    desk.clock.advance(3)
+    shown = (await desk.get("/overview")).json["hub"]
+    assert shown == {**figures, "at": "2026-11-21T10:00:00.123456Z", "retention_used": 0.25}
+
+
 async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) -> None:
     """503, and no failure is remembered."""
     desk.index.failure = TransientError("Table Storage: ServiceRequestError")
@@ -163,9 +178,27 @@ async def test_open_circuits_are_shown(desk: Desk) -> None:
         "failures": 1,
         "probe_at": "2026-11-21T10:00:16.123456Z",
         "last_error": "drone answered 503",
+        **dict.fromkeys(("at_once", "ramp", "limit", "in_flight", "wanted")),
     }
     assert [(each["service"], each["state"], each["probe_at"]) for each in shown[1:]] == [
         ("pay", "closed", None)
+    ]
+
+
+async def test_limit_and_calls_in_flight_are_shown(desk: Desk) -> None:
+    """Over all instances, without those whose shares have lapsed; after an outage the ramp is the limit."""
+    shares = tuple(
+        Share(holder=holder, places=4, wanted=9, in_flight=3, until=after(seconds))
+        for holder, seconds in (("one", 20), ("two", 10), ("three", -1))
+    )
+    record = replace(new_record("drone", START), at_once=10, shares=shares)
+    for each in (record, replace(record, service="pay", ramp=2, ramp_at=START)):
+        await desk.breaker_rows.swap(each, None)
+    shown = (await desk.get("/overview")).json["breakers"]
+    fields = ("service", "at_once", "ramp", "limit", "in_flight", "wanted")
+    assert [[each[field] for field in fields] for each in shown] == [
+        ["drone", 10, None, 10, 6, 18],
+        ["pay", 10, 2, 2, 6, 18],
     ]
 
 
@@ -185,3 +218,24 @@ async def test_agents_that_do_not_reply_are_shown(desk: Desk) -> None:
     desk.silence = written_silences((SilentAgent(agent="payment", since=START, tasks=40, found_at=START),))
     [silent] = (await desk.get("/overview")).json["silent_agents"]
     assert (silent["agent"], silent["tasks"]) == ("payment", 40)
+
+
+async def test_crowds_and_what_waits_to_be_taken_in_are_shown(desk: Desk) -> None:
+    """As the last sweep, and the last measurement, have left them."""
+    assert [(await desk.get("/overview")).json[name] for name in ("crowds", "intake")] == [[], None]
+    desk.clock.advance(3)
+    crowd = Crowd(
+        behind="Agent drone",
+        cause=CrowdCause.CIRCUIT_OPEN,
+        since=START,
+        tasks=40,
+        found_at=START,
+        until=START,
+    )
+    limits = IntakeLimits(age=timedelta(minutes=1), waiting=9)
+    desk.crowds = written_crowds((crowd,))
+    desk.intake = asdict(measured(Line(10, START), 2, after(3), limits))
+    shown = (await desk.get("/overview")).json
+    [late] = shown["crowds"]
+    assert (late["behind"], late["cause"], late["tasks"]) == ("Agent drone", "circuit open", 40)
+    assert (shown["intake"]["messages"], shown["intake"]["retry_after"]) == (10, 20)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from functions.operations.tasks.prospects import prospects
 from functions.pattern.definition import Workflow
 from functions.pattern.events import Cancelled, GivenUp
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Remedy
+from functions.pattern.states import ProcessState, Remedy, StepState
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import DIAMOND, LINE, TASK, trip
+from tests.fakes.workflows import DIAMOND, LINE, TASK, trip, workflow
+from tests.fakes.workflows import step as a_step
 from tests.unit.operations.conftest import Desk, in_error, processed
 
 _GIVEN_UP = GivenUp(epoch=FIRST, reason="still overdue", hold=True, start_by=after(99))
@@ -171,3 +174,31 @@ async def test_graph_is_told_by_what_steps_need(desk: Desk) -> None:
         "right": ["open"],
         "close": ["left", "right"],
     }
+
+
+def test_page_of_a_wide_task_does_not_block_the_process() -> None:
+    """A fan-out whose service is gone: each of its items failed, with much to say, and could be skipped."""
+    wide = workflow(*(a_step(f"s{number}") for number in range(89)), name="wide")
+    record = told(pending(wide), claimed(), *(started(f"s{number}") for number in range(89)))
+    steps = tuple(replace(each, state=StepState.FAILED, error="refused " * 100) for each in record.steps)
+    task = replace(
+        record.task, process_state=ProcessState.ERROR, locked_by=None, finished_at=after(0), last_error="no"
+    )
+    held = replace(record, task=task, steps=steps)
+    took = []
+    for _ in range(3):
+        begun = time.process_time()
+        shown = prospects(held, after(1))
+        took.append(time.process_time() - begun)
+    assert shown is not None
+    assert len(shown.skips) == 89
+    assert min(took) < 0.15
+
+
+def test_question_is_told_whole() -> None:
+    """However much was said: what an operator has to find out may stand at its end."""
+    held = in_error()
+    unrecorded = replace(held.steps[1], state=StepState.UNRECORDED, error="its result is too large " * 30)
+    shown = prospects(held.with_step(unrecorded), after(1))
+    assert shown is not None
+    assert shown.question == f"send: {unrecorded.error}"

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.rejected import About, Content, Labels
+from functions.pattern.rejected import About, Content, Labels, SentByAnotherError
 from functions.pattern.sent_again import resent
-from tests.unit.api.samples import wrong_fields
+from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk
 
 REASON = {"reason": "the workflow is deployed now"}
@@ -52,6 +52,14 @@ async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
     }
 
 
+async def test_events_that_were_set_aside_are_found_by_their_hub(desk: Desk) -> None:
+    """As the messages of a queue are."""
+    for source in ("eventhub|order-events", "submissions"):
+        await desk.rejected.reject(source, "3/17", b"{", "why")
+    [line] = await _listed(desk, "?queue=eventhub%7Corder-events")
+    assert (line["queue"], line["message_id"]) == ("eventhub|order-events", "3/17")
+
+
 @pytest.mark.parametrize("name", ["notices-demo", "notices-demo/$DeadLetterQueue"])
 async def test_dead_letters_are_found_by_the_name_of_their_queue(desk: Desk, name: str) -> None:
     """As what was rejected there is, whichever of the two names is given."""
@@ -61,9 +69,9 @@ async def test_dead_letters_are_found_by_the_name_of_their_queue(desk: Desk, nam
     assert found == {"notices-demo", "notices-demo/$DeadLetterQueue"}
 
 
-@pytest.mark.parametrize("queue", ["submissions", "submissions/$DeadLetterQueue"])
+@pytest.mark.parametrize("queue", ["submissions", "submissions/$DeadLetterQueue", "eventhub|order-events"])
 async def test_message_is_sent_again_whole(desk: Desk, queue: str) -> None:
-    """To the queue from which it came, under a new id each time; who did it, and why, is kept."""
+    """To its queue, or the orders', under a new id each time; who did it, and why, is kept."""
     labels = Labels(subject="line", correlation_id="c-7", properties={"tenant": "blue"})
     await desk.rejected.reject(queue, "m-1", b"body", "why", labels)
     [line] = await _listed(desk)
@@ -76,6 +84,20 @@ async def test_message_is_sent_again_whole(desk: Desk, queue: str) -> None:
     assert len({"m-1", *(message_id for _, message_id, _, _ in desk.postbox.sent)}) == 3
     [line] = await _listed(desk)
     assert (line["resends"], line["resent_by"], line["resent_why"]) == (2, "operator", REASON["reason"])
+
+
+async def test_message_that_another_sends_at_this_moment_is_not_sent(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no failure of a service, after which the same is asked for again: a notice would be doubled."""
+
+    async def lost(message: str, *_: str) -> None:
+        raise SentByAnotherError(message)
+
+    monkeypatch.setattr(desk.rejected, "resending", lost)
+    answer = problem(await desk.post(f"/rejected/{'0' * 64}/resend", REASON), 409)
+    assert answer["detail"].startswith("Another operator has sent it again")
+    assert desk.postbox.sent == []
 
 
 async def test_message_of_which_only_the_beginning_is_kept_is_not_sent(desk: Desk) -> None:
@@ -226,9 +248,21 @@ async def test_all_of_a_queue_are_discarded_that_were_seen(desk: Desk) -> None:
     assert {each["message_id"] for each in await _listed(desk)} == {"m-0", "late"}
 
 
+async def test_messages_of_later_hide_none_that_is_to_be_discarded(desk: Desk) -> None:
+    """However many there are: who asks again while some are left would ask for ever."""
+    for number in range(5_001):
+        await desk.rejected.reject("submissions", f"late-{number}", b"{", "why")
+    desk.clock.advance(-60)
+    await desk.rejected.reject("submissions", "early", b"{", "why")
+    asked = REASON | {"until": desk.clock.now().isoformat()}
+    answers = [(await desk.post("/rejected/discard", asked)).json for _ in range(2)]
+    assert answers == [{"discarded": 1, "left": False}, {"discarded": 0, "left": False}]
+
+
 async def test_all_are_discarded_without_a_filter(desk: Desk) -> None:
     """Until now."""
     await desk.rejected.reject("agent-replies", "m-0", b"{", "why")
     assert (await desk.post("/rejected/discard", REASON)).json == {"discarded": 1, "left": False}
-    assert (await desk.post("/rejected/discard", REASON | {"until": "x"})).status == 422
+    for wrong in ("x", 5, "9999-12-31T23:59:59-14:00"):
+        assert (await desk.post("/rejected/discard", REASON | {"until": wrong})).status == 422
     assert (await desk.post("/rejected/discard", {})).status == 422

@@ -15,7 +15,7 @@ from functions.pattern.errors import UnreadableError
 from functions.pattern.hiding import HIDDEN
 from tests.fakes.clock import START
 from tests.fakes.purchases import CANARY, PAYLOAD, PURCHASES, purchase
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import LINE, TASK
 from tests.unit.operations.conftest import Desk
 
 ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": CANARY, "task_id": TASK}
@@ -29,6 +29,8 @@ OTHER = "0th3r"
     [
         ("submissions", ORDER | {"version": 1}, True),
         ("submissions/$DeadLetterQueue", ORDER, True),
+        ("eventhub|order-events", ORDER, True),
+        ("eventhub|order-events", ORDER | {"workflow": "other"}, False),
         ("submissions", ORDER | {"payload": [CANARY]}, True),
         (
             "submissions",
@@ -67,6 +69,32 @@ async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bo
     else:
         assert answer.json["body"] is None
         assert answer.json["why"].startswith("It can't be told what of it is secret: ")
+
+
+@pytest.mark.parametrize(
+    ("queue", "body", "shown"),
+    [
+        ("submissions", ORDER, False),
+        ("submissions", ORDER | {"workflow": "line", "version": 2}, False),
+        ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, False),
+        ("submissions", {"workflow": "line", "payload": {"weight": 1}}, True),
+        ("submissions", {"note": "sent by mistake"}, True),
+        ("submissions", [1], True),
+        ("agent-replies", {"task_id": "other", "result": {"receipt": 1}}, True),
+        ("agent-replies", {"n": 1}, True),
+    ],
+)
+async def test_body_of_a_version_that_is_not_deployed_is_not_shown(
+    queue: str, body: Any, *, shown: bool
+) -> None:
+    """Its model may have had a secret field, though none that is deployed has; the page says so."""
+    desk = Desk(registry=Registry((LINE,), {}))
+    desk.holds(purchase(TASK))
+    await desk.rejected.reject(queue, "m-1", json.dumps(body).encode(), "why")
+    [line] = (await desk.get("/rejected")).json["messages"]
+    found = (await desk.get(f"/rejected/{line['id']}")).json
+    assert found["body"] == (json.dumps(body) if shown else None)
+    assert shown or "not deployed here" in found["why"]
 
 
 async def test_body_of_an_earlier_task_is_not_shown() -> None:

@@ -284,15 +284,6 @@ async def test_cursor_at_the_ends_of_time_does_no_harm(desk: Desk, at: str, sort
     assert await _listed(desk, f"?order={sorting}&cursor={cursor}") in ([], [TASK])
 
 
-@pytest.mark.parametrize(
-    "query", ["state=Lost", "order=best", "min_age=-1", "max_age=nan", "prefix=a|b", "workflow=A", "shard=1"]
-)
-async def test_query_that_can_not_be_meant_is_refused(desk: Desk, query: str) -> None:
-    """The field is named."""
-    [field] = wrong_fields(await desk.get(f"/tasks?{query}"))
-    assert query.split("=", maxsplit=1)[0] in field
-
-
 async def test_store_that_does_not_answer_is_said(desk: Desk) -> None:
     """503, and nothing of the inside."""
     desk.holds(in_error())

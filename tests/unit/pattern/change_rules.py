@@ -10,7 +10,9 @@ from functions.pattern.events import (
     AnnouncementSent,
     Cancelled,
     DecisionDue,
+    Eased,
     Event,
+    Extended,
     GivenUp,
     MessageLost,
     OperatorEvent,
@@ -52,6 +54,8 @@ def check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime
         assert now.task == before.task, "an event that comes late changes its step only"
     else:
         _check_change(before, now, event, at)
+        if isinstance(event, Eased):
+            _check_easing(before, now, event)
 
 
 def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
@@ -96,6 +100,16 @@ def _check_cancelling(before: TaskRecord, now: TaskRecord, event: Cancelled, at:
         assert finished_at is None or at <= finished_at + timedelta(seconds=CANCEL_WITHIN)
 
 
+def _check_easing(before: TaskRecord, now: TaskRecord, event: Eased) -> None:
+    """Check that a crowd costs a task nothing but time, unless what is known of it ends it."""
+    if now.task.epoch == before.task.epoch and now.task.extended != before.task.extended:
+        assert isinstance(event, Extended)
+        assert (now.steps, now.history) == (before.steps, before.history)
+        assert now.task.locked_by == before.task.locked_by
+    if now.task.direction is before.task.direction:
+        assert now.task.failure_count == before.task.failure_count
+
+
 def _check_waiting(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Nothing ends, and nothing starts, round a step that must not be repeated."""
     if now.task.epoch != before.task.epoch or now.task.process_state in FINAL:
@@ -112,5 +126,5 @@ def check_time(before: TaskRecord, event: Event, now: datetime) -> None:
         complete_by = before.step(event.step).complete_by
         assert complete_by is not None
         assert now <= complete_by
-    if isinstance(event, Recovered | GivenUp | DecisionDue):
+    if isinstance(event, Recovered | GivenUp | DecisionDue | Eased):
         assert now >= (before.task.complete_by or before.task.due_at)

@@ -19,8 +19,10 @@ from tests.fakes.clock import START
 from tests.fakes.tasks import pending
 
 MOST_RECOVERIES = 2
+#: Seconds by which crowds extend a task, all in all.
+LONGEST_EXTENSION = 60
 #: After them, what was counted before counts on.
-_NO_NEW_BEGINNINGS = frozenset({EpochEnd.RELEASED, EpochEnd.PARKED, EpochEnd.UNPARKED})
+_NO_NEW_BEGINNINGS = frozenset({EpochEnd.RESUMED, EpochEnd.RELEASED, EpochEnd.PARKED, EpochEnd.UNPARKED})
 
 
 class SoundRecord(RuleBasedStateMachine):
@@ -49,11 +51,18 @@ class SoundRecord(RuleBasedStateMachine):
             return
         for each in self.record.steps:
             under_way = each.state in {StepState.RUNNING, StepState.UNDOING} and each.epoch == task.epoch
-            if under_way and not each.shape.via.waits:
+            if under_way and not (each.shape.via.waits or each.was_not_taken):
                 assert each.complete_by is not None
                 outcome = awaited if each.complete_by < self.now else None
                 until = task.complete_by if task.decision is not None else outcome
-                assert task.due_at <= max(each.complete_by, until or START)
+                extended = START if task.extended is None else task.extended.until
+                assert task.due_at <= max(each.complete_by, until or START, extended)
+
+    @invariant()
+    def extensions_are_bounded(self) -> None:
+        """All of a task's together."""
+        extended = self.record.task.extended
+        assert extended is None or extended.seconds <= LONGEST_EXTENSION
 
     @invariant()
     def task_is_held_while_it_is_processing(self) -> None:

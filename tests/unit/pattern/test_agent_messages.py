@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest, done, done_without_result, refused
+from functions.pattern.agent_messages import (
+    AgentReply,
+    AgentRequest,
+    done,
+    done_without_result,
+    not_taken,
+    refused,
+)
 from functions.pattern.messages import requests_queue, seconds_left
 from tests.contract.schemas import FOLDER, examples, schema_files
 from tests.fakes.clock import START
@@ -26,7 +33,7 @@ def test_each_agent_has_a_queue_of_its_own() -> None:
 def test_request_travels_as_the_document_shows_it() -> None:
     """Field by field, with times in UTC."""
     assert json.loads(REQUEST.model_dump_json()) == SHOWN_REQUEST
-    assert REQUEST.complete_by == datetime(2026, 11, 21, 12, 1, 0, 250_000, UTC)
+    assert REQUEST.complete_by == datetime(2026, 11, 21, 12, 6, 0, 250_000, UTC)
 
 
 @pytest.mark.parametrize("shown", SHOWN_REPLIES, ids=lambda shown: str(shown["outcome"]))
@@ -47,6 +54,32 @@ def test_request_sent_again_has_the_same_message_id() -> None:
     assert later.message_id != REQUEST.message_id
 
 
+def test_step_that_is_dispatched_again_has_another_message_id() -> None:
+    """A queue that drops duplicates lets it pass; the first dispatch is as it always was."""
+    second = REQUEST.model_copy(update={"dispatch": 2, "item": 1})
+    assert second.message_id == f"{REQUEST.message_id}.1.r2"
+    assert json.loads(second.model_dump_json())["dispatch"] == 2
+
+
+@pytest.mark.parametrize(("seconds_left", "too_long"), [(61, False), (60, False), (59.9, True), (-1, True)])
+def test_request_that_has_less_than_its_time_left_waited_too_long(
+    seconds_left: float, *, too_long: bool
+) -> None:
+    """One of before has until complete-by, however little that is."""
+    now = REQUEST.complete_by - timedelta(seconds=seconds_left)
+    assert REQUEST.waited_too_long(now) is too_long
+    before = REQUEST.model_copy(update={"complete_within": None})
+    assert not before.waited_too_long(now)
+    assert before.work_ends_by(now) == REQUEST.complete_by
+
+
+def test_work_has_its_time_from_its_begin_and_never_past_complete_by() -> None:
+    """What was left of the wait on the queue is not for the work."""
+    now = REQUEST.complete_by - timedelta(seconds=300)
+    assert REQUEST.work_ends_by(now) == now + timedelta(seconds=60)
+    assert REQUEST.work_ends_by(REQUEST.complete_by - timedelta(seconds=20)) == REQUEST.complete_by
+
+
 def test_items_of_a_step_are_asked_for_one_by_one() -> None:
     """An Agent of before ignores the item: its reply echoes the token, which is the item's own."""
     first, second = (REQUEST.model_copy(update={"item": item}) for item in (0, 1))
@@ -63,9 +96,9 @@ def test_request_of_the_schema_before_is_idempotent() -> None:
     assert done(request, {}).schema_version == 1
 
 
-def test_document_shows_both_outcomes() -> None:
-    """Whoever reads it needs to know no third."""
-    assert [shown["outcome"] for shown in SHOWN_REPLIES] == ["completed", "failed"]
+def test_document_shows_each_outcome() -> None:
+    """Whoever reads it needs to know no fourth."""
+    assert [shown["outcome"] for shown in SHOWN_REPLIES] == ["completed", "failed", "not_taken"]
 
 
 def test_schemas_are_current() -> None:
@@ -86,8 +119,9 @@ def test_every_field_is_described(message: type[AgentRequest | AgentReply]) -> N
         (done(REQUEST, {"reference": "P-1"}), {"outcome": "completed", "result": {"reference": "P-1"}}),
         (done_without_result(REQUEST, "no JSON"), {"outcome": "completed", "no_result": "no JSON"}),
         (refused(REQUEST, "it is blocked"), {"outcome": "failed", "error": "it is blocked"}),
+        (not_taken(REQUEST), {"outcome": "not_taken"}),
     ],
-    ids=["done", "done without a result", "refused"],
+    ids=["done", "done without a result", "refused", "not taken"],
 )
 def test_reply_echoes_its_request(reply: AgentReply, told: dict[str, Any]) -> None:
     """That makes it count."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, SecretStr, field_validator
 
-from functions.pattern.cleaning import TEXTS, to_be_shown
+from functions.pattern.cleaning import TEXTS, line_to_be_shown, to_be_shown
 from functions.pattern.completion import rules_of
 from functions.pattern.contents import Contents, without_secrets_of
 from functions.pattern.definition import Json, Registry, Step, Workflow
@@ -33,7 +33,7 @@ from tests.fakes.tasks import FIRST, after, claimed, completed, failed, started,
 from tests.fakes.workflows import TASK
 
 #: Texts of events that are no sentences: names, ids, tokens.
-_NAMES = {"message_id", "queue", "token", "traceparent", "who"}
+_NAMES = {"behind", "cause", "message_id", "queue", "token", "traceparent", "who"}
 
 
 def test_no_text_of_an_event_is_forgotten() -> None:
@@ -166,6 +166,7 @@ RUNNER = Runner(
     at_once=16,
     ends_at=after(300),
     start_within=timedelta(seconds=30),
+    pick_up_within=timedelta(),
     new_id=lambda: "id",
 )
 
@@ -216,3 +217,12 @@ def test_record_is_shown_without_secrets_that_were_marked_since() -> None:
     assert CANARY in str([record.task, record.steps, record.lost])
     assert CANARY not in str([shown.task, shown.steps, shown.history, shown.lost])
     assert to_be_shown(Registry((), {}), record) == record
+
+
+def test_line_of_a_list_costs_no_more_for_what_is_not_on_it() -> None:
+    """A page has fifty of them: of each, its own text alone is cleaned, whatever its steps say."""
+    held = told(purchase(TASK), claimed(), started(PAY), failed(PAY, error=f"no: {CANARY}"))
+    held = replace(held, task=replace(held.task, last_error=f"pay: no: {CANARY}"))
+    shown = line_to_be_shown(Registry((PURCHASES,), {}), held)
+    assert shown.task.last_error == f"pay: no: {HIDDEN}"
+    assert shown.steps is held.steps

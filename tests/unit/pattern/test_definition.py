@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -67,13 +68,21 @@ def test_as_many_steps_as_are_possible_are_taken() -> None:
 @pytest.mark.parametrize("name", ["", "Fly", "9lives", "a_b", "a" * 33, "a|b", "fly\n"])
 def test_step_name_is_checked(name: str) -> None:
     """Names become parts of keys and URLs, so few characters are allowed."""
-    assert f"name '{name}' must match" in _refusal(step(name))
+    assert f": step name '{name}' must match" in _refusal(step(name))
 
 
-@pytest.mark.parametrize(("name", "resource"), [("No Good", "trips"), ("trips", "No Good")])
-def test_workflow_and_resource_names_are_checked(name: str, resource: str) -> None:
+def test_agent_that_is_missing_is_asked_for_at_its_step() -> None:
+    """An empty name alone would not say what of."""
+    text = _refusal(replace(step("fly"), agent=""))
+    assert text.startswith("workflow 'trips': step 'fly': agent '' must match")
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "resource"), [("name", "No Good", "trips"), ("resource", "trips", "No Good")]
+)
+def test_workflow_and_resource_names_are_checked(of: str, name: str, resource: str) -> None:
     """They go by the rule of the step names."""
-    with pytest.raises(DefinitionError, match="name 'No Good' must match"):
+    with pytest.raises(DefinitionError, match=f": {of} 'No Good' must match"):
         replace(DIAMOND, name=name, resource=resource)
 
 
@@ -169,6 +178,30 @@ def test_function_of_a_step_can_be_called(field: str) -> None:
     assert _refusal(replace(step("fly", undo=True), **functions)) == (
         f"workflow 'trips': step 'fly': {field} must be a function of the payload and the results,"
         " not {'seat': '4A'}"
+    )
+
+
+async def _later(*_: object) -> Any:
+    return False
+
+
+def _bit_by_bit(*_: object) -> Any:
+    yield False
+
+
+class _Checks:
+    async def __call__(self, _parcel: object, _results: object) -> Any:
+        return False
+
+
+@pytest.mark.parametrize("field", ["request", "when", "undo_request"])
+@pytest.mark.parametrize("function", [_later, partial(_later), _bit_by_bit, _Checks()])
+def test_function_of_a_step_is_not_asynchronous(field: str, function: Any) -> None:
+    """What it gives is a promise: a condition would hold for every order, also for one that is refused."""
+    functions: Any = {field: function}
+    assert _refusal(replace(step("fly", undo=True), **functions)) == (
+        f"workflow 'trips': step 'fly': {field} must be a function of the payload and the results"
+        " that gives it at once: leave out its async, or its yield"
     )
 
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from functions.pattern.definition import Default, Registry, Workflow
-from functions.pattern.event_bodies import check_body, read_body
+from functions.pattern.event_bodies import check_body, read_body, schema_of
 from functions.pattern.identity import StepName
 from functions.pattern.plain_json import plain_json
 from functions.pattern.planning import CannotStart
@@ -192,3 +192,23 @@ def test_json_of_what_a_model_writes_in_its_own_way_stays_as_that() -> None:
             return {"parts": {"first": self.parts[0]}, "more": []}
 
     assert plain_json(Own(parts=["a"])) == {"parts": {"first": "a"}, "more": []}
+
+
+class _Sealed(Signed):
+    """Its schema has a defect of its own."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("seal"))
+
+
+class _Checked(Signed):
+    """Has a field of which there is no schema."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    seal: range | None = None
+
+
+def test_model_without_a_schema_has_none() -> None:
+    """Whatever says so: who may tell the event sees that it waits all the same."""
+    assert schema_of(Signed) == Signed.model_json_schema()
+    assert [schema_of(_Sealed), schema_of(_Checked)] == [None, None]

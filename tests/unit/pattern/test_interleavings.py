@@ -12,21 +12,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from functions.pattern.definition import Default, Workflow
+from functions.pattern.decisions import in_question
+from functions.pattern.easing import may_be_extended, more_time, turn
 from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Cancelled,
+    Eased,
     Event,
     FoundNotDone,
+    GivenUp,
     MessageLost,
     OperatorEvent,
     Parked,
     ParkingEvent,
+    Recovered,
     Released,
     SchedulerEvent,
     StepCompleted,
     StepFailed,
+    StepNotTaken,
     StepOutcome,
     StepStarted,
     StepTried,
@@ -35,10 +40,10 @@ from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_i
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
-from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
-from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.pattern.states import Direction, ProcessState, Remedy, StepState
+from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
 from tests.fakes.interventions import (
     cancellation,
     found_done,
@@ -50,16 +55,14 @@ from tests.fakes.interventions import (
     unparking,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
-from tests.fakes.workflows import BIRTH, TASK, awaiting, each, nested, step, workflow
-from tests.unit.pattern.change_rules import CANCEL_WITHIN, check_change, check_time, is_late, is_refused
+from tests.fakes.workflows import BIRTH, TASK
+from tests.unit.pattern.change_rules import check_change, check_time, is_late, is_refused
+from tests.unit.pattern.interleaved import AT_ONCE, CROWD, POLICY, lively_workflow
 from tests.unit.pattern.sound_record import SoundRecord
 
 STRANGER = SchedulerId("somebody-else")
-#: How many epochs back the speaker is: most know the present one.
-BEHIND = st.sampled_from([0, 0, 0, 1])
+BEHIND = st.sampled_from([0, 0, 0, 1])  # epochs
 WAITS = ("approve", "part")
-#: So many items run at the same time.
-AT_ONCE = 1
 STEPS = ("open", "left", "right", "call.1", "close")
 EVENTS = st.sampled_from(
     [
@@ -69,30 +72,9 @@ EVENTS = st.sampled_from(
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
-#: What operators do else.
 DEEDS = (*(partial(result_given, name) for name in ("open", "left", "right")), park_request, unparking)
 OF_WORKFLOWS = (Remedy.COMPENSATE, Remedy.HOLD)
 SECONDS = st.sampled_from([1, 5, 16, 40])
-POLICY = SupervisionPolicy(
-    threshold=1,
-    extended_waits=(timedelta(seconds=20),),
-    skew=timedelta(seconds=5),
-    start_within=timedelta(seconds=10),
-)
-
-
-def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> Workflow:
-    return workflow(
-        step("open", undo=True),
-        step("left", "open", undo=True),
-        step("right", "open", idempotent=idempotent),
-        awaiting("approve", "open", on_expiry=Default({"approved": True}) if by_default else Expiry.REFUSE),
-        nested("part", "open"),
-        each("call", "open", undo=True, at_once=AT_ONCE),
-        step("close", "left", "right", "approve", "part", "call", undo=True),
-        remedy=remedy,
-        cancel_within=CANCEL_WITHIN,
-    )
 
 
 class LifeOfATask(SoundRecord):
@@ -106,7 +88,7 @@ class LifeOfATask(SoundRecord):
     )
     def recorded(self, *, remedy: Remedy, idempotent: bool, by_default: bool, items: int) -> None:
         """Record a task whose workflow has one remedy or the other, and with so many items."""
-        self.workflow = _workflow(remedy, idempotent=idempotent, by_default=by_default)
+        self.workflow = lively_workflow(remedy, idempotent=idempotent, by_default=by_default)
         self.record = pending(self.workflow, weight=items)
 
     @rule(seconds=SECONDS)
@@ -144,6 +126,15 @@ class LifeOfATask(SoundRecord):
 
     @precondition(lambda self: self.record.task.locked_by is not None)
     @rule()
+    def put_off(self) -> None:
+        """Let the Scheduler find no place for what is ready."""
+        not_before = self.now + timedelta(seconds=2)
+        start_by = not_before + timedelta(seconds=10)
+        epoch, scheduler = self.record.task.epoch, self._rightful()
+        self._tell(PutOff(epoch=epoch, scheduler=scheduler, not_before=not_before, start_by=start_by))
+
+    @precondition(lambda self: self.record.task.locked_by is not None)
+    @rule()
     def end_waits(self) -> None:
         """Let the Scheduler find that a wait is over."""
         start_by = self.now + timedelta(seconds=10)
@@ -175,6 +166,23 @@ class LifeOfATask(SoundRecord):
         said = outcome(steps[choice % len(steps)], self.record.task.epoch)
         self._tell(self._timed(replace(said, scheduler=self._rightful()), 10))
 
+    @precondition(lambda self: self._under_way())
+    @rule(choice=st.integers(0, 3), again=st.booleans())
+    def not_take(self, choice: int, again: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
+        """Let the Agent of a step that is under way say that it did not begin it, maybe twice."""
+        steps, epoch, scheduler = self._under_way(), self.record.task.epoch, self._rightful()
+        step = self.record.step(steps[choice % len(steps)])
+        said = StepNotTaken(
+            epoch=epoch, scheduler=scheduler, step=step.name, start_id=step.start_id, start_by=self.now
+        )
+        for _ in range(1 + again):
+            self._tell(self._timed(said, 10))
+        if step.name in ready_steps(self.record):
+            number = f"{step.name}.{epoch}.again-{step.dispatch_of(None)}"
+            self._tell(
+                self._timed(replace(started(step.name, epoch, start_id=number), scheduler=scheduler), 16)
+            )
+
     @rule(outcome=st.sampled_from([completed, failed, unrecorded]), behind=st.integers(0, 2))
     def say_late(self, outcome: Callable[..., StepOutcome], behind: int) -> None:
         """Let it become known what came of a start of what must not be repeated, at any time."""
@@ -182,10 +190,15 @@ class LifeOfATask(SoundRecord):
         event = replace(outcome("right", epoch), start_id=started("right", epoch).start_id)
         self._tell(self._timed(event, 10))
 
-    @rule()
-    def look(self) -> None:
-        """Let a Supervisor judge the task, and keep in mind what it will do."""
-        self.verdict = judge(self.record, self.now, POLICY) or self.verdict
+    @rule(crowd=st.sampled_from([None, None, partial(more_time), partial(turn, in_crowd=True)]))
+    def look(self, crowd: Callable[..., Eased] | None) -> None:
+        """Let a Supervisor judge the task, alone or as one of many, and keep in mind what it will do."""
+        judged = judge(self.record, self.now, POLICY)
+        is_late = isinstance(judged, Recovered | GivenUp) and in_question(self.record) is None
+        if crowd is not None and is_late and may_be_extended(self.record, POLICY):
+            self.verdict = crowd(self.record, CROWD, self.now, POLICY)
+        else:
+            self.verdict = judged or self.verdict
 
     @precondition(lambda self: self.verdict is not None)
     @rule()
@@ -233,7 +246,8 @@ class LifeOfATask(SoundRecord):
         return [
             each.name
             for each in self.record.steps
-            if each.state in states and each.epoch == task.epoch and not each.shape.via.waits
+            if each.state in states and each.epoch == task.epoch
+            if not (each.shape.via.waits or each.was_not_taken)
         ]
 
     def _timed(self, event: SchedulerEvent | OperatorEvent | ParkingEvent | Cancelled, seconds: int) -> Event:
@@ -261,7 +275,8 @@ class LifeOfATask(SoundRecord):
             if new.started_at != old.started_at:
                 self.dispatched = [name for name in self.dispatched if name != new.name] + [new.name]
                 self.once_only_begun += 0 if new.shape.idempotent else 1
-        if isinstance(event, FoundNotDone) or any(is_refused(each) for each in before.steps):
+        not_begun = isinstance(event, StepNotTaken) and not before.step(event.step).shape.idempotent
+        if not_begun or isinstance(event, FoundNotDone) or any(is_refused(each) for each in before.steps):
             self.once_only_begun = 0
         assert self.once_only_begun <= 1
 

@@ -98,6 +98,7 @@ def _runner(activity: int = 1, *, at_once: int = 16, ends: float = 285) -> Runne
         at_once=at_once,
         ends_at=after(ends),
         start_within=timedelta(seconds=30),
+        pick_up_within=timedelta(),
         new_id=lambda: "0" * 32,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 from pydantic import BaseModel, model_validator
 
-from functions.pattern.definition import Registry, Step, Workflow
+from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions, NotDeployedError, is_new, what_is_missing
@@ -19,7 +19,7 @@ from functions.pattern.states import Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from tests.fakes.interventions import cancellation, done, refused
 from tests.fakes.tasks import SECOND, claimed, pending, skipped, started, told
-from tests.fakes.workflows import LINE, TRIP, nested, step, workflow
+from tests.fakes.workflows import LINE, TRIP, Parcel, each, nested, step, workflow
 
 PICK, SEND = LINE.steps
 CAR = StepName("car")
@@ -254,3 +254,17 @@ def test_step_of_a_workflow_that_is_not_here_parks() -> None:
     undone = told(begun, cancellation(), claimed(SECOND))
     assert _nested(undone).look_at(CAR) is True
     assert what_is_missing(registry, undone) is None
+
+
+def test_results_are_read_once_however_many_steps_need_them() -> None:
+    """Many items of many large results would hold up a process for half a minute."""
+    given = list[Any]()
+
+    def request(_parcel: Parcel, results: Results, _item: int) -> Json:
+        given.append(results[StepName("pick")])
+        return {}
+
+    flow = workflow(step("pick"), replace(each("send", "pick"), request=request))
+    here = Definitions(Registry((flow,), {}), told(pending(flow), claimed(), *done("pick")))
+    assert [here.look_at(StepName(f"send.{number}")) for number in range(3)] == [True] * 3
+    assert given[0] is given[1] is given[2]

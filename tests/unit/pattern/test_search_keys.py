@@ -87,3 +87,12 @@ def test_find_by_must_be_a_function() -> None:
     """Told when it is defined."""
     with pytest.raises(DefinitionError, match="find_by must be a function of the payload, not 'email'"):
         workflow(step("pick"), find_by="email")  # type: ignore[arg-type]
+
+
+def test_find_by_may_yield() -> None:
+    """Its texts are asked for one after another anyway."""
+
+    def texts(parcel: Any) -> Iterable[str]:
+        yield f"{parcel.weight} kg"
+
+    assert len(_keys(texts)) == 1

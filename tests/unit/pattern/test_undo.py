@@ -126,6 +126,14 @@ def test_resubmitted_undo_goes_on_undoing() -> None:
     assert undone.step(CAR).error is None
 
 
+def test_compensated_task_says_why_it_was_undone_whatever_held_its_undo_up() -> None:
+    """Neither a recovery nor an operator's resubmission of the undo takes the place of the cause."""
+    stuck = told(recovered(UNDOING), claimed(THIRD), *refused("car", THIRD))
+    again = told(stuck, resubmission(THIRD), claimed(Epoch(4)))
+    undone = told(again, *done("car", "flight", epoch=Epoch(4)))
+    assert (_end(undone), undone.task.last_error) == (ProcessState.COMPENSATED, "car: no money")
+
+
 def test_late_undo_is_refused() -> None:
     """As a late do is."""
     undoing = told(UNDOING, started("car", SECOND, complete_by=12))

@@ -16,11 +16,14 @@ from functions.pattern.states import ProcessState
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
 from functions.scheduler.takers import ReplyTaker
+from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from tests.fakes.agents import ScriptedAgent
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
+from tests.fakes.crowds import RecordedCrowds
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import RecordedRequests, limits
@@ -48,6 +51,7 @@ class Deployment:
             index=MemoryTaskIndex(self.store),
             outbox=MemoryOutbox(),
             announcements=Queues(),
+            breakers=MemoryBreakerRows(),
             heartbeats=RecordedHeartbeats(),
             agent_messages=self._requests,
             rejected=RecordedRejections(),
@@ -65,7 +69,10 @@ class Deployment:
         self._replies = ReplyTaker(self._ports, limits(), RecordedRefusals().alert)
         damage = Damage(self._ports, RecordedDamage().alert)
         silence = Silence(self._ports, RecordedSilences().alert)
-        self._supervisor = Sweep(self._ports, POLICY, registry, "supervisor", damage, silence=silence)
+        crowds = CrowdControl(self._ports, POLICY, RecordedCrowds().alert)
+        self._supervisor = Sweep(
+            self._ports, POLICY, registry, "supervisor", damage, silence=silence, crowds=crowds
+        )
         self._requests.sent.clear()
 
     def those(self, chosen: Callable[[TaskRecord], bool]) -> list[TaskRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,7 @@ class Instance:
     def _episode(self, *news: dict[str, Any]) -> list[int]:
         self._history += [_event(12), *news]
         state = self._replay()
-        actions = [action for batch in state["actions"] for action in _single(batch)]
+        actions = self._heard(state["actions"])
         self.awaited = [each["externalEventName"] for each in actions if each["actionType"] == _WAIT]
         self.timers = [each for each in actions if each["actionType"] == _TIMER]
         actions = [each for each in actions if each["actionType"] != _WAIT]
@@ -92,6 +92,23 @@ class Instance:
         self._history.append(_event(13))
         self.output = state["output"] if state["isDone"] else None
         return [each["number"] for each in self.inputs[begun:]]
+
+    def _heard(self, batches: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Take what the host acts on: it awaits each action, and hears of the next when that has ended."""
+        heard: list[dict[str, Any]] = []
+        for action in (action for batch in batches for action in batch):
+            numbers = len([each for each in heard if each["actionType"] != _WAIT])
+            singles = _single([action])
+            heard += singles
+            if not any(self._has_ended(each, number) for each, number in _numbered(singles, numbers)):
+                break
+        return heard
+
+    def _has_ended(self, action: dict[str, Any], number: int) -> bool:
+        if action["actionType"] == _WAIT:
+            return any(each.get("Name") == action["externalEventName"] for each in self._history)
+        ended = (each.get("TaskScheduledId", each.get("TimerId")) for each in self._history)
+        return action.get("isCanceled", False) or number in ended
 
     def _schedule(self, number: int, action: dict[str, Any]) -> None:
         if action["actionType"] == _TIMER:
@@ -120,6 +137,13 @@ class Instance:
 def _told(progress: Mapping[str, Any]) -> str:
     """Write how the task stands; what is not given is usual."""
     return json.dumps({"state": "Processing", "over": False, "runs": 0, "awaited": {}} | dict(progress))
+
+
+def _numbered(singles: list[dict[str, Any]], first: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """Give actions their numbers: the host counts runs and timers, in their order."""
+    for each in singles:
+        yield each, first
+        first += each["actionType"] != _WAIT
 
 
 def _single(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from functions.pattern.errors import PermanentError, UnwritableError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, Remedy
 from tests.fakes.agents import raising
-from tests.fakes.interventions import cancellation, resubmission
+from tests.fakes.interventions import cancellation, resubmission, result_given
 from tests.fakes.tasks import FIRST, SECOND
 from tests.fakes.workflows import TASK, nested, step, workflow
 from tests.unit.scheduler.family import CAR, HOUR, Family, family_of, rental, trip
@@ -163,6 +163,26 @@ async def test_child_whose_rows_can_t_be_written_holds_the_parent() -> None:
     await family.settle()
     assert family.state is ProcessState.ERROR
     assert "can't be written: PropertyValueTooLarge" in (family.parent.task.last_error or "")
+
+
+async def test_child_of_which_an_operator_has_given_the_result_need_not_be_there_to_be_undone() -> None:
+    """It could not be begun; what may fail waits for its definition as if it had never been started."""
+    family = family_of(on_failure=Remedy.CONTINUE)
+    admit = family.store.admit
+
+    async def refuse(record: TaskRecord) -> Any:
+        raise UnwritableError(record.order.task, "PropertyValueTooLarge")
+
+    family.store.admit = refuse  # type: ignore[method-assign]
+    await family.settle()
+    assert family.states["car"] == "NotStarted"
+    family.store.admit = admit  # type: ignore[method-assign]
+    await family.store.change(TASK, replace(result_given("car"), start_by=family.clock.now()))
+    await family.settle()
+    assert family.states["car"] == "Completed"
+    await family.store.change(TASK, cancellation())
+    await family.settle()
+    assert family.state is ProcessState.COMPENSATED
 
 
 async def test_parent_is_parked_where_the_child_s_workflow_is_not_deployed() -> None:

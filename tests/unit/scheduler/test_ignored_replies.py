@@ -14,9 +14,9 @@ from functions.telemetry.instruments import FORGED_REPLIES
 from tests.fakes.interventions import recovered, undo_request
 from tests.fakes.ports import fake_ports
 from tests.fakes.runners import limits
-from tests.fakes.tasks import SECOND, claimed, failed, started, told
+from tests.fakes.tasks import SECOND, claimed, completed, failed, pending, started, told
 from tests.fakes.times import MemoryTimes, RecordedRefusals
-from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.fakes.workflows import LINE, TASK, each, step, workflow
 from tests.unit.scheduler.test_replies import TOKEN, Bench
 
 QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"), name="line-q")
@@ -133,3 +133,17 @@ async def test_life_is_noted_every_ten_seconds_at_most() -> None:
     await bench.take()
     assert times.asked == 3
     assert list(times.kept.values()) == [bench.clock.now()]
+
+
+async def test_slow_reply_of_an_item_that_was_asked_for_again_is_no_forgery(
+    caplog: pytest.LogCaptureFixture, counted: list[Any]
+) -> None:
+    """Its first request's token is not kept, and it is not taken for another item's of that epoch."""
+    slow, bench = "token-of-the-slow-item", Bench()
+    record = pending(workflow(each("pick", via=Way.QUEUE)))
+    record = told(record, claimed(), started("pick.0", token=TOKEN), started("pick.1", token=slow))
+    record = told(recovered(told(record, completed("pick.0", token=TOKEN))), claimed(SECOND))
+    bench.store.put(told(record, started("pick.1", SECOND, token="another-token-of-it", complete_by=900)))
+    level, why = await _log_of(bench, caplog, token=slow)
+    assert (level, why) == (logging.INFO, "it is of epoch 1, and the task is in epoch 2")
+    assert (counted, len(bench.times.kept)) == ([], 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from functions.pattern.agent_messages import AgentReply, AgentRequest, done
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Results
 from functions.pattern.identity import StepName
 from functions.pattern.states import ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
@@ -18,7 +20,7 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.tasks import pending
 from tests.fakes.times import MemoryTimes, RecordedRefusals
-from tests.fakes.workflows import TASK, each, step, workflow
+from tests.fakes.workflows import TASK, Parcel, each, step, workflow
 from tests.unit.scheduler.bench import Bench
 
 FLOW = workflow(step("open"), each("send", "open"), step("close", "send"))
@@ -69,6 +71,24 @@ async def test_each_item_is_called_by_itself() -> None:
     assert (first.request["after"], last.request["after"]) == ([], ["open", "send"])
 
 
+@dataclass
+class _Numbers:
+    """Gives items; it has no hash, as it can be compared with others."""
+
+    most: int
+
+    def __call__(self, _parcel: Parcel) -> list[int]:
+        return list(range(self.most))
+
+
+async def test_items_may_be_given_by_any_object_that_can_be_called() -> None:
+    """Whether it can be a key or not."""
+    bench = Bench(workflow(replace(each("send"), for_each=_Numbers(2))))
+    await bench.run()
+    assert [call.request["item"] for call in bench.agents.calls] == [0, 1]
+    assert bench.state is ProcessState.PROCESSED
+
+
 async def test_no_more_items_than_it_says_are_under_way() -> None:
     """Also of two runs side by side; the end of one item begins the next."""
     flow = workflow(each("send", at_once=2))
@@ -84,6 +104,24 @@ async def test_no_more_items_than_it_says_are_under_way() -> None:
     bench.agents.let_go("send.0", "send.2", "send.3")
     await runs
     assert bench.state is ProcessState.PROCESSED
+
+
+async def test_item_without_a_place_is_not_looked_at() -> None:
+    """Its functions get the results of all items before it: to ask each of many again holds up a process."""
+    asked = Counter[int]()
+
+    def request(_parcel: Parcel, _results: Results, item: int) -> Json:
+        asked[item] += 1
+        return {}
+
+    flow = workflow(each("pick", at_once=45), replace(each("send", "pick", at_once=45), request=request))
+    bench = Bench(flow)
+    bench.store.put(pending(flow, weight=45))
+    for number in range(1, 4):
+        await bench.run(number, share=number > 1)
+    assert bench.state is ProcessState.PROCESSED
+    assert len(asked) == 45
+    assert max(asked.values()) <= 4
 
 
 async def test_reply_finds_its_item_by_its_token() -> None:

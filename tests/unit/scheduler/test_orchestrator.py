@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.fakes.workflows import TASK
@@ -77,7 +79,8 @@ def requesting() -> Instance:
 
 
 def _times(instance: Instance) -> list[str]:
-    return [timer["fireAt"][:19] for timer in instance.timers]
+    """Give the times of the timers that are not cancelled."""
+    return [timer["fireAt"][:19] for timer in instance.timers if not timer["isCanceled"]]
 
 
 def test_replies_can_come_from_the_first_episode_on() -> None:
@@ -113,6 +116,35 @@ def test_reply_starts_what_it_makes_ready_whatever_still_runs() -> None:
     assert instance.output == "Processed"
 
 
+def test_reply_starts_what_it_makes_ready_beside_a_run_that_began_after_another_reply() -> None:
+    """The host acts on what follows, though nothing has ended that was new when the second run began."""
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    assert instance.reply("reply:pay:1", runs=1) == [2]
+    assert instance.reply("reply:print:1", runs=1) == [3]
+
+
+@pytest.mark.parametrize(
+    "waits", [{"awaited": {"pay": IN_30_SECONDS, "print": IN_A_MINUTE}}, {"again_at": IN_30_SECONDS}]
+)
+def test_reply_starts_what_it_makes_ready_whatever_else_is_awaited(waits: dict[str, Any]) -> None:
+    """Another reply, or the end of a wait that is sat out."""
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    instance.end(1, **waits)
+    assert instance.reply("reply:pay:1", **waits, runs=1) == [2]
+
+
+def test_guard_beside_a_run_keeps_no_instance() -> None:
+    """It is cancelled with the run's end."""
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    instance.end(1, runs=1)
+    assert _times(instance) == ["2026-11-22T10:00:00"]
+    instance.end(2, **OVER)
+    assert (_times(instance), instance.output) == ([], "Processed")
+
+
 def test_run_that_knows_nothing_of_a_reply_does_not_wait_for_it_again() -> None:
     """The reply was recorded by another process meanwhile."""
     instance = Instance(queued=("pay",))
@@ -125,9 +157,9 @@ def test_run_that_knows_nothing_of_a_reply_does_not_wait_for_it_again() -> None:
 def test_one_timer_waits_for_the_latest_reply(requesting: Instance) -> None:
     """An earlier limit is left to it; a later one replaces it."""
     assert requesting.reply("reply:pay:1", runs=1) == [2]
-    assert [timer["isCanceled"] for timer in requesting.timers] == [True]
+    assert "2026-11-21T10:00:35" not in _times(requesting)
     requesting.end(2, awaited={"print": IN_A_MINUTE})
-    assert _times(requesting)[1:] == ["2026-11-21T10:01:05"]
+    assert _times(requesting) == ["2026-11-21T10:01:05"]
     requesting.fire_timer()
     assert requesting.output == "Processing"
 
@@ -138,8 +170,7 @@ def test_later_limit_replaces_the_timer() -> None:
     instance.begin()
     instance.end(1, runs=1, awaited={"pay": IN_30_SECONDS})
     instance.end(2, awaited={"pay": IN_30_SECONDS, "print": IN_A_MINUTE})
-    assert _times(instance) == ["2026-11-21T10:00:35", "2026-11-21T10:01:05"]
-    assert [timer["isCanceled"] for timer in instance.timers] == [True, False]
+    assert _times(instance) == ["2026-11-21T10:01:05"]
     assert instance.output is None
 
 
@@ -204,3 +235,44 @@ def test_timer_beside_a_long_step_lasts_a_day_at_most() -> None:
     instance.begin()
     instance.end(1, again_at="2027-11-21T10:00:00+00:00", awaited={"pick": "2026-11-24T10:00:00+00:00"})
     assert min(each["fireAt"] for each in instance.timers).startswith("2026-11-22T10:00:00")
+
+
+def test_wait_that_ends_before_those_that_are_known_is_not_sat_out_beyond_its_end() -> None:
+    """It began beside a long step and another wait, for whose timer it is too early."""
+    instance = Instance(queued=("pick", "send"))
+    days = {"awaited": {"send": "2026-11-24T10:00:00+00:00"}, "again_at": "2026-11-24T10:00:00+00:00"}
+    instance.begin()
+    instance.end(1, **days)
+    assert instance.reply("reply:pick:1", **days, runs=1) == [2]
+    instance.end(2, **days | {"again_at": IN_30_SECONDS})
+    assert instance.timers[-1]["fireAt"][:19] == IN_30_SECONDS[:19]
+    assert instance.fire_timer() == [3]
+
+
+def test_wait_beside_a_long_step_is_not_forgotten_for_a_run_that_knows_nothing_of_it() -> None:
+    """It failed, or had read the task before: without the timer, the wait would end with the long step."""
+    instance = Instance(queued=("pick", "send"))
+    instance.begin()
+    days = {"pick": "2026-11-24T10:00:00+00:00"}
+    assert instance.end(1, again_at=IN_A_MINUTE, awaited=days, runs=1) == [2]
+    instance.fail(2)
+    instance.reply("reply:send:1", awaited=days)
+    assert IN_A_MINUTE[:19] in _times(instance)
+    assert instance.fire_timer() == [3]
+
+
+def test_what_a_lost_run_left_undone_beside_a_long_step_is_looked_at_again() -> None:
+    """The Supervisor would come when the long step is overdue; each time that fails, it takes longer."""
+    instance = Instance(queued=("pick", "send"))
+    days = {"awaited": {"send": "2026-11-24T10:00:00+00:00"}}
+    instance.begin()
+    instance.end(1, awaited={"pick": IN_A_MINUTE} | days["awaited"])
+    assert instance.reply("reply:pick:1", **days, runs=1) == [2]
+    assert instance.fail(2) == []
+    assert instance.timers[-1]["fireAt"][:19] == "2026-11-21T10:01:00"
+    assert instance.fire_timer() == [3]
+    instance.fail(3)
+    assert instance.timers[-1]["fireAt"][:19] == "2026-11-21T10:02:00"
+    assert instance.fire_timer() == [4]
+    instance.end(4, **days)
+    assert instance.timers[-1]["fireAt"][:10] == "2026-11-24"

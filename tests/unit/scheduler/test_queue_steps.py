@@ -34,6 +34,7 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
         direction=Direction.DO,
         effect_key="task-1.0a1b2c3d/pick/do",
         complete_by=after(10),
+        complete_within=10,
         request={"weight": 3, "after": []},
     )
     assert bench.requests.sent == [("pick", expected)]

@@ -201,3 +201,14 @@ async def test_reply_that_leaves_nothing_but_a_long_wait_asks_for_the_run_that_l
     )
     await bench.take()
     assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
+
+
+async def test_what_follows_a_reply_is_not_left_until_a_long_step_is_overdue() -> None:
+    """The Scheduler that is told may be gone: the Supervisor looks whether it has begun what is ready."""
+    day = step("weigh", via=Way.QUEUE, complete_within=86_400)
+    bench = Bench(workflow(step("pick", via=Way.QUEUE), day, step("send", "pick")))
+    bench.store.put(told(bench.store.record(TASK), started("weigh", token="w" * 32, complete_by=86_400)))
+    await bench.take()
+    assert bench.store.record(TASK).task.complete_by == after(30)
+    sent = told(bench.store.record(TASK), started("send", complete_by=40, activity=2))
+    assert sent.task.complete_by == after(40)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from functions.pattern.identity import Parent, StepName, TaskId
+from functions.pattern.events import StepNotTaken
+from functions.pattern.identity import Parent, StartId, StepName, TaskId
 from functions.pattern.messages import SchedulerRequest
-from functions.pattern.states import StepState, Way
+from functions.pattern.states import Remedy, StepState, Way
 from functions.pattern.transitions import admit
-from functions.pattern.wait_events import EventReceived
+from functions.pattern.wait_events import EventReceived, WaitsEnded
 from functions.scheduler.takers import RequestTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import cancellation, recovered
@@ -93,6 +94,32 @@ async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
         await bench.take(request.model_dump_json().encode())
     assert bench.schedulers.woken == [(TASK, FIRST, "approve", going_on(runs=1))]
     assert bench.schedulers.started == []
+
+
+async def test_scheduler_is_woken_by_the_dispatch_that_it_waits_for() -> None:
+    """The first request was not taken, which it has heard of; of the second one, no reply came in time."""
+    bench = Bench()
+    mail = step("mail", via=Way.QUEUE, on_failure=Remedy.CONTINUE)
+    again = told(
+        pending(workflow(mail, step("other"), step("send", "mail"))),
+        claimed(),
+        started("other", complete_by=3_600),
+        started("mail", token="1" * 32, start_id=StartId("s-1")),
+        StepNotTaken(
+            epoch=FIRST,
+            scheduler=claimed().scheduler,
+            step=StepName("mail"),
+            start_by=after(30),
+            start_id=StartId("s-1"),
+            token="1" * 32,
+        ),
+        started("mail", token="2" * 32, start_id=StartId("s-2"), complete_by=60),
+    )
+    bench.store.put(told(again, WaitsEnded(epoch=FIRST, scheduler=None, start_by=after(90)), now=after(60)))
+    request = SchedulerRequest(task_id=TASK, epoch=FIRST, wake=StepName("mail"))
+    await bench.take(request.model_dump_json().encode())
+    assert bench.schedulers.woken == [(TASK, FIRST, "mail", going_on(runs=1))]
+    assert bench.schedulers.dispatches == [2]
 
 
 async def test_scheduler_lets_go_when_only_a_long_wait_is_left() -> None:

@@ -64,6 +64,7 @@ async def test_agent_gets_request_key_and_deadline(bench: Bench) -> None:
         effect_key=bench.agents.calls[1].effect_key,
         request={"weight": 3, "after": ["pick"]},
         complete_by=after(15),
+        complete_within=10,
     )
     assert [call.effect_key for call in bench.agents.calls] == [
         "task-1.0a1b2c3d/pick/do",

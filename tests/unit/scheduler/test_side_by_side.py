@@ -123,3 +123,15 @@ async def test_steps_without_room_are_left_to_others_when_all_have_expired() -> 
     assert progress == [going_on(runs=1)]
     assert await bench.run(3, share=True) == going_on()
     assert bench.agents.steps == ["s0", "s1", "s2"]
+
+
+async def test_step_that_is_not_needed_takes_no_room() -> None:
+    """It is skipped at once, so that what needs it can begin."""
+    skip = step("skip", "quick", when=lambda *_: False)
+    bench = Bench(workflow(step("slow"), step("quick"), step("next", "quick"), skip), limits(at_once=2))
+    bench.agents.slow("slow", "next")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("slow", "next")
+    assert bench.states["skip"] == "Skipped"
+    bench.agents.let_go("slow", "next")
+    await running

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from functions.pattern.definition import Default, Registry, Workflow
+from functions.pattern.errors import PermanentError
 from functions.pattern.identity import StepName, TaskId, scheduler_id
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.states import ProcessState, Remedy, StepState, Way
 from functions.pattern.wait_events import EventReceived, HandedBack
 from functions.scheduler.progress import Progress, RunInput
-from tests.fakes.agents import ScriptedAgent
+from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import START
 from tests.fakes.runners import make_runs
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
@@ -136,6 +137,17 @@ async def test_scheduler_sits_out_a_short_wait() -> None:
     assert (await life.supervised.sweep()).found == 0
     life.clock.advance(20)
     assert (await life.run())["state"] == "Processed"
+
+
+async def test_no_wait_is_looked_at_again_and_again_whose_task_ends_as_decided() -> None:
+    """It ends no more by itself; a run each second would fill the history while an outcome is awaited."""
+    pay = step("pay", via=Way.QUEUE, idempotent=False, complete_within=3_600)
+    life = Life(workflow(pay, timer("nap", until=after(20)), step("send"), remedy=Remedy.COMPENSATE))
+    life.agents.behaviours["send"] = raising(PermanentError("no such address"))
+    progress = await life.run()
+    assert life.task.decision is not None
+    assert list(progress["awaited"]) == ["pay"]
+    assert "again_at" not in progress
 
 
 @pytest.mark.parametrize("until", [after(-5), datetime.min.replace(tzinfo=UTC)])

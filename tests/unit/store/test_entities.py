@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from functions.pattern.announcements import announcements
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.records import EpochRecord, LostMessage, Order, SentAnnouncement, Task, TaskRecord
+from functions.pattern.records import (
+    EpochRecord,
+    Extension,
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    Task,
+    TaskRecord,
+)
+from functions.pattern.shares import Share
 from functions.pattern.step_records import PastStep, StepRecord
 from functions.store.entities import (
     BREAKER,
@@ -37,14 +46,14 @@ _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 _COLUMNS = {
     Order: "Birth CorrelationID Digest ItemDigests Items Parent Payload ReplyTo SearchKeys Shape SubmittedAt"
     " Submitter TraceParent Workflow WorkflowVersion",
-    Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
-    " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
-    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt HandedOver Name Noted Received Result"
-    " StartId StartedAt State Token ToldBy ToldWhy",
+    Task: "Answer CompleteBy Decision Direction DueAt Epoch Extended FailureCount FinishedAt LastError"
+    " LockedBy NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
+    StepRecord: "Activity AskedAt Attempts CompleteBy Epoch Error FinishedAt HandedOver Name NotTaken Noted"
+    " Received Result StartId StartedAt State Token ToldBy ToldWhy",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
     " TraceParent Who",
     LostMessage: "LostAt MessageId Queue Reason",
-    BreakerRecord: "Failures LastError ProbeAt Service Since State",
+    BreakerRecord: "AtOnce Failures LastError ProbeAt Ramp RampAt Service Shares Since State",
 }
 
 
@@ -68,6 +77,10 @@ _SHAPES = st.sampled_from([LINE.shape, TRIP.shape, DIAMOND.shape, _EACH.shape])
 _ANNOUNCEMENTS = st.lists(_records(SentAnnouncement), max_size=2).map(tuple)
 
 
+_EXTENDED = _records(Extension, seconds=st.floats(0, 1_000_000))
+_EXTENSIONS = st.none() | _EXTENDED
+
+
 @st.composite
 def _whole(draw: st.DrawFn) -> TaskRecord:
     """Give a task with rows of every kind; the rows' order is that of their keys."""
@@ -80,7 +93,7 @@ def _whole(draw: st.DrawFn) -> TaskRecord:
     order = draw(_records(Order, task=st.just(task), shape=st.just(shape), items=st.just(items)))
     return TaskRecord(
         order=order,
-        task=draw(_records(Task, order_id=st.just(task), sent=_ANNOUNCEMENTS)),
+        task=draw(_records(Task, order_id=st.just(task), sent=_ANNOUNCEMENTS, extended=_EXTENSIONS)),
         steps=tuple(draw(_records(StepRecord, shape=st.just(each))) for each in order.steps),
         history=tuple(epochs),
         lost=tuple(draw(st.lists(_records(LostMessage), max_size=2))),
@@ -122,16 +135,29 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
         if type(None) in get_args(hint)
         else hint
         for name, hint in get_type_hints(kind).items()
-        if name not in {"steps", "sent", "parked_reasons", "items", "item_digests", "search_keys"}
+        if name
+        not in {
+            "steps",
+            "sent",
+            "parked_reasons",
+            "items",
+            "item_digests",
+            "search_keys",
+            "not_taken",
+            "shares",
+        }
     }
     of_tuples: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
         EpochRecord: {"steps": _STEP_OF_EPOCH},
         Order: {"items": st.integers(0, 90), "item_digests": st.text(), "search_keys": st.text(min_size=1)},
+        StepRecord: {"not_taken": st.text(min_size=1)},
+        BreakerRecord: {"shares": _records(Share)},
         Task: {"sent": _records(SentAnnouncement), "parked_reasons": st.text(min_size=1)},
     }
     tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}
     shapes = {Order: _SHAPES, StepRecord: st.just(LINE.shape.steps[0])}
     values = {name: shapes[kind] if name == "shape" else _values(hint) for name, hint in hints.items()}
+    values |= {"extended": _EXTENDED} if kind is Task else {}
     return st.builds(kind, **values, **tuples)
 
 

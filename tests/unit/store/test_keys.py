@@ -17,7 +17,8 @@ from functions.store.keys import (
     index_time,
     order_row,
     rows_of,
-    shard_of,
+    shard_key,
+    shard_number,
     step_row,
     task_row,
 )
@@ -58,19 +59,23 @@ def test_rows_of_another_task_lie_outside(task: TaskId, other: TaskId) -> None:
 @given(TASKS, st.integers(1, 256))
 def test_shard_is_one_of_those_there_are(task: TaskId, shards: int) -> None:
     """And always the same one."""
-    assert 0 <= int(shard_of(task, shards)) < shards
-    assert shard_of(task, shards) == shard_of(TaskId(str(task)), shards)
+    assert 0 <= shard_number(task, shards) < shards
+    assert shard_number(task, shards) == shard_number(TaskId(str(task)), shards)
 
 
 def test_shard_is_what_it_was() -> None:
     """Tasks on record must be found by a later version."""
-    assert [shard_of(TaskId(name), 16) for name in ("task-1", "a", "Z_9")] == ["015", "003", "007"]
+    assert [shard_key(shard_number(TaskId(name), 16)) for name in ("task-1", "a", "Z_9")] == [
+        "015",
+        "003",
+        "007",
+    ]
 
 
 @given(TASKS)
 def test_keys_hold_nothing_that_the_service_refuses(task: TaskId) -> None:
     """Whatever a caller names its order."""
-    keys = [*_rows(task), index_row(pending(LINE, task).task), shard_of(task, 256)]
+    keys = [*_rows(task), index_row(pending(LINE, task).task), shard_key(shard_number(task, 256))]
     assert not [key for key in keys if FORBIDDEN & set(key)]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -12,6 +13,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
+from functions.store.row_reads import RowReads
 from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 UNEXPECTED = 412, "UpdateConditionNotSatisfied"
@@ -91,6 +93,71 @@ async def test_unwritable_task_is_sent_alone_once() -> None:
     groups = ScriptedGroups({"s/b2": TOO_LARGE})
     await _commit(groups, *"abc")
     assert [len(sent) for sent in groups.sent] == [6, 2, 2, 2]
+
+
+class ScriptedReads(RowReads):
+    """Knows which rows are there."""
+
+    def __init__(self, *there: str) -> None:
+        self._there = there
+        self.read_keys: list[str] = []
+
+    async def read(self, partition: str, row_key: str, columns: Sequence[str]) -> Mapping[str, Any] | None:
+        """Read a row's key."""
+        assert columns == ("RowKey",)
+        self.read_keys.append(f"{partition}/{row_key}")
+        return {"RowKey": row_key} if f"{partition}/{row_key}" in self._there else None
+
+
+def _new_tasks(*tasks: str) -> list[Transaction]:
+    """Make the transactions of new tasks, of two rows each."""
+    rows = {task: ({"RowKey": f"{task}1"}, {"RowKey": f"{task}2"}) for task in tasks}
+    return [
+        Transaction(TaskId(task), tuple(Operation("create", row) for row in its))
+        for task, its in rows.items()
+    ]
+
+
+async def test_replay_of_new_tasks_is_looked_up_after_its_first_conflict() -> None:
+    """The absent ones are sent once more, whatever the number of those that are there."""
+    there = [f"s/{task}1" for task in "abdfg"]
+    groups, reads = ScriptedGroups(dict.fromkeys(there, (409, "EntityAlreadyExists"))), ScriptedReads(*there)
+    figures = StoreFigures()
+    results = await ShardWriter(groups, "s", figures, reads).commit(_new_tasks(*"abcdefg"))
+    assert [_text(each) for each in results] == [
+        *("conflict", "conflict", "s/c1", "conflict", "s/e1", "conflict", "conflict")
+    ]
+    assert [len(sent) for sent in groups.sent] == [14, 4]
+    assert reads.read_keys == [f"s/{task}1" for task in "bcdefg"]
+    assert (figures.transactions, figures.reads) == (2, 6)
+
+
+async def test_new_tasks_without_a_conflict_are_not_looked_up() -> None:
+    """An order costs no more than before."""
+    reads = ScriptedReads()
+    await ShardWriter(ScriptedGroups({}), "s", StoreFigures(), reads).commit(_new_tasks(*"abc"))
+    assert reads.read_keys == []
+
+
+async def test_new_tasks_beside_a_changed_one_are_not_looked_up() -> None:
+    """Its conflict says nothing about them; of what is no new task, nothing is looked up either."""
+    groups, reads = ScriptedGroups({"s/a1": UNEXPECTED}), ScriptedReads()
+    mixed = [*_transactions("a"), *_new_tasks("b"), *_transactions("c")]
+    await ShardWriter(groups, "s", StoreFigures(), reads).commit(mixed)
+    assert reads.read_keys == []
+    groups, reads = ScriptedGroups({"s/b1": UNEXPECTED}), ScriptedReads()
+    mixed = [*_new_tasks("b"), *_transactions("c"), *_new_tasks("d")]
+    await ShardWriter(groups, "s", StoreFigures(), reads).commit(mixed)
+    assert reads.read_keys == ["s/d1"]
+
+
+async def test_new_task_that_comes_in_between_has_its_own_conflict() -> None:
+    """Another process may admit it after the look: that is not looked up again."""
+    refused = {"s/a1": (409, "EntityAlreadyExists"), "s/b1": (409, "EntityAlreadyExists")}
+    groups, reads = ScriptedGroups(refused), ScriptedReads("s/a1")
+    results = await ShardWriter(groups, "s", StoreFigures(), reads).commit(_new_tasks(*"abc"))
+    assert [_text(each) for each in results] == ["conflict", "conflict", "s/c1"]
+    assert reads.read_keys == ["s/b1", "s/c1"]
 
 
 async def test_error_names_the_task_and_the_code() -> None:

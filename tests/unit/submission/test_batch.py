@@ -61,7 +61,7 @@ class Desk:
             postbox=self.postbox,
             new_id=lambda: "0" * 32,
         )
-        intake = Intake(ports, Registry((DIAMOND,), {}), (), 30)
+        intake = Intake(ports, Registry((DIAMOND,), {}), (), pick_up_within=30, retention_days=30)
         batches = Batches("submissions", self.postbox, ports.clock, AsyncMock())
         blueprint = submission_blueprint(intake, lambda _: self.schedulers, batches)
         [take] = [unwrap(each.build().get_user_function()) for each in blueprint._function_builders]

@@ -48,7 +48,8 @@ class Bench:
             fake_ports(store=self.store, rejected=self.rejections, clock=clock, postbox=self.postbox),
             Registry(workflows or (DIAMOND,), {}),
             {"notices-demo"},
-            30,
+            pick_up_within=30,
+            retention_days=30,
         )
 
     async def take(self, body: bytes, message_id: str = "m-1") -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functions.pattern.definition import Registry, Workflow
+from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
+from tests.fakes.crowds import FixedDepths, RecordedCrowds
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
@@ -29,7 +32,10 @@ class Bench:
         self.heartbeat = RecordedHeartbeats()
         self.damage = RecordedDamage()
         self.silences = RecordedSilences()
+        self.crowds = RecordedCrowds()
         self.times = MemoryTimes()
+        self.breakers = MemoryBreakerRows()
+        self.depths = FixedDepths()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -38,6 +44,8 @@ class Bench:
             announcements=self.queues,
             heartbeats=self.heartbeat,
             times=self.times,
+            breakers=self.breakers,
+            queues=self.depths,
         )
         self.supervisor = self.rival("one")
 
@@ -45,8 +53,9 @@ class Bench:
         """Make another Supervisor, of another deployment if one is given."""
         damage = Damage(self.ports, self.damage.alert)
         silence = Silence(self.ports, self.silences.alert)
+        crowds = CrowdControl(self.ports, POLICY, self.crowds.alert)
         registry = Registry(deployed, {}) if deployed else self.registry
-        return Sweep(self.ports, POLICY, registry, instance, damage, silence=silence)
+        return Sweep(self.ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

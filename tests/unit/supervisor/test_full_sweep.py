@@ -20,6 +20,7 @@ from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import pending
+from tests.fakes.vast_table import no_end
 from tests.fakes.workflows import LINE
 
 
@@ -48,7 +49,7 @@ class Rows:
         if after is None:
             self.read.append(shard)
         if shard in self.hanging:
-            await _no_end()
+            await no_end()
         return _page([row for row in self._shards[shard] if isinstance(row, IndexRow)], after, most)
 
     async def tasks(
@@ -56,15 +57,15 @@ class Rows:
     ) -> RowPage[TaskRow]:
         """Read two tasks, if there is time."""
         if self.pages == 0:
-            await _no_end()
+            await no_end()
         self.pages -= 1
         rows = [row for row in self._shards[shard] if isinstance(row, TaskRow)]
         return _page([row for row in rows if beyond is None or row.task > beyond], after, most)
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
-        """Remember the task and the rows that were seen."""
-        self.fixed[stored.record.order.task] = [row.key for row in seen]
-        return IndexFix(created=1)
+        """Remember the task and the wrong rows that were seen; without one, its right one is created."""
+        self.fixed.setdefault(stored.record.order.task, []).extend(row.key for row in seen)
+        return IndexFix(deleted=len(seen)) if seen else IndexFix(created=1)
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Remember the row."""
@@ -81,14 +82,6 @@ def _page[RowT](rows: Sequence[RowT], after: str | None, most: int) -> RowPage[R
     return RowPage(tuple(rows[end - 2 : end]), str(end) if end < len(rows) else None)
 
 
-async def _no_end() -> None:
-    """Take longer than a sweep has: its time passes in a moment."""
-    loop = asyncio.get_running_loop()
-    time = loop.time
-    loop.time = lambda: time() + 1_000  # type: ignore[method-assign]
-    await asyncio.Event().wait()
-
-
 def _index(task: str, key: str) -> IndexRow:
     return IndexRow(TaskId(task), key, "1")
 
@@ -97,7 +90,7 @@ def _task(task: str, key: str) -> TaskRow:
     return TaskRow(TaskId(task), key)
 
 
-def _sweep(rows: Rows, *tasks: str) -> FullSweep:
+def _sweep(rows: Rows, *tasks: str, window: int = 1_000) -> FullSweep:
     clock = FakeClock()
     store = MemoryStateStore(clock)
     for task in tasks:
@@ -105,7 +98,7 @@ def _sweep(rows: Rows, *tasks: str) -> FullSweep:
     index = MemoryTaskIndex(store, shards=rows.count)
     heartbeats = RecordedHeartbeats()
     ports = fake_ports(index_rows=rows, index=index, store=store, clock=clock, heartbeats=heartbeats)
-    return FullSweep(ports, Damage(ports, RecordedDamage().alert))
+    return FullSweep(ports, Damage(ports, RecordedDamage().alert), window=window)
 
 
 async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
@@ -128,16 +121,16 @@ async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "keys"),
-    [([], []), (["wrong"], ["wrong"]), (["right", "wrong"], ["right", "wrong"])],
+    ("seen", "wrong", "created"),
+    [([], [], 1), (["wrong"], ["wrong"], 1), (["right", "wrong"], ["wrong"], 0)],
     ids=["missing", "wrong", "doubled"],
 )
-async def test_task_whose_rows_differ_is_fixed(seen: list[str], keys: list[str]) -> None:
+async def test_task_whose_rows_differ_is_fixed(seen: list[str], wrong: list[str], created: int) -> None:
     """It must have exactly one, the right one."""
     rows = Rows([*(_index("a", key) for key in seen), _task("a", "right")])
     figures = await _sweep(rows, "a").run()
-    assert rows.fixed == {TaskId("a"): keys}
-    assert (figures.created, figures.deleted) == (1, 0)
+    assert rows.fixed == {TaskId("a"): wrong}
+    assert (figures.created, figures.deleted) == (created, len(wrong))
 
 
 async def test_index_row_without_a_task_is_removed(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,7 +178,7 @@ async def test_sweep_goes_on_where_the_last_one_was_cut_short() -> None:
     right = [_index(name, f"of {name}") for name in names if name not in {"b", "f"}]
     gone = [_index(name, name) for name in ("c", "g", "i")]
     rows = Rows([*right, *gone, *(_task(name, f"of {name}") for name in names)])
-    sweep = _sweep(rows, *names)
+    sweep = _sweep(rows, *names, window=2)
     rows.pages = 2
     first = await sweep.run()
     assert (first.unfinished, first.tasks, rows.fixed, rows.removed) == (True, 4, {"b": []}, ["c"])

@@ -156,9 +156,9 @@ async def test_pages_and_what_one_sweep_takes_are_bounded() -> None:
         bench.store.put(pending(LINE, TaskId(f"task-{number}")))
     bench.clock.advance(36)
     figures = await bench.sweep()
-    assert (figures.recovered, figures.unfinished) == (500, True)
+    assert (figures.overdue, figures.unfinished) == (500, True)
     figures = await bench.sweep()
-    assert (figures.recovered, figures.unfinished) == (50, False)
+    assert (figures.overdue, figures.unfinished) == (50, False)
 
 
 async def test_sweep_that_hangs_is_cut_short(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

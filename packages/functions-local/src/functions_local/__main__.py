@@ -111,7 +111,7 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="functions-local",
-        description="Run a Python v2 function app here: HTTP, timers, Service Bus and Durable Functions.",
+        description="Run a Python v2 function app here: HTTP, timers, Service Bus, hubs, Durable Functions.",
         epilog="Settings come from local.settings.json in the app folder; environment variables override "
         "them. Prints `ready: http://127.0.0.1:PORT` when the app is loaded and its triggers listen, and "
         "runs until SIGINT or SIGTERM. Exit codes: 0 stopped, 2 wrong arguments or cannot start.",

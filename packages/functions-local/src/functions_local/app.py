@@ -82,6 +82,20 @@ class ServiceBusTrigger:
 
 
 @dataclass(frozen=True, slots=True)
+class EventHubTrigger:
+    """An event hub to read, all partitions of it; one invocation gets a list of events.
+
+    Without `binary`, bodies pass through text.
+    """
+
+    parameter: str
+    connection: str
+    hub: str
+    consumer_group: str
+    binary: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OrchestrationTrigger:
     """A Durable orchestrator; clients and other orchestrators call it by `name`."""
 
@@ -97,7 +111,9 @@ class ActivityTrigger:
     name: str
 
 
-type Trigger = HttpTrigger | TimerTrigger | ServiceBusTrigger | OrchestrationTrigger | ActivityTrigger
+type Trigger = (
+    HttpTrigger | TimerTrigger | ServiceBusTrigger | EventHubTrigger | OrchestrationTrigger | ActivityTrigger
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +240,16 @@ def _service_bus(_function: str, binding: Mapping[str, Any]) -> Trigger:
     return ServiceBusTrigger(binding["name"], _connection(binding), binding["queueName"], many)
 
 
+def _event_hub(_function: str, binding: Mapping[str, Any]) -> Trigger:
+    return EventHubTrigger(
+        parameter=binding["name"],
+        connection=binding.get("connection") or "EventHub",
+        hub=binding["eventHubName"],
+        consumer_group=binding.get("consumerGroup") or "$Default",
+        binary=str(binding.get("dataType", "")).upper() == "BINARY",
+    )
+
+
 def _orchestration(function: str, binding: Mapping[str, Any]) -> Trigger:
     return OrchestrationTrigger(binding["name"], binding.get("orchestration") or function)
 
@@ -236,6 +262,7 @@ _TRIGGERS: Mapping[str, Callable[[str, Mapping[str, Any]], Trigger]] = {
     "httpTrigger": _http,
     "timerTrigger": _timer,
     "serviceBusTrigger": _service_bus,
+    "eventHubTrigger": _event_hub,
     "orchestrationTrigger": _orchestration,
     "activityTrigger": _activity,
 }

@@ -9,8 +9,10 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from functions_local.app import (
+    EventHubTrigger,
     Function,
     HttpTrigger,
     ServiceBusTrigger,
@@ -19,6 +21,7 @@ from functions_local.app import (
     uses_durable,
 )
 from functions_local.configuration import AppSettings
+from functions_local.connections import ConnectionSettings
 from functions_local.diagnostics import LoopWatchdog
 from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
 from functions_local.early_start import Address, preload, until_all_answer
@@ -42,6 +45,23 @@ _log = logging.getLogger(__name__)
 STOP_GRACE = 1.0
 #: Seconds that a listener gets to end its receive when the host stops.
 _LISTENING_ENDS = 0.2
+
+
+class Listener(Protocol):
+    """A trigger that takes work from a service."""
+
+    async def run(self) -> None:
+        """Take work, until cancelled."""
+
+    def stop(self) -> None:
+        """Take no more."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing that it took is in process."""
+
+    async def close(self) -> None:
+        """Give back what is in process, and disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +93,8 @@ class Host:
         self._settings = AppSettings.load(options.app, environment)
         self._host_json = load_host_json(options.app, self._settings)
         self._keys = Keys.kept_in(options.data) if options.enforce_auth else Keys(None)
-        self._connections = Connections(self._settings)
+        self._named_connections = ConnectionSettings(self._settings)
+        self._connections = Connections(self._named_connections)
         self._outputs = Outputs(self._connections)
         self._worker = Worker(options.app)
         self.invocations = Invocations(self._worker, self._outputs, timeout=self._host_json.function_timeout)
@@ -82,7 +103,7 @@ class Host:
         self._server = HttpServer(options.port, headers)
         self._engine: DurableEngine | None = None
         self._http: HttpFunctions | None = None
-        self._listeners: list[ServiceBusListener] = []
+        self._listeners: list[Listener] = []
         self._listening: list[asyncio.Task[None]] = []
         self._timing: list[asyncio.Task[None]] = []
 
@@ -104,7 +125,8 @@ class Host:
             skip_unsupported=self._options.skip_unsupported,
         )
         routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
-        timers, self._listeners = self._timers(functions), self._service_bus(functions)
+        timers = self._timers(functions)
+        self._listeners = [*self._service_bus(functions), *self._event_hubs(functions)]
         await self._start_engine(functions)
         await self._serve(functions, routes)
         self._watchdog.start()
@@ -136,6 +158,7 @@ class Host:
         with suppress(Exception):  # an unreachable broker cannot be closed cleanly
             await self._outputs.close()
             await self._connections.close()
+            await self._named_connections.close()
         self._worker.stop()
         return finished
 
@@ -160,6 +183,19 @@ class Host:
             )
             for function in functions
             if isinstance(function.trigger, ServiceBusTrigger)
+        ]
+
+    def _event_hubs(self, functions: Sequence[Function]) -> Sequence[Listener]:
+        triggers = [(each, each.trigger) for each in functions if isinstance(each.trigger, EventHubTrigger)]
+        if not triggers:
+            return []
+        # Imported only here: with the client of blobs it takes a third of a second.
+        from functions_local.event_hubs.trigger import EventHubListener  # noqa: PLC0415
+
+        options, settings = self._host_json.extensions.event_hubs, self._named_connections
+        return [
+            EventHubListener(function, trigger, settings, self.invocations, options)
+            for function, trigger in triggers
         ]
 
     async def _start_engine(self, functions: Sequence[Function]) -> None:
@@ -219,4 +255,6 @@ def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str)
             what = f"{what} {trigger.schedule}"
         elif isinstance(trigger, ServiceBusTrigger):
             what = f"{what} {trigger.queue}{' (many)' if trigger.many else ''}"
+        elif isinstance(trigger, EventHubTrigger):
+            what = f"{what} {trigger.hub}, consumer group {trigger.consumer_group}"
         _log.info("%s: %s", function.name, what)

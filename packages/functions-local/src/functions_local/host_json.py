@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +33,11 @@ def _limit(value: object) -> timedelta | None:
     if limit < timedelta(seconds=1):
         raise ValueError("it must be at least 00:00:01; -1 is no limit")
     return limit
+
+
+def _start_type(value: object) -> object:
+    """Return a name as the enumeration spells it: .NET reads names in any case."""
+    return next((known for known in StartType if known.lower() == str(value).lower()), value)
 
 
 class _Section(BaseModel):
@@ -67,6 +73,44 @@ class ServiceBusOptions(_Section):
     max_auto_lock_renewal_duration: TimeSpan = timedelta(minutes=5)
 
 
+class StartType(StrEnum):
+    """Where a partition without a checkpoint begins."""
+
+    #: With the oldest event that is kept.
+    FROM_START = "fromStart"
+    #: With the first event that comes after the host has connected.
+    FROM_END = "fromEnd"
+    #: With the first event after a time.
+    FROM_ENQUEUED_TIME = "fromEnqueuedTime"
+
+
+class InitialOffset(_Section):
+    """`initialOffsetOptions`."""
+
+    type: Annotated[StartType, BeforeValidator(_start_type)] = StartType.FROM_START
+    enqueued_time_utc: datetime | None = None
+
+    @model_validator(mode="after")
+    def _has_time(self) -> InitialOffset:
+        if self.type is StartType.FROM_ENQUEUED_TIME and self.enqueued_time_utc is None:
+            raise ValueError("fromEnqueuedTime needs enqueuedTimeUtc")
+        return self
+
+
+class EventHubsOptions(_Section):
+    """`extensions.eventHubs`, with the extension's own defaults."""
+
+    max_event_batch_size: int = Field(default=100, ge=1)
+    #: The local host waits for no batch to fill.
+    min_event_batch_size: int = Field(default=1, ge=1, le=1)
+    batch_checkpoint_frequency: int = Field(default=1, ge=1)
+    prefetch_count: int = Field(default=300, ge=1)
+    initial_offset_options: InitialOffset = InitialOffset()
+    #: How long a partition is left to another reader that has taken it.
+    load_balancing_update_interval: TimeSpan = timedelta(seconds=30)
+    enable_checkpointing: bool = True
+
+
 class DurableOptions(_Section):
     """`extensions.durableTask`. For a limit that is None the engine uses its default."""
 
@@ -84,6 +128,7 @@ class Extensions(_Section):
 
     http: HttpOptions = HttpOptions()
     service_bus: ServiceBusOptions = ServiceBusOptions()
+    event_hubs: EventHubsOptions = EventHubsOptions()
     durable_task: DurableOptions = DurableOptions()
 
 

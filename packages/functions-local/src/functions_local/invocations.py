@@ -113,6 +113,12 @@ class Invocations:
             self._in_flight.end(invocation_id)
         return self._counted(function, invocation_id, outcome)
 
+    def fail(self, function: Function, message: str) -> Outcome:
+        """Count and log an invocation that fails before its function is called."""
+        invocation_id = self._begin(function)
+        self._in_flight.end(invocation_id)
+        return self._counted(function, invocation_id, FunctionFailed(message, ""))
+
     def label(self, invocation_id: str | None = None) -> str | None:
         """Name the function and invocation of an id, or of the running code; None outside an invocation."""
         invocation_id = invocation_id or current_invocation_id()

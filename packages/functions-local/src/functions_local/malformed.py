@@ -15,7 +15,12 @@ from functions_local.worker import Indexed
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}")
 
 #: What a binding of a type can't do without.
-_NEEDED = {"timerTrigger": "schedule", "serviceBusTrigger": "queueName", "serviceBus": "queueName"}
+_NEEDED = {
+    "timerTrigger": "schedule",
+    "serviceBusTrigger": "queueName",
+    "serviceBus": "queueName",
+    "eventHubTrigger": "eventHubName",
+}
 
 
 def mistakes_in(function: Indexed) -> Iterator[str]:

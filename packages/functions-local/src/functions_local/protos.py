@@ -151,3 +151,8 @@ def strings(values: list[str]) -> TypedData:
 def byte_strings(values: list[bytes]) -> TypedData:
     """Wrap a list of byte strings as the worker expects a collection."""
     return TypedData(collection_bytes=Message(bytes=values))
+
+
+def long_numbers(values: list[int]) -> TypedData:
+    """Wrap a list of whole numbers as the worker expects a collection."""
+    return TypedData(collection_sint64=Message(sint64=values))

@@ -40,6 +40,8 @@ def _parts_of(binding: Mapping[str, Any], supported: Collection[str]) -> Iterato
         yield f"the binding {kind} ({parameter}) of azure-functions-durable 2.x"
     elif kind.startswith("serviceBus") and "topicName" in binding:
         yield f"a Service Bus topic as {_role(binding)} ({parameter})"
+    elif kind == "eventHubTrigger" and str(binding.get("cardinality", "ONE")).upper() != "MANY":
+        yield f"an Event Hubs trigger for one event at a time ({parameter})"
     elif is_true(binding.get("isSessionsEnabled")):
         yield f"sessions on its Service Bus trigger ({parameter})"
     elif (binding.get("properties") or {}).get("SupportsDeferredBinding"):

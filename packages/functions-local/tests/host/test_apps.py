@@ -193,7 +193,7 @@ async def test_each_part_that_is_not_supported_is_named_at_start(refused: Mappin
     assert sorted(found) == [
         ("counter", "the trigger entityTrigger (context)"),
         ("on_blob", "the trigger blobTrigger (blob)"),
-        ("on_event", "the trigger eventHubTrigger (event)"),
+        ("on_event", "an Event Hubs trigger for one event at a time (event)"),
         ("on_queue", "the trigger queueTrigger (message)"),
         ("on_rows", "the trigger cosmosDBTrigger (rows)"),
         ("on_sdk_message", "an SDK type as its parameter (message)"),

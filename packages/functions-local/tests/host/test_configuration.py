@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from functions_local.configuration import AppSettings, Cors, StartError
-from functions_local.host_json import HostJson, load_host_json
+from functions_local.host_json import HostJson, StartType, load_host_json
 from functions_local.times import parse_timespan
 
 
@@ -79,6 +79,10 @@ def test_host_json_defaults_are_the_extensions() -> None:
     assert options.service_bus.max_concurrent_calls == 16
     assert options.service_bus.max_message_batch_size == 1000
     assert options.service_bus.max_auto_lock_renewal_duration == timedelta(minutes=5)
+    hubs = options.event_hubs
+    assert (hubs.max_event_batch_size, hubs.prefetch_count, hubs.batch_checkpoint_frequency) == (100, 300, 1)
+    assert (hubs.enable_checkpointing, hubs.initial_offset_options.type) == (True, StartType.FROM_START)
+    assert hubs.load_balancing_update_interval == timedelta(seconds=30)
 
 
 def test_host_json_values_are_read(tmp_path: Path) -> None:
@@ -97,6 +101,15 @@ def test_host_json_values_are_read(tmp_path: Path) -> None:
     assert loaded.extensions.durable_task.default_version == "1"
 
 
+def test_where_hubs_begin_is_read_in_any_case(tmp_path: Path) -> None:
+    """A time is read with its zone."""
+    text = """{"extensions": {"eventHubs": {"initialOffsetOptions": {
+        "type": "FromEnqueuedTime", "enqueuedTimeUtc": "2026-11-01T00:00:00Z"}}}}"""
+    initial = host_json(tmp_path, text).extensions.event_hubs.initial_offset_options
+    assert initial.type is StartType.FROM_ENQUEUED_TIME
+    assert initial.enqueued_time_utc == datetime(2026, 11, 1, tzinfo=UTC)
+
+
 def test_function_timeout_may_be_off(tmp_path: Path) -> None:
     """-1 is Azure's "no limit"."""
     assert host_json(tmp_path, '{"functionTimeout": "-1"}').function_timeout is None
@@ -109,6 +122,11 @@ def test_function_timeout_may_be_off(tmp_path: Path) -> None:
         (
             '{"extensions": {"serviceBus": {"maxConcurrentCalls": 0}}}',
             "extensions.serviceBus.maxConcurrentCalls",
+        ),
+        ('{"extensions": {"eventHubs": {"minEventBatchSize": 5}}}', "extensions.eventHubs.minEventBatchSize"),
+        (
+            '{"extensions": {"eventHubs": {"initialOffsetOptions": {"type": "fromEnqueuedTime"}}}}',
+            "extensions.eventHubs.initialOffsetOptions",
         ),
         ('{"functionTimeout": []}', "functionTimeout"),
         ('{"functionTimeout": 300}', "functionTimeout"),

@@ -11,7 +11,8 @@ import pytest
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
-from functions_local.messaging.metadata import Delivery, many_delivery, one_delivery
+from functions_local.deliveries import Delivery
+from functions_local.messaging.metadata import many_delivery, one_delivery
 
 _NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 #: Of the Service Bus extension's names; it has one more, for transactions. It tells no end of a lock, no time

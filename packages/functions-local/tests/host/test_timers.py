@@ -14,8 +14,9 @@ import pytest
 
 from functions_local.app import RetryPolicy, RetryStrategy, TimerTrigger
 from functions_local.configuration import StartError
+from functions_local.retries import retry_delay
 from functions_local.timers.monitor import ScheduleMonitor, ScheduleStatus
-from functions_local.timers.trigger import TimerRunner, retry_delay
+from functions_local.timers.trigger import TimerRunner
 from functions_local.worker import Call, FunctionFailed, Outcome
 from tests.host.conftest import WITHOUT_BROKER
 from tests.host.doubles import NOTHING, FakeWorker, function, invocations

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from servicebus_local.config import BrokerConfig, ConfigurationError, queues_named, read_config
+from servicebus_local.hub_config import with_hubs_named, with_hubs_of
 from servicebus_local.server import HOST, Broker, PortError
 from servicebus_local.storage.log import LogError
 
@@ -24,7 +25,10 @@ def main() -> int:
 
     0 after a signal, 1 when the log can't be written any more, 2 for a mistake that the user can fix.
     """
-    options = _parser().parse_args()
+    parser = _parser()
+    options = parser.parse_args()
+    if not (options.queue or options.config or options.hub or options.hubs):
+        parser.error("name a queue or a hub: --queue, --config, --hub or --hubs is required")
     level = logging.DEBUG if options.verbose else logging.INFO
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     if os.environ.get("WEBSITE_INSTANCE_ID"):
@@ -32,7 +36,7 @@ def main() -> int:
             "the local broker is local only: it does not start inside Azure (WEBSITE_INSTANCE_ID is set)"
         )
     try:
-        config = queues_named(options.queue) if options.queue else read_config(options.config)
+        config = _configuration(options)
         return asyncio.run(_serve(config, options.data, options.port, options.admin_port))
     except (ConfigurationError, LogError, PortError) as error:
         return _refuse(str(error))
@@ -40,6 +44,14 @@ def main() -> int:
         return _refuse(
             f"data folder {options.data} is damaged ({error}): delete it, or choose another with --data"
         )
+
+
+def _configuration(options: argparse.Namespace) -> BrokerConfig:
+    """Return what the options ask for. Raises ConfigurationError."""
+    config = read_config(options.config) if options.config else queues_named(options.queue)
+    if options.hubs:
+        return with_hubs_of(config, options.hubs)
+    return with_hubs_named(config, options.hub)
 
 
 async def _serve(config: BrokerConfig, data: Path, port: int, admin_port: int) -> int:
@@ -64,18 +76,12 @@ async def _serve(config: BrokerConfig, data: Path, port: int, admin_port: int) -
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="servicebus-local",
-        description="A local Azure Service Bus broker for the unmodified azure-servicebus client: "
-        "queues only. Prints one line on stdout when it is ready; everything else goes to stderr.",
+        description="A local broker for the unmodified clients of Azure Service Bus (queues only) and Azure "
+        "Event Hubs. Prints one line on stdout when it is ready; everything else goes to stderr.",
         epilog="Exit codes: 0 after SIGTERM or SIGINT, 1 when the data folder can't be written any more, "
         "2 for a wrong option, configuration, port or data folder.",
     )
-    queues = parser.add_mutually_exclusive_group(required=True)
-    queues.add_argument(
-        "--queue", action="append", metavar="NAME", help="a queue with default properties; repeat for more"
-    )
-    queues.add_argument(
-        "--config", type=Path, metavar="FILE", help="JSON file with the queues, - for standard input"
-    )
+    _add_entities(parser)
     parser.add_argument(
         "--port", type=_port, default=5672, help="AMQP port, 0 for any free one (default: %(default)s)"
     )
@@ -91,6 +97,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--verbose", action="store_true", help="also log details of the protocol")
     return parser
+
+
+def _add_entities(parser: argparse.ArgumentParser) -> None:
+    queues = parser.add_mutually_exclusive_group()
+    queues.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a queue with default properties; repeat for more",
+    )
+    queues.add_argument(
+        "--config", type=Path, metavar="FILE", help="JSON file with the queues, - for standard input"
+    )
+    hubs = parser.add_mutually_exclusive_group()
+    hubs.add_argument(
+        "--hub",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an event hub with default properties; repeat for more",
+    )
+    hubs.add_argument("--hubs", type=Path, metavar="FILE", help="JSON file with the event hubs")
 
 
 def _port(text: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from servicebus_local.broker.settings import MEGABYTE, QUEUE_NAME, AutoCreateRule, QueueSettings
+from servicebus_local.hubs.settings import HubSettings
 
 _STANDARD_INPUT = Path("-")
 
@@ -28,27 +29,33 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The queues to serve."""
+    """The queues and hubs to serve."""
 
     queues: Mapping[str, QueueSettings]
     auto_create: tuple[AutoCreateRule, ...] = ()
+    hubs: Mapping[str, HubSettings] = field(default_factory=dict)
 
 
 def read_config(file: Path) -> BrokerConfig:
     """Read a file, or standard input for `-`. Raises ConfigurationError."""
     source = "standard input" if file == _STANDARD_INPUT else str(file)
+    return _validated(read_document(file, "--config"), source)
+
+
+def read_document(file: Path, option: str) -> Any:
+    """Return the JSON of a file, or of standard input for `-`. Raises ConfigurationError."""
+    source = "standard input" if file == _STANDARD_INPUT else str(file)
     try:
         text = sys.stdin.read() if file == _STANDARD_INPUT else file.read_text(encoding="utf-8")
-        document = json.loads(text)
+        return json.loads(text)
     except OSError as error:
         raise ConfigurationError(
-            f"{source}: can't be read ({error.strerror}); name another file with --config"
+            f"{source}: can't be read ({error.strerror}); name another file with {option}"
         ) from error
     except ValueError as error:
         raise ConfigurationError(f"{source}: is not JSON: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{source}: is nested too deeply") from error
-    return _validated(document, source)
 
 
 def queues_named(names: Iterable[str]) -> BrokerConfig:

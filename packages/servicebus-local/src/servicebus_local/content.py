@@ -23,6 +23,8 @@ from servicebus_local.codec.encoding import composite, encode, encoded_map
 from servicebus_local.codec.values import AmqpError, Encoded, Symbol, Value
 from servicebus_local.errors import ArgumentError
 
+#: Message format of a batch: each data section holds one encoded message.
+BATCH_FORMAT = 0x80013700
 #: A section begins with its descriptor, which all known clients write as a one-byte ulong: 00 53 xx.
 _SMALL_DESCRIPTOR = b"\x00\x53"
 _VALUE_OFFSET = 3

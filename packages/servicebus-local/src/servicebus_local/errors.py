@@ -17,7 +17,7 @@ class OperationError(Exception):
 
 
 class EntityNotFoundError(OperationError):
-    """No queue has this address."""
+    """No queue or hub has this address."""
 
     condition = "amqp:not-found"
     status = 404
@@ -59,7 +59,7 @@ class MessageFormatError(OperationError):
 
 
 class QuotaExceededError(OperationError):
-    """The queue is full."""
+    """The queue is full, or a partition has all the readers that it may have."""
 
     condition = "amqp:resource-limit-exceeded"
     status = 403
@@ -86,6 +86,20 @@ class MessageNotFoundError(OperationError):
 
     def __init__(self) -> None:
         super().__init__("Failed to lock one or more specified messages. The message does not exist.")
+
+
+class PartitionError(OperationError):
+    """The hub has no partition with this id."""
+
+    condition = "com.microsoft:argument-out-of-range"
+    status = 400
+
+
+class LinkStolenError(OperationError):
+    """Another reader of a partition has, or had, the higher epoch."""
+
+    condition = "amqp:link:stolen"
+    status = 409
 
 
 class ServerBusyError(OperationError):

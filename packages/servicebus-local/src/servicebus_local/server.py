@@ -1,4 +1,4 @@
-"""Starts and stops the broker: log, queues, AMQP listener, admin endpoint."""
+"""Starts and stops the broker: log, queues, hubs, AMQP listener, admin endpoint."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from servicebus_local.amqp.service import Service
 from servicebus_local.broker.entity import Machinery
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.timers import TimerHeap
 from servicebus_local.config import BrokerConfig
+from servicebus_local.hubs.hub import Hub
+from servicebus_local.hubs.journal import HubJournal
+from servicebus_local.hubs.retention import Retention
+from servicebus_local.hubs.tail import Tail
+from servicebus_local.namespace import Namespace
 from servicebus_local.storage.group_commit import GroupCommit
 from servicebus_local.storage.log import MessageLog
+from servicebus_local.storage.reader import LogReader
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +68,12 @@ class Broker:
             timers = TimerHeap(loop)
             resources.callback(timers.close)
             faults = FaultBoard()
-            namespace = Namespace(
-                config.queues, config.auto_create, Machinery(Journal(log, commit), timers, faults)
-            )
+            reader = LogReader(log.path, loop)
+            resources.callback(reader.close)
+            hubs = _hubs(config, HubJournal(log, commit, reader), faults)
+            machinery = Machinery(Journal(log, commit), timers, faults)
+            namespace = Namespace(config.queues, config.auto_create, machinery, hubs)
+            Retention(hubs, timers)
             _log.info("%d messages in the log", namespace.load())
             _log.info(
                 "every key and token is accepted; commits survive a killed process, not a power failure"
@@ -80,6 +88,11 @@ class Broker:
     async def stop(self) -> None:
         """Stop listening, notify the clients, and close the log."""
         await self._resources.aclose()
+
+
+def _hubs(config: BrokerConfig, journal: HubJournal, faults: FaultBoard) -> list[Hub]:
+    tail = Tail()
+    return [Hub(name, settings, journal, tail, faults) for name, settings in config.hubs.items()]
 
 
 async def _listen(service: Service, port: int, resources: AsyncExitStack) -> int:

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 _SETTINGS = {
     **ELSEWHERE,
     "STEP_SECONDS": "orders.payment=20",
+    "AGENTS_PICK_UP_SECONDS": "1",
     "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
 }
 

@@ -18,6 +18,9 @@ POLICY = BreakerPolicy(failures=3, open_for=timedelta(seconds=10))
 FAILURES = 3
 OPEN_FOR = 10
 
+#: Seconds of real time in which something happens unless all calls wait, and how far time then goes on.
+_MOMENT, _LONGER = 0.2, 0.5
+
 
 async def cut_short(call: Awaitable[object], begun: Callable[[], int]) -> None:
     """Begin a call, and once it is counted as `begun`, end it as complete-by does. Raises `TimeoutError`."""
@@ -40,6 +43,7 @@ class Drones:
 
     def __init__(self) -> None:
         self.calls = 0
+        self.holding = 0
         self.fault: Exception | None = None
         self._hold: asyncio.Event | None = None
 
@@ -57,7 +61,9 @@ class Drones:
         self.calls += 1
         fault, hold = self.fault, self._hold
         if hold is not None:
+            self.holding += 1
             await hold.wait()
+            self.holding -= 1
         if fault is not None:
             raise fault
         return "delivered"
@@ -70,14 +76,30 @@ class Instances:
         self.clock = FakeClock()
         self.rows = MemoryBreakerRows()
         self.drones = Drones()
+        self._ended = 0
 
-    def start(self) -> Breaker:
+    def start(self, *, at_once: int | None = None) -> Breaker:
         """Start one more instance."""
-        return Breaker("drone", fake_ports(clock=self.clock, breakers=self.rows), POLICY)
+        ports = fake_ports(clock=self.clock, breakers=self.rows)
+        return Breaker("drone", ports, POLICY, at_once=at_once)
 
     async def call(self, *breakers: Breaker) -> list[str]:
-        """Call the service once from each, at once; give the outcomes."""
-        return list(await asyncio.gather(*(self._call(breaker) for breaker in breakers)))
+        """Call the service once from each, at once; give the outcomes. Time passes for calls that wait."""
+        passing = asyncio.create_task(self._let_time_pass())
+        try:
+            return list(await asyncio.gather(*(self._call(breaker) for breaker in breakers)))
+        finally:
+            passing.cancel()
+
+    async def _let_time_pass(self) -> None:
+        """Let it pass when nothing has happened for a moment: on a busy machine, calls take longer."""
+        before: tuple[int, int, int] | None = None
+        while True:
+            await asyncio.sleep(_MOMENT)
+            now = (self.drones.calls, self.rows.reads, self._ended)
+            if now == before and self.drones.holding == 0 and not self.rows.silent:
+                self.clock.advance(_LONGER)
+            before = now
 
     async def call_in_turn(self, breaker: Breaker, times: int = FAILURES) -> list[str]:
         """Call the service from one, again and again."""
@@ -108,3 +130,5 @@ class Instances:
             return "circuit open"
         except TransientError:
             return "failed"
+        finally:
+            self._ended += 1

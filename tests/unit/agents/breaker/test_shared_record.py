@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
-from functions.agents import breaker as breaker_module
+from functions.agents import shared_record as breaker_module
 from functions.pattern.breaker import BreakerState
 from functions.pattern.errors import TransientError
 from tests.unit.agents.breaker.instances import FAILURES, OPEN_FOR, Instances, cut_short
@@ -113,7 +115,8 @@ async def test_store_that_comes_back_is_told(instances: Instances) -> None:
     instances.clock.advance(1)
     assert await instances.call(breaker) == ["delivered"]
     assert await instances.call(instances.start()) == ["delivered"]
-    assert [record.state for record in instances.rows.written] == [BreakerState.OPEN, BreakerState.CLOSED]
+    states = [state for state, _ in groupby(record.state for record in instances.rows.written)]
+    assert states == [BreakerState.OPEN, BreakerState.CLOSED]
 
 
 async def test_store_that_does_not_answer_is_not_waited_for(
@@ -173,3 +176,55 @@ async def test_clock_that_is_put_back_does_not_stop_the_reading(instances: Insta
     instances.clock.advance(-3600)
     await instances.call(breaker)
     assert instances.rows.reads == 2
+
+
+async def test_shares_that_change_make_no_failure_forgotten(instances: Instances) -> None:
+    """They are on the same row, and change every few seconds."""
+    breaker, other = instances.start(at_once=10), instances.start(at_once=10)
+    assert await instances.call(other, breaker) == ["delivered"] * 2
+    instances.drones.fault = TransientError("drone answered 503")
+    for _ in range(FAILURES):
+        instances.clock.advance(4)
+        assert await other.places.take() is not None  # writes the row
+        assert await instances.call(breaker) == ["failed"]
+    assert await instances.call(breaker) == ["circuit open"]
+
+
+async def test_circuit_that_opens_while_shares_change_is_not_lost(instances: Instances) -> None:
+    """It is written on top of them, and they stay."""
+    breaker, other = instances.start(at_once=10), instances.start(at_once=10)
+    assert await instances.call(other, breaker) == ["delivered"] * 2
+    instances.drones.fault = TransientError("drone answered 503")
+    assert await instances.call_in_turn(breaker, FAILURES - 1) == ["failed"] * (FAILURES - 1)
+    there = instances.rows.there["drone"]
+    shares = tuple(replace(share, wanted=77) for share in there.record.shares)
+    await instances.rows.swap(replace(there.record, shares=shares), there.version)
+    assert await instances.call(breaker) == ["failed"]
+    record = instances.rows.there["drone"].record
+    assert (record.state, {share.wanted for share in record.shares}) == (BreakerState.OPEN, {77})
+    instances.clock.advance(1)
+    assert await instances.call(other) == ["circuit open"]
+
+
+async def test_circuit_that_was_never_open_stays_closed_when_shares_make_its_row(
+    instances: Instances,
+) -> None:
+    """What was counted before stays counted."""
+    breaker, other = instances.start(), instances.start(at_once=10)
+    instances.drones.fault = TransientError("drone answered 503")
+    assert await instances.call_in_turn(breaker, FAILURES - 1) == ["failed"] * (FAILURES - 1)
+    assert await other.places.take() is not None
+    instances.clock.advance(1)
+    assert await instances.call_in_turn(breaker, 2) == ["failed", "circuit open"]
+
+
+async def test_calls_beyond_the_limit_wait_while_the_store_is_away(instances: Instances) -> None:
+    """A limit that is set holds, whatever happens; a lease that can't be renewed ends."""
+    breaker = instances.start(at_once=1)
+    assert await instances.call(breaker) == ["delivered"]
+    instances.rows.failure = AWAY
+    instances.clock.advance(60)
+    assert await breaker.places.take(0.2) is None
+    instances.rows.failure = None
+    async with asyncio.timeout(10):
+        assert await breaker.places.take() is not None

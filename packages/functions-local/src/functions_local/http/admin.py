@@ -16,12 +16,14 @@ from pydantic import BaseModel, ValidationError
 from functions_local.app import (
     ActivityTrigger,
     AuthLevel,
+    EventHubTrigger,
     Function,
     HttpTrigger,
     OrchestrationTrigger,
     ServiceBusTrigger,
     TimerTrigger,
 )
+from functions_local.event_hubs.metadata import text_as_events
 from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
 from functions_local.invocations import Invocations
@@ -161,6 +163,9 @@ def _manual_call(function: Function, text: str) -> _Call | None:
             return {trigger.parameter: timer_input(None, past_due=False)}, {}
         case ServiceBusTrigger():
             delivery = text_as_delivery(text, many=trigger.many)
+            return {trigger.parameter: delivery.body}, delivery.metadata
+        case EventHubTrigger():
+            delivery = text_as_events(text, binary=trigger.binary)
             return {trigger.parameter: delivery.body}, delivery.metadata
         case ActivityTrigger():
             return {trigger.parameter: TypedData(string=text)}, {}

@@ -6,26 +6,22 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from functions_local.app import Function, ServiceBusOutput
-from functions_local.configuration import AppSettings, StartError, how_to_set
+from functions_local.connections import ConnectionSettings, malformed, missing
 from functions_local.protos import TypedData
-
-if TYPE_CHECKING:
-    from azure.identity.aio import DefaultAzureCredential
 
 
 class Connections:
     """Keeps the clients while the host runs. Nothing is opened before the first sender or receiver."""
 
-    def __init__(self, settings: AppSettings) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
         self._clients: dict[str, ServiceBusClient] = {}
-        self._credential: DefaultAzureCredential | None = None
 
     def client(self, connection: str, *, used_by: str) -> ServiceBusClient:
         """Return the client of a connection.
@@ -42,34 +38,19 @@ class Connections:
         """Close every client."""
         for client in self._clients.values():
             await client.close()
-        if self._credential is not None:
-            await self._credential.close()
 
     def _make(self, connection: str, used_by: str) -> ServiceBusClient:
         # retry_total=0: the triggers reconnect by themselves, without limit, and log each outage once.
         # One context for all: without it each link loads the certificates again, 60 ms of the event loop.
         options: dict[str, Any] = {"retry_total": 0, "ssl_context": ssl.create_default_context()}
-        if text := self._setting(connection):
+        if text := self._settings.value(connection):
             try:
                 return ServiceBusClient.from_connection_string(text, **options)
             except ValueError as error:
-                raise StartError(
-                    f"the setting {connection}, used by {used_by}, is not a connection string: {error}"
-                ) from error
-        if namespace := self._setting(f"{connection}__fullyQualifiedNamespace"):
-            self._credential = self._credential or _developers_login()
-            return ServiceBusClient(namespace, self._credential, **options)
-        raise StartError(f"{used_by} needs the setting {connection}: {how_to_set(connection)}")
-
-    def _setting(self, name: str) -> str | None:
-        return self._settings.values.get(name) or self._settings.values.get(f"AzureWebJobs{name}")
-
-
-def _developers_login() -> DefaultAzureCredential:
-    # Imported only here: it takes a tenth of a start, which most apps on a developer's machine do not need.
-    from azure.identity.aio import DefaultAzureCredential as Credential  # noqa: PLC0415
-
-    return Credential()
+                raise malformed(connection, used_by, error) from error
+        if namespace := self._settings.value(connection, "__fullyQualifiedNamespace"):
+            return ServiceBusClient(namespace, self._settings.login(), **options)
+        raise missing(connection, used_by)
 
 
 class _Sender:

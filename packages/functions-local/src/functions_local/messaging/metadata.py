@@ -10,21 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
+from functions_local.deliveries import Delivery, json_data, plain, plain_properties, utc_text
 from functions_local.protos import TypedData, byte_strings, strings
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """The input of one invocation: the body or bodies, and the metadata."""
-
-    body: TypedData
-    metadata: Mapping[str, TypedData]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,7 @@ def one_delivery(message: ServiceBusReceivedMessage) -> Delivery:
     body, facts = _body(message), _facts(message)
     text = _as_text(body)
     metadata = {name: TypedData(string=value) for name, value in facts.texts.items() if value is not None}
-    metadata |= {name: _json(value) for name, value in facts.values.items() if value is not None}
+    metadata |= {name: json_data(value) for name, value in facts.values.items() if value is not None}
     return Delivery(TypedData(bytes=body) if text is None else TypedData(string=text), metadata)
 
 
@@ -53,19 +45,19 @@ def many_delivery(messages: Sequence[ServiceBusReceivedMessage]) -> Delivery:
     metadata = {
         f"{name}Array": strings([fact.texts[name] or "" for fact in facts]) for name in facts[0].texts
     }
-    metadata |= {f"{name}Array": _json([fact.values[name] for fact in facts]) for name in facts[0].values}
+    metadata |= {f"{name}Array": json_data([fact.values[name] for fact in facts]) for name in facts[0].values}
     return Delivery(strings(readable) if len(readable) == len(bodies) else byte_strings(bodies), metadata)
 
 
 def text_as_delivery(text: str, *, many: bool) -> Delivery:
     """Make the input of a manual run: one message that was never in a queue."""
     if many:
-        return Delivery(strings([text]), {"UserPropertiesArray": _json([{}])})
-    return Delivery(TypedData(string=text), {"UserProperties": _json({})})
+        return Delivery(strings([text]), {"UserPropertiesArray": json_data([{}])})
+    return Delivery(TypedData(string=text), {"UserProperties": json_data({})})
 
 
 def _facts(message: ServiceBusReceivedMessage) -> _Facts:
-    properties = _application_properties(message)
+    properties = plain_properties(message.application_properties)
     enqueued, expires = message.enqueued_time_utc, message.expires_at_utc
     subject = message.subject
     return _Facts(
@@ -89,25 +81,12 @@ def _facts(message: ServiceBusReceivedMessage) -> _Facts:
             "SequenceNumber": message.sequence_number,
             "ApplicationProperties": properties,
             "UserProperties": properties,
-            "EnqueuedTimeUtc": _time(enqueued, zone=""),
-            "EnqueuedTime": _time(enqueued, zone="+00:00"),
-            "ExpiresAtUtc": _time(expires, zone=""),
-            "ExpiresAt": _time(expires, zone="+00:00"),
+            "EnqueuedTimeUtc": utc_text(enqueued),
+            "EnqueuedTime": utc_text(enqueued, zone="+00:00"),
+            "ExpiresAtUtc": utc_text(expires),
+            "ExpiresAt": utc_text(expires, zone="+00:00"),
         },
     )
-
-
-def _application_properties(message: ServiceBusReceivedMessage) -> dict[str, Any]:
-    properties = message.application_properties or {}
-    return {_plain(name): _plain(value) for name, value in properties.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
@@ -118,11 +97,11 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
             value = message.body
             return value if isinstance(value, bytes) else _value_text(value).encode()
         case _:
-            return json.dumps([_plain(item) for part in message.body for item in part]).encode()
+            return json.dumps([plain(item) for part in message.body for item in part]).encode()
 
 
 def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(_plain(value))
+    return value if isinstance(value, str) else json.dumps(plain(value))
 
 
 def _as_text(body: bytes) -> str | None:
@@ -131,13 +110,3 @@ def _as_text(body: bytes) -> str | None:
         return body.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _time(moment: datetime | None, *, zone: str) -> str | None:
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + zone
-
-
-def _json(value: Any) -> TypedData:
-    return TypedData(json=json.dumps(value))

@@ -6,13 +6,13 @@ import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from typing import assert_never
+from datetime import UTC, datetime
 
-from functions_local.app import Function, RetryPolicy, RetryStrategy, TimerTrigger
+from functions_local.app import Function, TimerTrigger
 from functions_local.configuration import StartError
 from functions_local.invocations import Attempt, Invocations
 from functions_local.protos import TypedData
+from functions_local.retries import retry_delay
 from functions_local.timers.monitor import (
     ScheduleMonitor,
     ScheduleStatus,
@@ -114,18 +114,6 @@ def timer_input(status: ScheduleStatus | None, *, past_due: bool) -> TypedData:
     return TypedData(
         json=json.dumps({"Schedule": {"AdjustForDST": True}, "ScheduleStatus": record, "IsPastDue": past_due})
     )
-
-
-def retry_delay(policy: RetryPolicy, count: int) -> timedelta:
-    """Return the delay before retry number `count`, counted from 0."""
-    match policy.strategy:
-        case RetryStrategy.FIXED_DELAY:
-            return policy.first_delay
-        case RetryStrategy.EXPONENTIAL_BACKOFF:
-            # The exponent is bounded to prevent an overflow; the longest delay applies long before that.
-            return min(policy.first_delay * (1 << min(count, 30)), policy.longest_delay)
-        case _:
-            assert_never(policy.strategy)
 
 
 def _schedule(function: Function, trigger: TimerTrigger) -> Schedule:

@@ -1,4 +1,4 @@
-"""HTTP on this machine only: `/health`, `/queues` and `/faults`."""
+"""HTTP on this machine only: `/health`, `/queues`, `/hubs` and `/faults`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from servicebus_local.admin.fault_requests import (
     DelayFault,
     DetachLinks,
     DropConnections,
+    ExpireEvents,
     ExpireLocks,
     FaultRequest,
+    StealPartition,
 )
+from servicebus_local.admin.hub_figures import hub_figures
 from servicebus_local.amqp.service import Service
-from servicebus_local.broker.faults import ActiveFault, FaultBoard
+from servicebus_local.broker.faults import ActiveFault, FaultBoard, QueueFaultKind
 from servicebus_local.broker.message import MessageState
 from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.timers import now_ms
-from servicebus_local.errors import EntityNotFoundError
+from servicebus_local.errors import OperationError
 
 _COUNTERS = ("sent", "completed", "abandoned", "expired", "locks_expired", "duplicates_dropped")
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost"})
@@ -44,6 +47,7 @@ class AdminEndpoint:
             [
                 web.get("/health", self._health),
                 web.get("/queues", self._queues),
+                web.get("/hubs", self._hubs),
                 web.post("/queues/{queue:.+}/purge", self._purge),
                 web.get("/faults", self._list_faults),
                 web.post("/faults", self._inject),
@@ -57,6 +61,9 @@ class AdminEndpoint:
 
     async def _queues(self, _request: web.Request) -> web.Response:
         return web.json_response([_queue_figures(queue) for queue in self._service.namespace.queues])
+
+    async def _hubs(self, _request: web.Request) -> web.Response:
+        return web.json_response([hub_figures(hub) for hub in self._service.namespace.hubs])
 
     async def _purge(self, request: web.Request) -> web.Response:
         queue = self._service.namespace.existing(request.match_info["queue"])
@@ -75,23 +82,27 @@ class AdminEndpoint:
         return web.json_response({"healed": self._faults.clear()})
 
     def _apply(self, fault: FaultRequest) -> int:
-        """Inject a fault, and return how often it fired at once. Raises EntityNotFoundError."""
+        """Inject a fault, and return how often it fired at once. Raises OperationError."""
+        namespace, fired = self._service.namespace, 0
         match fault:
             case DropConnections():
-                return self._service.drop_connections()
+                fired = self._service.drop_connections()
             case DetachLinks(queue=name):
-                return self._service.detach_links(None if name is None else self._key(name))
+                fired = self._service.detach_links(None if name is None else namespace.node(name))
             case ExpireLocks(queue=name):
-                queue = self._service.namespace.existing(name)
-                return queue.locks.expire_all() + queue.dead_letters.locks.expire_all()
+                queue = namespace.existing(name)
+                fired = queue.locks.expire_all() + queue.dead_letters.locks.expire_all()
+            case ExpireEvents(hub=name, partition=number):
+                fired = namespace.existing_hub(name).expire(number)
+            case StealPartition(hub=name, partition=number, consumer_group=group):
+                fired = namespace.existing_hub(name).steal(group, number)
+            case CountedFault(kind=QueueFaultKind.SERVER_BUSY):
+                self._faults.activate(fault.active(namespace.node(fault.queue).key))
             case CountedFault() | DelayFault():
-                self._faults.activate(fault.active(self._key(fault.queue)))
-                return 0
+                self._faults.activate(fault.active(namespace.existing(fault.queue).key))
             case _:
                 assert_never(fault)
-
-    def _key(self, name: str) -> str:
-        return self._service.namespace.existing(name).queue_key
+        return fired
 
 
 def _queue_figures(queue: Queue) -> dict[str, object]:
@@ -137,7 +148,7 @@ async def _guard(
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
         return _error(HTTPStatus.UNPROCESSABLE_ENTITY, "the fault is not valid", details)
-    except EntityNotFoundError as error:
+    except OperationError as error:
         return _error(HTTPStatus.NOT_FOUND, str(error))
 
 

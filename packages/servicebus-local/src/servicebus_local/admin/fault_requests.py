@@ -23,7 +23,7 @@ class DropConnections(_Fault):
 
 
 class DetachLinks(_Fault):
-    """Detach the links of a queue, or of all queues, now, with `amqp:link:detach-forced`."""
+    """Detach the links of a queue or hub, or of all, now, with `amqp:link:detach-forced`."""
 
     kind: Literal["detach-links"]
     queue: str | None = None
@@ -36,16 +36,33 @@ class ExpireLocks(_Fault):
     queue: str
 
 
+class ExpireEvents(_Fault):
+    """Drop all events of a hub, or of one partition, now, as if their retention had passed."""
+
+    kind: Literal["expire-events"]
+    hub: str
+    partition: int | None = Field(default=None, ge=0)
+
+
+class StealPartition(_Fault):
+    """Detach the readers of a partition now, as if another reader had come with their epoch."""
+
+    kind: Literal["steal-partition"]
+    hub: str
+    partition: int = Field(ge=0)
+    consumer_group: str = "$Default"
+
+
 class CountedFault(_Fault):
-    """Let a fault happen a number of times."""
+    """Let a fault happen a number of times. Only `server-busy` can happen on a hub."""
 
     kind: Literal[QueueFaultKind.SERVER_BUSY, QueueFaultKind.DELIVER_TWICE]
     queue: str
     count: int = Field(ge=1, le=_MAX_COUNT)
 
-    def active(self, queue_key: str) -> ActiveFault:
+    def active(self, key: str) -> ActiveFault:
         """Return the fault for the fault board."""
-        return ActiveFault(self.kind, queue_key, remaining=self.count)
+        return ActiveFault(self.kind, key, remaining=self.count)
 
 
 class DelayFault(_Fault):
@@ -55,13 +72,14 @@ class DelayFault(_Fault):
     queue: str
     milliseconds: int = Field(ge=1, le=_MAX_DELAY_MS)
 
-    def active(self, queue_key: str) -> ActiveFault:
+    def active(self, key: str) -> ActiveFault:
         """Return the fault for the fault board."""
-        return ActiveFault(self.kind, queue_key, delay_ms=self.milliseconds)
+        return ActiveFault(self.kind, key, delay_ms=self.milliseconds)
 
 
 type FaultRequest = Annotated[
-    DropConnections | DetachLinks | ExpireLocks | CountedFault | DelayFault, Field(discriminator="kind")
+    DropConnections | DetachLinks | ExpireLocks | ExpireEvents | StealPartition | CountedFault | DelayFault,
+    Field(discriminator="kind"),
 ]
 
 FAULT_REQUEST: TypeAdapter[FaultRequest] = TypeAdapter(FaultRequest)

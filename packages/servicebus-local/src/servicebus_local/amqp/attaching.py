@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from servicebus_local.amqp.hub_attaching import make_hub_link
+from servicebus_local.amqp.hub_management import HubManagementLink
 from servicebus_local.amqp.links import AnswerLink, Link, LinkChannel
 from servicebus_local.amqp.performatives import Attach
 from servicebus_local.amqp.queue_links import QueueReceiverLink, QueueSenderLink
@@ -11,10 +13,12 @@ from servicebus_local.amqp.request_links import (
     ManagementRequestLink,
     node_address,
 )
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.errors import NotAllowedError, NotSupportedError
+from servicebus_local.namespace import Namespace
 
 _CBS_ADDRESS = "$cbs"
+#: The management node of all hubs; a queue has its own.
+_HUBS_ADDRESS = "$management"
 
 
 def make_link(channel: LinkChannel, namespace: Namespace, attach: Attach) -> Link:
@@ -27,13 +31,26 @@ def make_link(channel: LinkChannel, namespace: Namespace, attach: Attach) -> Lin
 
 
 def _link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
-    if address == _CBS_ADDRESS:
-        # Never refuse this one: the client would wait forever.
-        if attach.client_receives:
-            return AnswerLink(channel, attach)
-        return CbsRequestLink(channel, attach, namespace)
+    if address in {_CBS_ADDRESS, _HUBS_ADDRESS}:
+        return _request_link(channel, namespace, attach, address)
     if attach.target.is_coordinator:
         raise NotSupportedError("The local broker has no transactions.")
+    hub = namespace.hub(address)
+    if hub is not None:
+        return make_hub_link(channel, attach, hub, address)
+    return _queue_link(channel, namespace, attach, address)
+
+
+def _request_link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
+    """Never refuse this one: the client would wait forever."""
+    if attach.client_receives:
+        return AnswerLink(channel, attach)
+    if address == _CBS_ADDRESS:
+        return CbsRequestLink(channel, attach, namespace)
+    return HubManagementLink(channel, attach, namespace)
+
+
+def _queue_link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
     queue, entity = namespace.entity(address.removesuffix(MANAGEMENT_SUFFIX))
     if address.endswith(MANAGEMENT_SUFFIX):
         if attach.client_receives:

@@ -17,9 +17,9 @@ from servicebus_local.amqp.attaching import make_link
 from servicebus_local.amqp.client_kinds import ClientKind
 from servicebus_local.amqp.links import IncomingLink, Link, OutgoingLink
 from servicebus_local.amqp.performatives import Attach, Disposition, Fields, Flow, Performative, Transfer
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.codec.values import Encoded
 from servicebus_local.errors import OperationError
+from servicebus_local.namespace import Namespace
 
 #: Space for the performative before a frame's part of a message, in bytes.
 _TRANSFER_OVERHEAD = 80
@@ -181,7 +181,7 @@ class Channel:
             return
         self._links[link.handle] = link
         self._connection.had_link = True
-        self.send(replies.attach_link(attach, link.max_message_bytes))
+        self.send(replies.attach_link(attach, link.max_message_bytes, link.capabilities))
         if isinstance(link, IncomingLink):
             link.grant_credit()
 

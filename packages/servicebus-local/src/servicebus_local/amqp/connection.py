@@ -19,9 +19,9 @@ from servicebus_local.amqp.frames import (
 )
 from servicebus_local.amqp.idleness import IdleWatch
 from servicebus_local.amqp.performatives import Fields, Performative
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.codec.decoding import decode
 from servicebus_local.codec.values import AmqpError
+from servicebus_local.namespace import Namespace
 
 _log = logging.getLogger(__name__)
 

@@ -12,13 +12,25 @@ from typing import Protocol
 from servicebus_local.amqp import replies
 from servicebus_local.amqp.client_kinds import ClientKind
 from servicebus_local.amqp.performatives import Attach, Disposition, Flow, Transfer
-from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.values import AmqpError, Encoded
 from servicebus_local.errors import MessageFormatError, MessageTooLargeError, OperationError
 
 #: Messages that a client may send before the broker renews its credit; renewed at half.
 _CREDIT = 1000
 _UINT32 = 0xFFFFFFFF
+
+
+class Node(Protocol):
+    """What a link is attached to, as far as links need it: a queue or a hub."""
+
+    def attached(self) -> None:
+        """Count a link."""
+
+    def detached(self) -> None:
+        """Count down when it is detached."""
+
+    def after_commit(self, callback: Callable[[], object], /) -> None:
+        """Call something after the commit of everything that was written before."""
 
 
 class LinkChannel(Protocol):
@@ -61,14 +73,16 @@ class Link:
     ends_when_unused = False
     #: Largest message that is taken, in either direction.
     max_message_bytes = replies.NO_LIMIT
+    #: Extensions of the protocol that the client asked for and gets.
+    capabilities: Sequence[str] = ()
 
-    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, node: Node | None = None) -> None:
         self.channel = channel
         self.handle = attach.handle
-        #: The queue that is in use while the link is attached.
-        self.queue = queue
-        if queue is not None:
-            queue.attached()
+        #: What is in use while the link is attached.
+        self.node = node
+        if node is not None:
+            node.attached()
         #: The client has asked for its end: it takes no new messages.
         self.ending = False
         self.closed = False
@@ -81,15 +95,15 @@ class Link:
     def end(self, detach: Callable[[], object]) -> None:
         """Detach when everything that was done on the link is committed and answered."""
         self.ending = True
-        if self.queue is None:
+        if self.node is None:
             detach()
         else:
-            self.queue.after_commit(detach)
+            self.node.after_commit(detach)
 
     def close(self) -> None:
-        """Release the queue; nothing is sent on the link any more."""
-        if not self.closed and self.queue is not None:
-            self.queue.detached()
+        """Release the node; nothing is sent on the link any more."""
+        if not self.closed and self.node is not None:
+            self.node.detached()
         self.closed = True
 
 
@@ -115,8 +129,8 @@ class IncomingLink(Link, ABC):
 
     max_message_bytes = replies.MAX_MESSAGE_BYTES
 
-    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
-        super().__init__(channel, attach, queue)
+    def __init__(self, channel: LinkChannel, attach: Attach, node: Node | None = None) -> None:
+        super().__init__(channel, attach, node)
         self._assembly: _Assembly | None = None
         self._credit = _CREDIT
 
@@ -190,8 +204,8 @@ def _message(first: Transfer, payload: bytes) -> IncomingMessage:
 class OutgoingLink(Link):
     """The broker sends, the client receives."""
 
-    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
-        super().__init__(channel, attach, queue)
+    def __init__(self, channel: LinkChannel, attach: Attach, node: Node | None = None) -> None:
+        super().__init__(channel, attach, node)
         self.credit = 0
         #: Where the client wants answers, if the link is for answers.
         self.target_address = attach.target.address

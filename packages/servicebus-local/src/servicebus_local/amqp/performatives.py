@@ -5,19 +5,22 @@ Only the fields that the broker uses are read. Absent fields at the end read as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from servicebus_local.codec.decoding import skip, split_list
 from servicebus_local.codec.encoding import NULL
-from servicebus_local.codec.values import AmqpError, Described, Encoded, Value
+from servicebus_local.codec.values import AmqpError, Described, Encoded, Scalar, Value
 
 SESSION_FILTER = "com.microsoft:session-filter"
+SELECTOR_FILTER = "apache.org:selector-filter:string"
 #: Sender and receiver settle modes that matter here (AMQP 1.0 §2.8.2, §2.8.3).
 SENDER_SETTLES = 1
 _MIXED = 2
 _FILTER_FIELD = 7
 _COORDINATOR = 0x30
+_DESIRED_CAPABILITIES_FIELD, _PROPERTIES_FIELD = 12, 13
 
 
 class Performative(IntEnum):
@@ -115,6 +118,8 @@ class Terminus:
     wants_session: bool
     #: It coordinates transactions (AMQP 1.0 §4.5.1): it has no address.
     is_coordinator: bool
+    #: Which messages the client wants, as an expression.
+    selector: str | None = None
 
     @classmethod
     def read(cls, described: Described | None) -> Terminus:
@@ -123,7 +128,20 @@ class Terminus:
         address, filters = fields.value(0), fields.value(_FILTER_FIELD)
         wants_session = isinstance(filters, dict) and SESSION_FILTER in filters
         is_coordinator = described is not None and described.descriptor == _COORDINATOR
-        return cls(address if isinstance(address, str) else None, wants_session, is_coordinator)
+        return cls(
+            address if isinstance(address, str) else None,
+            wants_session,
+            is_coordinator,
+            _selector(filters.get(SELECTOR_FILTER)) if isinstance(filters, dict) else None,
+        )
+
+
+def _selector(filtered: Value) -> str | None:
+    """Return the text of a selector, whatever its descriptor. Raises AmqpError."""
+    text = filtered.value if isinstance(filtered, Described) else filtered
+    if text is not None and not isinstance(text, str):
+        raise AmqpError(f"a selector must be a string, not {text!r}")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +158,15 @@ class Attach:
     #: Source and target as sent: the client drops a link whose answer does not repeat them.
     source_bytes: Encoded
     target_bytes: Encoded
+    #: Extensions of the protocol that the client would like, and its options for the link.
+    desired_capabilities: tuple[str, ...] = ()
+    properties: Mapping[Scalar, Value] = field(default_factory=dict)
 
     @classmethod
     def read(cls, fields: Fields, body: bytes, at: int) -> Attach:
         """Read an attach whose list of fields starts at a position of a frame's body."""
         encoded = split_list(body, at) + [NULL] * 7
+        properties = fields.value(_PROPERTIES_FIELD)
         return cls(
             name=fields.text(0),
             handle=fields.number(1),
@@ -155,7 +177,15 @@ class Attach:
             target=Terminus.read(fields.described(6)),
             source_bytes=encoded[5],
             target_bytes=encoded[6],
+            desired_capabilities=_symbols(fields.value(_DESIRED_CAPABILITIES_FIELD)),
+            properties=properties if isinstance(properties, dict) else {},
         )
+
+
+def _symbols(value: Value) -> tuple[str, ...]:
+    """Return what is one symbol, or an array of them."""
+    values = value if isinstance(value, list) else [value]
+    return tuple(each for each in values if isinstance(each, str))
 
 
 @dataclass(frozen=True, slots=True)

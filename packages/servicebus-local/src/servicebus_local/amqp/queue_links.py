@@ -13,11 +13,9 @@ from servicebus_local.broker.entity import Entity
 from servicebus_local.broker.message import Lock, StoredMessage
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.values import Encoded
-from servicebus_local.content import parse_batch, parse_content
+from servicebus_local.content import BATCH_FORMAT, parse_batch, parse_content
 from servicebus_local.errors import LockLostError, OperationError
 
-#: Message format of a Service Bus batch: each data section holds one encoded message.
-_BATCH_FORMAT = 0x80013700
 #: The tag of a message that is deleted: there is no lock.
 _NO_TAG = b""
 #: Some clients lose messages when thousands come at once, whatever they asked for: a link gets a burst, then
@@ -38,7 +36,7 @@ class QueueSenderLink(IncomingLink):
     def take(self, message: IncomingMessage) -> None:
         """Enqueue a message, or all messages of a batch. Raises OperationError or AmqpError."""
         self._entity.check_busy()
-        if message.message_format == _BATCH_FORMAT:
+        if message.message_format == BATCH_FORMAT:
             contents = parse_batch(message.payload)
         else:
             contents = [parse_content(message.payload)]

@@ -5,6 +5,8 @@ The client decodes by position: every field is written, nulls too, and an error 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from servicebus_local.amqp.frames import MAX_FRAME_BYTES
 from servicebus_local.amqp.performatives import Attach, Performative
 from servicebus_local.codec.encoding import (
@@ -76,7 +78,7 @@ def end_session() -> Encoded:
     return composite(Performative.END, [None])
 
 
-def attach_link(attach: Attach, max_message_bytes: int) -> Encoded:
+def attach_link(attach: Attach, max_message_bytes: int, capabilities: Sequence[str]) -> Encoded:
     """Answer an attach: the same name, handle, modes, source and target, the other role."""
     receives = attach.client_receives
     return composite(
@@ -93,7 +95,7 @@ def attach_link(attach: Attach, max_message_bytes: int) -> Encoded:
             None,
             uint(0) if receives else None,
             ulong(max_message_bytes),
-            None,
+            symbol_array(capabilities) if capabilities else None,
             None,
             None,
         ],

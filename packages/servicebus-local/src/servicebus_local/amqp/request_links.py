@@ -10,11 +10,11 @@ from servicebus_local.amqp.performatives import Attach
 from servicebus_local.amqp.requests import Request, answer_message
 from servicebus_local.broker.entity import Entity
 from servicebus_local.broker.message import StoredMessage
-from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.encoding import int32
 from servicebus_local.codec.values import AmqpError, Encodable, Value
 from servicebus_local.errors import ArgumentError, OperationError
+from servicebus_local.namespace import Namespace
 
 #: Follows the address of a queue in that of its management node.
 MANAGEMENT_SUFFIX = "/$management"
@@ -50,14 +50,14 @@ class RequestLink(IncomingLink):
 
 
 class CbsRequestLink(RequestLink):
-    """Accepts every token for a queue: the broker serves this machine only, and has no secrets to guard."""
+    """Accepts every token for a node: the broker serves this machine only, and has no secrets to guard."""
 
     def __init__(self, channel: LinkChannel, attach: Attach, namespace: Namespace) -> None:
         super().__init__(channel, attach)
         self._namespace = namespace
 
     def take(self, message: IncomingMessage) -> None:
-        """Accept a token, unless there is no such queue. Raises AmqpError for what is not a request."""
+        """Accept a token, unless there is no such node. Raises AmqpError for what is not a request."""
         request = Request.read(message.payload)
         self.accept(message)
         properties: dict[str, Encodable] = {
@@ -65,7 +65,7 @@ class CbsRequestLink(RequestLink):
             "status-description": "Accepted",
         }
         try:
-            self._find_queue(request.properties.get("name"))
+            self._find_node(request.properties.get("name"))
         except OperationError as error:
             # No error condition: with one, the client for Python forgets status and description.
             properties = {
@@ -74,9 +74,9 @@ class CbsRequestLink(RequestLink):
             }
         self.send_answer(request.reply_to, answer_message(request, properties, None))
 
-    def _find_queue(self, audience: Value) -> None:
+    def _find_node(self, audience: Value) -> None:
         address = node_address(audience if isinstance(audience, str) else None)
-        if address:
+        if address and self._namespace.hub(address) is None:
             self._namespace.entity(address.removesuffix(MANAGEMENT_SUFFIX))
 
 

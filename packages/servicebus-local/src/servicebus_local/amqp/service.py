@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from servicebus_local.amqp.connection import ClientConnection
-from servicebus_local.broker.namespace import Namespace
+from servicebus_local.amqp.links import Node
+from servicebus_local.namespace import Namespace
 
 _FORCED = "The link was detached because a fault asked for it."
 
@@ -26,14 +27,14 @@ class Service:
             connection.drop()
         return len(connections)
 
-    def detach_links(self, queue_key: str | None = None) -> int:
-        """Detach the links of one queue or of all, as Service Bus does at times, and count them."""
+    def detach_links(self, node: Node | None = None) -> int:
+        """Detach the links of one queue or hub or of all, as Service Bus does at times, and count them."""
         links = [
             link
             for connection in self.connections
             for channel in connection.channels
             for link in channel.links
-            if link.queue is not None and queue_key in (None, link.queue.queue_key)
+            if link.node is not None and node in (None, link.node)
         ]
         for link in links:
             link.channel.detach(link, "amqp:link:detach-forced", _FORCED)

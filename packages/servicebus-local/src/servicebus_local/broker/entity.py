@@ -45,12 +45,12 @@ class Entity(ABC):
     """A queue or a dead-letter queue: messages are received from it."""
 
     def __init__(
-        self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery, space: Space
+        self, address: str, key: str, settings: QueueSettings, machinery: Machinery, space: Space
     ) -> None:
         #: Lower-case address, as in the log.
         self.address = address
         #: Lower-case name of the queue, the same for its dead-letter queue; faults are set by it.
-        self.queue_key = queue_key
+        self.key = key
         self.settings = settings
         self.messages: dict[int, StoredMessage] = {}
         self.locks = Locks(settings.lock_ms, machinery.timers, self._on_expired_lock)
@@ -78,7 +78,7 @@ class Entity(ABC):
 
     def make_available(self, message: StoredMessage) -> None:
         """Offer an active message, which must be committed, to the receivers."""
-        delay_ms = self._faults.delivery_delay_ms(self.queue_key)
+        delay_ms = self._faults.delivery_delay_ms(self.key)
         if delay_ms:
             self._timers.after(delay_ms, self._offer, message)
         else:
@@ -178,7 +178,7 @@ class Entity(ABC):
 
     def _complete(self, message: StoredMessage) -> None:
         self.counters["completed"] += 1
-        if self._faults.repeats(self.queue_key, message.id):
+        if self._faults.repeats(self.key, message.id):
             message.delivery_count += 1
             self._journal.update(message)
             self._journal.then(self.make_available, message)
@@ -269,7 +269,7 @@ class Entity(ABC):
 
     def acknowledge(self, answer: Callable[..., object], *arguments: Any) -> None:
         """Answer a client after the commit (later, if a fault delays it)."""
-        delay_ms = self._faults.acknowledgement_delay_ms(self.queue_key)
+        delay_ms = self._faults.acknowledgement_delay_ms(self.key)
         if delay_ms:
             self._journal.then(self._timers.after, delay_ms, answer, *arguments)
         else:
@@ -277,4 +277,4 @@ class Entity(ABC):
 
     def check_busy(self) -> None:
         """Raise ServerBusyError if a fault refuses the next operation."""
-        self._faults.check_busy(self.queue_key)
+        self._faults.check_busy(self.key)

@@ -59,12 +59,12 @@ class Queue(Entity):
         if self.seen_ids is None:
             return False
         if self.seen_ids.forget_before(now):
-            self._journal.forget_ids(self.queue_key, now)
+            self._journal.forget_ids(self.key, now)
         if content.message_id in self.seen_ids:
             self.counters["duplicates_dropped"] += 1
             return True
         until_ms = self.seen_ids.remember(content.message_id, now)
-        self._journal.remember_id(self.queue_key, content.message_id, until_ms)
+        self._journal.remember_id(self.key, content.message_id, until_ms)
         return False
 
     def _enqueue(self, content: Content, now: int) -> int:
@@ -122,7 +122,7 @@ class Queue(Entity):
 
     def _reserve_numbers(self) -> None:
         self._reserved_numbers = self._next_number + _NUMBER_BLOCK
-        self._journal.reserve_numbers(self.queue_key, self._reserved_numbers)
+        self._journal.reserve_numbers(self.key, self._reserved_numbers)
 
     # Failure and expiry
 
@@ -188,8 +188,8 @@ class Queue(Entity):
         """Delete the queue with all its messages."""
         self.purge()
         self.dead_letters.purge()
-        self._journal.forget_ids(self.queue_key, END_OF_TIME_MS)
-        self._journal.delete_queue(self.queue_key)
+        self._journal.forget_ids(self.key, END_OF_TIME_MS)
+        self._journal.delete_queue(self.key)
 
 
 def _expiry(content: Content, start_ms: int) -> int | None:

@@ -83,6 +83,12 @@ def symbol_array(names: Iterable[str]) -> Encoded:
     return _array(0xB3, [_UINT32.pack(len(name)) + name.encode("ascii") for name in names])
 
 
+def string_array(texts: Iterable[str]) -> Encoded:
+    """Return an array of strings."""
+    encoded = [text.encode() for text in texts]
+    return _array(0xB1, [_UINT32.pack(len(each)) + each for each in encoded])
+
+
 def encode_list(items: Sequence[Encodable]) -> Encoded:
     """Return a list of any values."""
     if not items:

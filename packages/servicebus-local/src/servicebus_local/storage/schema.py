@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 #: Kept in SQLite's `user_version`. Increase it with every change of the tables.
-VERSION = 2
+VERSION = 3
 
-TABLES = """
+_QUEUE_TABLES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     address TEXT NOT NULL,
@@ -34,6 +34,32 @@ CREATE TABLE seen_message_id (
     PRIMARY KEY (queue, message_id)
 ) WITHOUT ROWID;
 """
+
+_HUB_TABLES = """
+CREATE TABLE event (
+    hub TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    sequence_number INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    enqueued_ms INTEGER NOT NULL,
+    wire BLOB NOT NULL,
+    PRIMARY KEY (hub, partition, sequence_number)
+) WITHOUT ROWID;
+CREATE TABLE hub_partition (
+    hub TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    next_number INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL,
+    last_offset INTEGER NOT NULL,
+    last_enqueued_ms INTEGER NOT NULL,
+    PRIMARY KEY (hub, partition)
+) WITHOUT ROWID;
+"""
+
+TABLES = _QUEUE_TABLES + _HUB_TABLES
+#: What makes a log of this version from one of an earlier version.
+MIGRATIONS = {2: _HUB_TABLES}
 
 
 class Statement(Enum):
@@ -62,3 +88,14 @@ class Statement(Enum):
     FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
     #: A queue was deleted; its messages are deleted one by one.
     DELETE_QUEUE = "DELETE FROM queue WHERE name=?"
+    #: An event was appended to a partition.
+    INSERT_EVENT = "INSERT INTO event VALUES (?,?,?,?,?,?)"
+    #: Retention has passed for the events before a number.
+    DROP_EVENTS = "DELETE FROM event WHERE hub=? AND partition=? AND sequence_number<?"
+    #: What a partition goes on with when none of its events is left.
+    SAVE_PARTITION = (
+        "INSERT INTO hub_partition VALUES (?,?,?,?,?,?,?) "
+        "ON CONFLICT (hub, partition) DO UPDATE SET next_number=excluded.next_number, "
+        "next_offset=excluded.next_offset, last_offset=excluded.last_offset, "
+        "last_enqueued_ms=excluded.last_enqueued_ms"
+    )

@@ -1,4 +1,4 @@
-"""Triggers of services that the host does not have."""
+"""Triggers of services that the host does not have, or not so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def on_blob(blob: func.InputStream) -> None:
 
 @app.event_hub_message_trigger(arg_name="event", event_hub_name="hub", connection="Hub")
 def on_event(event: func.EventHubEvent) -> None:
-    """Read an event hub."""
+    """Read an event hub, one event at a time."""
 
 
 @app.cosmos_db_trigger(arg_name="rows", connection="Db", database_name="db", container_name="c")

@@ -1,4 +1,4 @@
-"""All queues of a broker: configured ones, and those created when a client first uses them."""
+"""All queues and hubs of a broker: configured ones, and queues created when a client first uses them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from servicebus_local.broker.queue import DEAD_LETTER_SUFFIX, Queue
 from servicebus_local.broker.settings import QUEUE_NAME, AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import EntityNotFoundError
+from servicebus_local.hubs.hub import Hub
 
 _SUBSCRIPTIONS = "/subscriptions/"
 _log = logging.getLogger(__name__)
 
 
 class Namespace:
-    """Finds, creates and deletes queues. Names and addresses are case-insensitive, as in Service Bus."""
+    """Finds hubs and queues, creates and deletes queues. Names are case-insensitive, as in Azure."""
 
     def __init__(
         self,
         configured: Mapping[str, QueueSettings],
         auto_create: Sequence[AutoCreateRule],
         machinery: Machinery,
+        hubs: Sequence[Hub] = (),
     ) -> None:
         self._machinery = machinery
+        self._hubs = {hub.key: hub for hub in hubs}
         self._auto_create = auto_create
         self._queues: dict[str, Queue] = {}
         for name, settings in configured.items():
@@ -37,6 +40,26 @@ class Namespace:
     def queues(self) -> list[Queue]:
         """All queues, in the order of their creation."""
         return list(self._queues.values())
+
+    @property
+    def hubs(self) -> list[Hub]:
+        """All hubs."""
+        return list(self._hubs.values())
+
+    def hub(self, address: str) -> Hub | None:
+        """Return the hub with an address, or with the address of something in it."""
+        return self._hubs.get(address.partition("/")[0].lower())
+
+    def existing_hub(self, name: str) -> Hub:
+        """Return a hub. Raises EntityNotFoundError."""
+        hub = self._hubs.get(name.lower())
+        if hub is None:
+            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.")
+        return hub
+
+    def node(self, name: str) -> Hub | Queue:
+        """Return a hub or a queue. Raises EntityNotFoundError."""
+        return self._hubs.get(name.lower()) or self.existing(name)
 
     def existing(self, name: str) -> Queue:
         """Return a queue. Raises EntityNotFoundError."""
@@ -98,7 +121,7 @@ class Namespace:
 
     def _add(self, name: str, settings: QueueSettings) -> Queue:
         queue = Queue(name, settings, self._machinery)
-        self._queues[queue.queue_key] = queue
+        self._queues[queue.key] = queue
         if settings.auto_delete_idle_ms is not None:
             self._watch_idleness(queue, settings.auto_delete_idle_ms)
         return queue
@@ -108,7 +131,7 @@ class Namespace:
         if deadline_ms > now_ms():
             self._machinery.timers.at(deadline_ms, self._watch_idleness, queue, limit_ms)
         else:
-            del self._queues[queue.queue_key]
+            del self._queues[queue.key]
             queue.delete()
             _log.info("queue '%s' was idle and is deleted", queue.name)
 

@@ -1,0 +1,281 @@
+"""The places at one remote service whose calls are limited over all instances, counted in this process.
+
+A step takes a place before it starts and keeps it until its Agent is done; each call is made in one. Where
+nothing limits the calls, there is a place for everyone, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from random import Random, SystemRandom
+
+from functions.agents.lease import Lease
+from functions.agents.shared_record import SharedRecord
+from functions.agents.turns import Turns
+from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.ports import Ports
+from functions.pattern.ramp import set_back
+from functions.pattern.shares import Demand
+
+#: Seconds for which a step, or a request, waits for a place here, before it waits elsewhere.
+PLACE_SECONDS = 1.0
+
+#: Tells until when at the latest a call lasts that begins at a time (UTC).
+CutOff = Callable[[datetime], datetime]
+
+#: The work that this instance had at most is what it had in this time, or in the one before.
+_PEAK_OF = timedelta(seconds=1)
+_HOLDER_CHARACTERS = 12
+
+#: Seconds that a step may have to wait for its place although it has started.
+_MOMENT = 0.5
+#: What a call takes at least, and what it is taken to take before the first, in seconds.
+_SHORTEST, _GUESSED = 0.01, 1.0
+#: Of so many calls the mean is taken.
+_OF_CALLS = 8
+
+
+class CallPlace:
+    """What a step needs to have its service called; it `counts` where the calls are limited."""
+
+    def __init__(self, places: Places, *, counts: bool) -> None:
+        self.places = places
+        self.counts = counts
+        self.is_in_use = False
+
+    def release(self) -> None:
+        """Have another use it."""
+        if self.counts:
+            self.counts = False
+            self.places.released()
+
+    @contextmanager
+    def given(self) -> Iterator[None]:
+        """Have the calls within the block made in this place, and release it then."""
+        token = _GIVEN.set(self)
+        try:
+            yield
+        finally:
+            _GIVEN.reset(token)
+            self.release()
+
+
+#: The place of the step that is under way.
+_GIVEN: ContextVar[CallPlace | None] = ContextVar("given", default=None)
+
+
+class Places:
+    """The places at one service. At most `at_once` calls, and those of the ramp, are in flight."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        shared: SharedRecord,
+        policy: BreakerPolicy,
+        *,
+        at_once: int | None,
+        skew: timedelta,
+        random: Random | None = None,
+    ) -> None:
+        self._clock = ports.clock
+        self._shared = shared
+        self._holder = ports.new_id()[:_HOLDER_CHARACTERS]
+        self._turns = Turns(random or SystemRandom())
+        #: How long a call takes, on average of the latest; None before the first.
+        self._seconds: float | None = None
+        self._held = 0
+        self._in_flight = 0
+        self._waiting = deque[asyncio.Future[CallPlace]]()
+        self._behind = deque[asyncio.Future[None]]()
+        self._peak_since = self._clock.now()
+        self._peaks = (0, 0)
+        self._lease = Lease(
+            ports.clock,
+            shared,
+            policy,
+            at_once=at_once,
+            skew=skew,
+            demand=self._demand,
+            changed=self._hand_out,
+        )
+
+    def take_now(self) -> CallPlace | None:
+        """Take a place if there is one."""
+        if self._lease.limit is None:
+            return CallPlace(self, counts=False)
+        place = None if self._waiting else self._taken()
+        self._note_peak(1 if place is None else 0)
+        if place is None or self._held >= self._lease.places_for_more:
+            self._lease.look_soon()
+        return place
+
+    async def take(self, seconds: float | None = None) -> CallPlace | None:
+        """Wait for a place for so long (None: as long as the caller does); None when there is none."""
+        place = self.take_now()
+        if place is not None:
+            return place
+        turn: asyncio.Future[CallPlace] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._note_peak()
+        try:
+            await asyncio.wait({turn}, timeout=seconds)
+        except asyncio.CancelledError:
+            if turn.done():
+                turn.result().release()
+            raise
+        finally:
+            if not turn.done():
+                self._waiting.remove(turn)
+        return turn.result() if turn.done() else None
+
+    def next_turn(self) -> datetime:
+        """Tell when to try again, where there was no place."""
+        seconds = _GUESSED if self._seconds is None else self._seconds
+        return self._turns.next(self._clock.now(), self._lease.places_for_more / seconds)
+
+    @asynccontextmanager
+    async def for_call(self) -> AsyncIterator[CallPlace]:
+        """Give the place of the step that is under way, or another where that is in use already."""
+        given = _GIVEN.get()
+        place = given if given is not None and given.places is self and not given.is_in_use else None
+        own = None if place is not None else await self.take()
+        place = place or own or CallPlace(self, counts=False)
+        place.is_in_use = True
+        try:
+            yield place
+        finally:
+            place.is_in_use = False
+            if own is not None:
+                own.release()
+
+    @asynccontextmanager
+    async def call_in(self, place: CallPlace, cut_off: CutOff) -> AsyncIterator[None]:
+        """Make one call, which ends at its cut-off; wait until it may begin."""
+        await self._begin(place, cut_off)
+        began = self._clock.now()
+        try:
+            yield
+        finally:
+            now = self._clock.now()
+            seconds = max(_SHORTEST, (now - began).total_seconds())
+            before = seconds if self._seconds is None else self._seconds
+            self._seconds = before + (seconds - before) / _OF_CALLS
+            self._end()
+
+    def succeeded(self) -> None:
+        """Hear of a call that succeeded."""
+        self._lease.succeeded_at = self._clock.now()
+
+    async def failed(self) -> None:
+        """Hear of a call that failed."""
+        if self._shared.record.ramp is not None:
+            now = self._clock.now()
+            await self._shared.change(lambda record: set_back(record, now))
+
+    def released(self) -> None:
+        """Hear of a place that is free."""
+        self._held -= 1
+        self._hand_out()
+
+    def stop(self) -> None:
+        """Leave the share as it is: it lapses by itself."""
+        self._lease.stop()
+
+    async def _begin(self, place: CallPlace, cut_off: CutOff) -> None:
+        """Wait until a call may begin now, and the lease covers it."""
+        while not (place.counts or self._lease.limit is None):
+            await self._count(place)
+        await self._in_turn()
+        try:
+            while self._lease.limit is not None and not self._lease.covers(cut_off(now := self._clock.now())):
+                await self._lease.made_for(cut_off(now) - now)
+        except asyncio.CancelledError:
+            self._end()
+            raise
+
+    async def _in_turn(self) -> None:
+        """Wait behind the others whose steps have started."""
+        behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._behind.append(behind)
+        self._let_begin()
+        try:
+            await behind
+        except asyncio.CancelledError:
+            if not behind.cancelled():
+                self._end()
+            raise
+
+    def _let_begin(self) -> None:
+        """Have calls begin, as many as may be in flight."""
+        while self._behind and self._in_flight < self._may_be_in_flight():
+            behind = self._behind.popleft()
+            if not behind.done():
+                behind.set_result(None)
+                self._in_flight += 1
+
+    def _end(self) -> None:
+        self._in_flight -= 1
+        self._let_begin()
+
+    def _may_be_in_flight(self) -> float:
+        """Tell how many calls may be in flight: no more begin than are fair, but of started steps."""
+        if self._lease.limit is None:
+            return math.inf
+        return min(self._lease.places, max(self._lease.places_for_more, self._held - self._ahead()))
+
+    def _ahead(self) -> int:
+        """Tell how many steps may start before their place is free, which they get in a moment.
+
+        Recording a start takes time, too, in which a place would be empty.
+        """
+        if self._seconds is None:
+            return 0
+        return math.floor(self._lease.places_for_more * _MOMENT / max(self._seconds, _MOMENT))
+
+    async def _count(self, place: CallPlace) -> None:
+        """Have a place count that was taken before there was a limit."""
+        other = await self.take()
+        if other is not None and other.counts:
+            other.counts, place.counts = False, True
+
+    def _taken(self) -> CallPlace | None:
+        if self._held >= self._lease.places_for_more + self._ahead():
+            return None
+        self._held += 1
+        self._note_peak()
+        return CallPlace(self, counts=True)
+
+    def _hand_out(self) -> None:
+        """Give what is free to those who wait, in their turn."""
+        self._let_begin()
+        while self._waiting:
+            place = CallPlace(self, counts=False) if self._lease.limit is None else self._taken()
+            if place is None:
+                return
+            turn = self._waiting.popleft()
+            if turn.done():
+                place.release()
+            else:
+                turn.set_result(place)
+
+    def _note_peak(self, more: int = 0) -> None:
+        now, work = self._clock.now(), self._held + len(self._waiting) + more
+        if not self._peak_since <= now < self._peak_since + _PEAK_OF:
+            is_recent = now < self._peak_since + 2 * _PEAK_OF
+            self._peaks, self._peak_since = (self._peaks[1] if is_recent else 0, 0), now
+        self._peaks = (self._peaks[0], max(self._peaks[1], work))
+
+    def _demand(self) -> Demand:
+        self._note_peak()
+        return Demand(
+            holder=self._holder,
+            in_flight=self._in_flight,
+            held=max(0, self._held - self._ahead()),
+            wanted=max(self._peaks),
+        )

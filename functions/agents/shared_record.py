@@ -1,0 +1,151 @@
+"""The row of one remote service that all instances share: its circuit, its limit, and their shares of that.
+
+It is read at most once a second, unless somebody waits for a place. While the state store is unavailable, a
+process goes on with what it knows, and writes the circuit once the store is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+from functions.pattern.breaker import (
+    BreakerRecord,
+    counted_on,
+    is_untouched,
+    new_record,
+    same_circuit,
+    shared_on,
+)
+from functions.pattern.errors import TransientError
+from functions.pattern.ports import Ports
+from functions.pattern.shared_rows import StoredBreaker
+
+_log = logging.getLogger(__name__)
+
+#: How long a row that was read counts as current.
+_GOOD_FOR = timedelta(seconds=1)
+
+#: Seconds for which a call waits for a state store that does not answer.
+_STORE_SECONDS = 1.0
+
+#: How often a write is tried again at once because another instance has written meanwhile.
+_TRIES = 5
+
+#: Changes a service's record; it is pure, and asked again when another instance has changed it meanwhile.
+Change = Callable[[BreakerRecord], BreakerRecord]
+
+
+class SharedRecord:
+    """A service's record. Failures that open nothing are counted in this process only."""
+
+    def __init__(self, service: str, ports: Ports) -> None:
+        self._service = service
+        self._rows = ports.breakers
+        self._clock = ports.clock
+        self._there = new_record(service, self._clock.now())
+        self._version: str | None = None
+        self._read_at: datetime | None = None
+        #: Whether the state store did not answer when it was asked last.
+        self.store_is_down = False
+        self._lock = asyncio.Lock()
+        self.record = self._there
+
+    @property
+    def record(self) -> BreakerRecord:
+        """The record as this process knows it; what other instances need not know is simply assigned."""
+        return self._record
+
+    @record.setter
+    def record(self, record: BreakerRecord) -> None:
+        self._record, self._made = record, object()
+
+    async def publish(self, record: BreakerRecord) -> bool:
+        """Keep a record's circuit and write it, or adopt the one that another instance has written meanwhile.
+
+        Tells whether it was kept.
+        """
+        self.record = record
+        made = self._made
+        async with self._lock:
+            await self._write()
+        return self._made is made
+
+    async def change(self, change: Change) -> BreakerRecord | None:
+        """Write what `change` makes of the row's limits and shares; give it, or None if it may be unwritten.
+
+        The circuit stays as it is on the row.
+        """
+        async with self._lock, self._asking_the_store():
+            for _ in range(_TRIES):
+                changed = change(self._there)
+                if changed == self._there or await self._swap(changed):
+                    return changed
+        return None
+
+    async def refresh(self, good_for: timedelta = _GOOD_FOR) -> None:
+        """Learn what other instances have found out. Callers wait for each other the first time only."""
+        if self._lock.locked() and self._read_at is not None:
+            return
+        async with self._lock:
+            if not self._is_fresh(good_for):
+                await self._read()
+                await self._write()
+
+    def _is_fresh(self, good_for: timedelta) -> bool:
+        if self._read_at is None:
+            return False
+        return timedelta(0) <= self._clock.now() - self._read_at < good_for
+
+    async def _read(self) -> None:
+        async with self._asking_the_store():
+            there = await self._rows.read(self._service)
+            self.store_is_down = False
+            if self._version != (None if there is None else there.version):
+                self._adopt(there)
+        self._read_at = self._clock.now()
+
+    async def _write(self) -> None:
+        """Write the circuit if the row does not say it yet; failures that are merely counted are not."""
+        async with self._asking_the_store():
+            for _ in range(_TRIES):
+                if same_circuit(self.record, self._there) or await self._swap(self.record):
+                    return
+
+    async def _swap(self, record: BreakerRecord) -> bool:
+        swap = await self._rows.swap(record, self._version)
+        self.store_is_down = False
+        self._adopt(swap.there, is_ours=swap.won)
+        return swap.won
+
+    def _adopt(self, there: StoredBreaker | None, *, is_ours: bool = False) -> None:
+        """Take over the row; what this process alone knows of a circuit stays while it is the same there."""
+        before, was_there = self._there, self._version is not None
+        if there is None:
+            self._there, self._version = new_record(self._service, self._clock.now()), None
+        else:
+            self._there, self._version = there.record, there.version
+        is_new = there is not None and not was_there and is_untouched(self._there)
+        is_same = there is not None and same_circuit(before, self._there)
+        if is_ours and same_circuit(self._record, self._there):
+            self._record = counted_on(self._record, self._there)
+        elif is_new or is_same:
+            is_written = same_circuit(self._record, before)
+            self._record = (counted_on if is_written else shared_on)(self._record, self._there)
+        else:
+            self.record = self._there
+
+    @asynccontextmanager
+    async def _asking_the_store(self) -> AsyncIterator[None]:
+        """Bound the time that the block takes; a store that fails or does not answer raises nothing."""
+        try:
+            async with asyncio.timeout(_STORE_SECONDS):
+                yield
+        except (TransientError, TimeoutError) as fault:
+            if not self.store_is_down:
+                reason = str(fault) or "no answer"
+                _log.warning("circuit of %s: not shared, the state store fails (%s)", self._service, reason)
+            self.store_is_down = True

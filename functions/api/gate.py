@@ -1,0 +1,60 @@
+"""The gate before the intake: closed while too much waits, whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.types import Scope
+
+from functions.api.events import EVENT_PATHS
+from functions.pattern.errors import TransientError
+from functions.pattern.intake import IntakeState, read_intake
+from functions.pattern.ports import Clock
+from functions.web.problems import ProblemError, ProblemKind
+
+#: Seconds for which what was read is not read again.
+_REMEMBERED = 1.0
+
+_SUBMITTING = frozenset({"POST", "PUT"})
+
+#: Tells this from a caller's own cap, which has no type of its own.
+TOO_MANY_WAIT = ProblemKind("urn:problem-type:too-many-orders-wait", "Too Many Orders Wait")
+
+
+class Gate:
+    """Refuses orders by what a timer has measured, which is read once a second at most; no request waits."""
+
+    def __init__(self, read: Callable[[], Awaitable[Mapping[str, Any] | None]], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._known: IntakeState | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._next_at = 0.0
+
+    def check(self, scope: Scope) -> None:
+        """Let a request pass that brings no order, or while the gate is open. Raises `ProblemError` 429."""
+        if scope["method"] not in _SUBMITTING or EVENT_PATHS.fullmatch(scope["path"]):
+            return
+        self._look_again()
+        seconds = 0 if self._known is None else self._known.closed_for(self._clock.now())
+        if seconds:
+            text = "Too many orders wait already, whoever sent them. Repeat yours later, by its id."
+            raise ProblemError(
+                HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(seconds)}, kind=TOO_MANY_WAIT
+            )
+
+    def _look_again(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_at and (self._reading is None or self._reading.done()):
+            self._next_at = now + _REMEMBERED
+            self._reading = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        """Read; what can't be read now is as it was."""
+        try:
+            self._known = read_intake(await self._read())
+        except TransientError:
+            return

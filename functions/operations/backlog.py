@@ -1,0 +1,62 @@
+"""The timer that measures what waits: whether orders can be taken in, and how old queues are."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.queues import log_ages
+from functions.pattern.crowds import SCHEDULERS
+from functions.pattern.errors import TransientError
+from functions.pattern.intake import IntakeLimits, measured
+from functions.pattern.ports import Ports
+from functions.pattern.shared_rows import Chore
+from functions.supervisor.crowds import read_crowds
+
+#: As often as alert rules look.
+_AGES_EVERY = timedelta(minutes=5)
+#: Runs are not exactly so far apart.
+_SLACK = timedelta(seconds=5)
+
+_log = logging.getLogger(__name__)
+
+
+class Backlog:
+    """Leaves a row, which whoever takes orders reads, and every few minutes a line for each queue.
+
+    Alerts that wait to be told together are told when their time is over.
+    """
+
+    def __init__(self, ports: Ports, limits: IntakeLimits, alerts: Alerts) -> None:
+        self._alerts = alerts
+        self._ports = ports
+        self._limits = limits
+        self._told_at: datetime | None = None
+
+    async def run(self) -> None:
+        """Measure once. What can't be measured is left as it was, and closes nothing before long."""
+        try:
+            await self._measure()
+        except TransientError as fault:
+            _log.warning("what waits to be taken in can't be measured: %s", fault)
+        try:
+            await self._alerts.post_groups()
+        except TransientError as fault:
+            _log.warning("alerts that wait together are not told yet: %s", fault)
+        now = self._ports.clock.now()
+        if self._told_at is None or now - self._told_at >= _AGES_EVERY - _SLACK:
+            self._told_at = now
+            await log_ages(self._ports)
+
+    async def _measure(self) -> None:
+        line = await self._ports.line.look()
+        crowds = read_crowds(await self._ports.heartbeats.latest(Chore.CROWDS))
+        late = sum(each.tasks for each in crowds if each.behind == SCHEDULERS)
+        intake = measured(line, late, self._ports.clock.now(), self._limits)
+        await self._ports.heartbeats.beat(Chore.INTAKE, asdict(intake))
+        if intake.retry_after:
+            facts = {name: value for name, value in asdict(intake).items() if name != "at"}
+            _log.warning("orders are refused for now %s", json.dumps(facts))

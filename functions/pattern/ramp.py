@@ -1,0 +1,58 @@
+"""How the calls of a remote service that is back after an outage return: gradually, over all instances.
+
+The ramp is a limit of the calls in flight that grows: 1, 2, 4 and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from functions.pattern.breaker import BreakerPolicy, BreakerRecord
+from functions.pattern.shares import live
+
+#: A ramp that has grown so wide bounds nothing any more.
+_WIDEST = 256
+
+#: Intervals: without as many calls as the ramp allows, there is no crowd that waits.
+_MOST_IDLE = 12
+#: Intervals after which the circuit breaker alone judges the service: one that fails now and then stays so.
+_MOST = 60
+
+
+def limit_of(record: BreakerRecord, at_once: int | None) -> int | None:
+    """Tell how many calls may be in flight over all instances, with `at_once` set; None: any number."""
+    return min((each for each in (at_once, record.ramp) if each is not None), default=None)
+
+
+def grown(
+    record: BreakerRecord,
+    now: datetime,
+    policy: BreakerPolicy,
+    *,
+    at_once: int | None,
+    succeeded_at: datetime | None,
+) -> BreakerRecord:
+    """Have a ramp grow, or end: once an interval, if it was needed, and a call has succeeded since.
+
+    `succeeded_at` is the latest success that an instance has seen.
+    """
+    if record.ramp is None or record.ramp_at is None:
+        return record
+    rest, interval = now - record.ramp_at, policy.ramp_interval
+    if now - record.since >= _MOST * interval:
+        return replace(record, ramp=None, ramp_at=None)
+    if sum(share.wanted for share in live(record.shares, now)) < record.ramp:
+        return replace(record, ramp=None, ramp_at=None) if rest >= _MOST_IDLE * interval else record
+    if rest < interval or succeeded_at is None or succeeded_at < record.ramp_at:
+        return record
+    wider = record.ramp * 2
+    is_over = wider >= (_WIDEST if at_once is None else min(at_once, _WIDEST))
+    return replace(record, ramp=None if is_over else wider, ramp_at=None if is_over else now)
+
+
+def set_back(record: BreakerRecord, now: datetime) -> BreakerRecord:
+    """Have a ramp narrow after a call that failed."""
+    if record.ramp is None or record.ramp == 1:
+        return record
+    return replace(record, ramp=record.ramp // 2, ramp_at=now)

@@ -1,0 +1,81 @@
+"""The places at remote services that one run holds, for steps that it is about to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from functions.agents.places import PLACE_SECONDS, CallPlace, Places
+from functions.pattern.identity import StepName
+from functions.pattern.records import TaskRecord
+
+
+class RunPlaces:
+    """The places of one run; `services` are by the Agents' names.
+
+    A place is taken before a step's start is recorded: so its time begins when its Agent does.
+    """
+
+    def __init__(self, services: Mapping[str, Places]) -> None:
+        self._services = services
+        self._held: dict[StepName, CallPlace] = {}
+        self._awaited: dict[StepName, bool] = {}
+        self._again_at: dict[StepName, datetime] = {}
+
+    @property
+    def again_at(self) -> datetime | None:
+        """Tell when to try again for the steps that found no place; None for none."""
+        return min(self._again_at.values(), default=None)
+
+    def has(self, record: TaskRecord, step: StepName) -> bool | datetime:
+        """Tell whether a step has a place, and take it; asked again, nothing changes."""
+        places = self._services.get(record.step(step).shape.agent)
+        if places is None or step in self._held:
+            return True
+        if step in self._awaited:
+            return False
+        place = places.take_now()
+        if place is not None:
+            self._again_at.pop(step, None)
+            self._held[step] = place
+            return True
+        if step not in self._again_at:
+            self._awaited[step] = False
+            return False
+        return self._again_at[step]
+
+    def lacks(self, step: StepName) -> bool:
+        """Tell whether a step found no place."""
+        return step in self._again_at
+
+    def to_await(self) -> Sequence[StepName]:
+        """Name the steps whose places are to be waited for, and each once."""
+        names = [step for step, is_begun in self._awaited.items() if not is_begun]
+        self._awaited.update(dict.fromkeys(names, True))
+        return names
+
+    async def wait(self, record: TaskRecord, step: StepName) -> None:
+        """Wait for the place of a step, but not for long."""
+        places = self._services[record.step(step).shape.agent]
+        place = await places.take(PLACE_SECONDS)
+        del self._awaited[step]
+        if place is None:
+            self._again_at[step] = places.next_turn()
+        else:
+            self._held[step] = place
+
+    @contextmanager
+    def given(self, step: StepName) -> Iterator[None]:
+        """Have a step's calls made in its place, and release it then."""
+        place = self._held.pop(step, None)
+        if place is None:
+            yield
+            return
+        with place.given():
+            yield
+
+    def release(self) -> None:
+        """Give back what was taken for steps that were not started after all."""
+        while self._held:
+            self._held.popitem()[1].release()

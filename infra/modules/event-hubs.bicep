@@ -1,0 +1,107 @@
+// The Event Hubs namespace, the hubs that infra/hubs.json lists, and what the app may do with each of them.
+
+import { roles } from 'roles.bicep'
+
+@description('Name of the namespace.')
+@minLength(6)
+@maxLength(50)
+param name string
+
+@description('Region of the namespace.')
+param location string
+
+@description('Tags of the namespace.')
+param tags object
+
+@description('Whether the namespace is reached through a private endpoint only.')
+param private bool
+
+@description('The app that receives, and sends if the API does.')
+param principalId string
+
+@description('Whether the app\'s API puts what it accepts on a hub.')
+param sends bool
+
+@description('Hours for which the app keeps tasks beyond those for which a hub keeps events, and a day: a replay must find what was done. Raise application.retentionDays if there are none.')
+@minValue(0)
+param spareHours int
+
+var hubs = loadJsonContent('../hubs.json').hubs
+var consumerGroups = flatten(map(
+  range(0, length(hubs)),
+  number => map(hubs[number].consumerGroups, groupName => { hub: number, name: groupName })
+))
+
+resource namespace 'Microsoft.EventHub/namespaces@2026-01-01' = {
+  name: name
+  location: location
+  tags: tags
+  sku: {
+    name: 'Standard'
+    tier: 'Standard'
+    capacity: 1
+  }
+  properties: {
+    disableLocalAuth: true
+    // It grows by itself, and never shrinks.
+    isAutoInflateEnabled: true
+    maximumThroughputUnits: 10
+    minimumTlsVersion: '1.2'
+    publicNetworkAccess: private ? 'Disabled' : 'Enabled'
+  }
+}
+
+// The Standard tier can't change the number of partitions later.
+resource hub 'Microsoft.EventHub/namespaces/eventhubs@2026-01-01' = [
+  for each in hubs: {
+    parent: namespace
+    name: each.name
+    properties: {
+      partitionCount: each.partitionCount
+      retentionDescription: {
+        cleanupPolicy: 'Delete'
+        retentionTimeInHours: each.retentionHours
+      }
+    }
+  }
+]
+
+resource consumerGroup 'Microsoft.EventHub/namespaces/eventhubs/consumergroups@2026-01-01' = [
+  for each in consumerGroups: {
+    parent: hub[each.hub]
+    name: each.name
+  }
+]
+
+resource receiver 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, index) in hubs: {
+    name: guid(hub[index].id, principalId, roles.eventHubsDataReceiver)
+    scope: hub[index]
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.eventHubsDataReceiver)
+      principalId: principalId
+      principalType: 'ServicePrincipal'
+    }
+  }
+]
+
+resource sender 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (each, index) in (sends ? hubs : []): {
+    name: guid(hub[index].id, principalId, roles.eventHubsDataSender)
+    scope: hub[index]
+    properties: {
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.eventHubsDataSender)
+      principalId: principalId
+      principalType: 'ServicePrincipal'
+    }
+  }
+]
+
+@description('Resource id of the namespace.')
+output id string = namespace.id
+
+@description('Host name of the namespace.')
+output hostName string = '${namespace.name}.servicebus.windows.net'
+
+@description('Hours to spare between what hubs and the app keep: fewer than none are refused before anything is made.')
+output spareHours int = spareHours

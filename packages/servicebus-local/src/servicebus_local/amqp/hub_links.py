@@ -1,0 +1,117 @@
+"""Links to event hubs: senders of events, and readers of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from servicebus_local.amqp.links import IncomingLink, IncomingMessage, LinkChannel, OutgoingLink
+from servicebus_local.amqp.performatives import Attach
+from servicebus_local.broker.timers import now_ms
+from servicebus_local.codec.encoding import encode, long, timestamp
+from servicebus_local.codec.values import Encoded
+from servicebus_local.content import BATCH_FORMAT
+from servicebus_local.errors import LinkStolenError
+from servicebus_local.hubs.cursor import Cursor
+from servicebus_local.hubs.event import Event, parse_event, parse_events, with_delivery_annotations
+from servicebus_local.hubs.hub import Hub
+from servicebus_local.hubs.partition import Partition
+from servicebus_local.hubs.readers import Readers
+
+#: The reader wants to be told what the newest event is.
+RUNTIME_METRIC = "com.microsoft:enable-receiver-runtime-metric"
+_EPOCH = "com.microsoft:epoch"
+#: All events have it: the client for Python keeps each tag that it sees, for ever.
+_TAG = b"\0"
+#: Events that a link is sent before the other links have their turn.
+_BURST = 250
+
+
+class HubSenderLink(IncomingLink):
+    """Receives events for a hub, or for one partition of it, and acknowledges them after the commit."""
+
+    max_message_bytes = 1 << 20
+    ends_when_unused = True
+
+    def __init__(self, channel: LinkChannel, attach: Attach, hub: Hub, partition: int | None) -> None:
+        super().__init__(channel, attach, hub)
+        self._hub = hub
+        self._partition = partition
+
+    def take(self, message: IncomingMessage) -> None:
+        """Append an event, or all events of a batch. Raises OperationError or AmqpError."""
+        self._hub.check_busy()
+        if message.message_format == BATCH_FORMAT:
+            contents, key = parse_events(message.payload)
+        else:
+            content, key = parse_event(message.payload)
+            contents = [content]
+        self._hub.append(contents, key, self._partition)
+        self._hub.after_commit(partial(self.accept, message))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlace:
+    """What a reader reads, beside whom, and the sequence number that it starts with."""
+
+    partition: Partition
+    readers: Readers
+    first: int
+
+
+class HubReceiverLink(OutgoingLink):
+    """Sends the events of a partition, settled: nobody settles an event."""
+
+    def __init__(self, channel: LinkChannel, attach: Attach, hub: Hub, place: ReadingPlace) -> None:
+        """Attach a reader. Raises OperationError if it may not read."""
+        epoch = attach.properties.get(_EPOCH)
+        self.epoch = epoch if isinstance(epoch, int) else None
+        self._readers = place.readers
+        self._readers.admit(self)
+        super().__init__(channel, attach, hub)
+        self._partition = place.partition
+        self._tracks = RUNTIME_METRIC in attach.desired_capabilities
+        self.capabilities = [RUNTIME_METRIC] if self._tracks else []
+        self._cursor = Cursor(place.partition, place.first, self._send)
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        super().close()
+        self._cursor.close()
+        self._readers.remove(self)
+
+    def end(self, detach: Callable[[], object]) -> None:
+        """Detach, and let others read at once: it waits for no commit of its own."""
+        self._readers.remove(self)
+        super().end(detach)
+
+    def displace(self, error: LinkStolenError) -> None:
+        """Detach it, because another reader has come."""
+        self.channel.detach(self, error.condition, str(error))
+
+    def on_credit(self) -> None:
+        """Send the events that wait for credit."""
+        self._send()
+
+    def _send(self) -> None:
+        for _ in range(_BURST):
+            if self.credit <= 0 or self.ending or self.closed or not self.channel.has_room:
+                return
+            event = self._cursor.take()
+            if event is None:
+                return
+            self.use_credit()
+            payload = self._tracked(event) if self._tracks else event.wire
+            self.channel.transfer(self, _TAG, payload, settled=True)
+        self.channel.call_later(0, self._send)
+
+    def _tracked(self, event: Event) -> bytes:
+        partition = self._partition
+        newest = [
+            ("last_enqueued_sequence_number", long(partition.last_number)),
+            ("last_enqueued_offset", Encoded(encode(str(partition.last_offset)))),
+            ("last_enqueued_time_utc", timestamp(partition.last_enqueued_ms)),
+            ("runtime_info_retrieval_time_utc", timestamp(now_ms())),
+        ]
+        return with_delivery_annotations(event.wire, newest)

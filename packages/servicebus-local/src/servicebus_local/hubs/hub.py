@@ -1,0 +1,103 @@
+"""An event hub: partitions, consumer groups, and who reads what."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.errors import EntityNotFoundError, PartitionError
+from servicebus_local.hubs.event import EventContent
+from servicebus_local.hubs.journal import HubJournal
+from servicebus_local.hubs.partition import Partition
+from servicebus_local.hubs.partition_keys import partition_of
+from servicebus_local.hubs.readers import Readers
+from servicebus_local.hubs.settings import DEFAULT_GROUP, HubSettings
+from servicebus_local.hubs.tail import Tail
+
+
+class Hub:
+    """Events are appended to its partitions, and read by consumer groups."""
+
+    def __init__(
+        self, name: str, settings: HubSettings, journal: HubJournal, tail: Tail, faults: FaultBoard
+    ) -> None:
+        self.name = name
+        #: Lower-case name, as in the log; faults are set by it.
+        self.key = name.lower()
+        self.settings = settings
+        self.partitions = [
+            Partition(self.key, number, journal, tail) for number in range(settings.partition_count)
+        ]
+        #: By lower-case consumer group and partition.
+        self.readers: defaultdict[tuple[str, int], Readers] = defaultdict(Readers)
+        #: Counted since the broker started, for the admin endpoint.
+        self.counters: Counter[str] = Counter()
+        self._groups = {DEFAULT_GROUP, *(group.lower() for group in settings.consumer_groups)}
+        self._journal = journal
+        self._faults = faults
+        self._turn = 0
+
+    def append(self, contents: Sequence[EventContent], key: str | None, partition: int | None) -> None:
+        """Append events to a partition, to that of a key, or to the next in turn: all to one."""
+        if partition is None:
+            partition = self._next_in_turn() if key is None else partition_of(key, len(self.partitions))
+        self.partitions[partition].append(contents)
+        self.counters["received"] += len(contents)
+
+    def _next_in_turn(self) -> int:
+        self._turn = (self._turn + 1) % len(self.partitions)
+        return self._turn
+
+    def partition_number(self, text: str) -> int:
+        """Return the number of an existing partition. Raises PartitionError."""
+        number = int(text) if text.isascii() and text.isdecimal() else -1
+        if not 0 <= number < len(self.partitions):
+            raise PartitionError(
+                "The specified partition is invalid for an EventHub partition sender or receiver. "
+                f"It should be between 0 and {len(self.partitions) - 1}."
+            )
+        return number
+
+    def check_group(self, group: str) -> None:
+        """Raise EntityNotFoundError for a consumer group that the hub does not have."""
+        if group.lower() not in self._groups:
+            raise EntityNotFoundError(
+                f"The messaging entity '{self.name}/ConsumerGroups/{group}' could not be found."
+            )
+
+    def expire(self, number: int | None = None) -> int:
+        """Drop all events, or those of one partition, and return how many there were.
+
+        Raises PartitionError.
+        """
+        partitions = self.partitions if number is None else [self._partition(number)]
+        dropped = sum(partition.drop_before(partition.committed) for partition in partitions)
+        self.counters["expired"] += dropped
+        return dropped
+
+    def steal(self, group: str, number: int) -> int:
+        """Displace a partition's readers in a group, and count them. Raises OperationError."""
+        self.check_group(group)
+        readers = self.readers[group.lower(), self._partition(number).number]
+        return readers.steal(max((each.epoch or 0 for each in readers), default=0))
+
+    def _partition(self, number: int) -> Partition:
+        return self.partitions[self.partition_number(str(number))]
+
+    def attached(self) -> None:
+        """Count a link that a client attached."""
+        self.counters["links"] += 1
+
+    def detached(self) -> None:
+        """Count down when such a link is detached."""
+        self.counters["links"] -= 1
+
+    def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call something after the commit of everything that was written before."""
+        self._journal.then(callback, *arguments)
+
+    def check_busy(self) -> None:
+        """Raise ServerBusyError if a fault refuses the next operation."""
+        self._faults.check_busy(self.key)

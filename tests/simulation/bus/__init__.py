@@ -1,0 +1,3 @@
+"""Service Bus, as its client and the host's trigger meet it."""
+
+from __future__ import annotations

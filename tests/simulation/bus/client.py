@@ -1,0 +1,79 @@
+"""Where the client of Service Bus stands: its senders, as one host uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
+
+from tests.simulation.bus.messages import QueuedMessage
+from tests.simulation.bus.namespace import Namespace
+from tests.simulation.hosts.seam import Seam
+from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault
+from tests.simulation.world.world import START, World
+
+_FOR_EVER = 1e12
+
+
+class SimulatedSender:
+    """Sends to one queue."""
+
+    def __init__(self, world: World, namespace: Namespace, seam: Seam, queue: str) -> None:
+        self._world = world
+        self._namespace = namespace
+        self._seam = seam
+        self._queue = queue
+
+    async def send_messages(self, sent: ServiceBusMessage | Sequence[ServiceBusMessage]) -> None:
+        """Send some messages, all of them or none. Raises as the client does."""
+        messages = sent if isinstance(sent, Sequence) else [sent]
+        queued = [self._queued(each) for each in messages]
+        what = f"send to {self._queue}: {' '.join(str(each.message_id) for each in queued)}"
+        try:
+            await self._seam.carry_out(what, lambda: self._accept(queued))
+        except (NotSentFault, AnswerLostFault) as fault:
+            raise ServiceBusConnectionError(message=str(fault)) from fault
+        except BusyFault as fault:
+            raise ServiceBusServerBusyError(message=str(fault)) from fault
+
+    def _accept(self, messages: Sequence[QueuedMessage]) -> None:
+        for each in messages:
+            self._namespace.accept(self._queue, each)
+
+    def _queued(self, sent: ServiceBusMessage) -> QueuedMessage:
+        now = self._world.loop.time()
+        later = sent.scheduled_enqueue_time_utc
+        begin = now if later is None else max(now, _virtual(later))
+        properties = {
+            str(name): value.decode() if isinstance(value, bytes) else value
+            for name, value in (sent.application_properties or {}).items()
+        }
+        return QueuedMessage(
+            body=b"".join(sent.body),
+            message_id=sent.message_id,
+            subject=sent.subject,
+            correlation_id=sent.correlation_id,
+            application_properties=properties,
+            available_at=begin,
+            expires_at=_FOR_EVER if sent.time_to_live is None else begin + sent.time_to_live.total_seconds(),
+        )
+
+
+class SimulatedBusClient:
+    """Gives senders."""
+
+    def __init__(self, world: World, namespace: Namespace, seam: Seam) -> None:
+        self._world = world
+        self._namespace = namespace
+        self._seam = seam
+
+    def get_queue_sender(self, queue: str) -> SimulatedSender:
+        """Give the sender of a queue."""
+        return SimulatedSender(self._world, self._namespace, self._seam, queue)
+
+
+def _virtual(time: datetime) -> float:
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - START).total_seconds()

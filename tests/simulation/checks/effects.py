@@ -1,0 +1,53 @@
+"""I2, one effect, and I3, net effect: the ledger of the services against the final states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.evidence.rows import TaskRows
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.evidence import SimulatedEvidence
+
+
+def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find what was done, or undone, more than once; what knows no keys, too."""
+    for kind, times in (("done", evidence.ledger.done), ("undone", evidence.ledger.undone)):
+        for step, count in times.items():
+            if count > 1:
+                yield Violation(
+                    Invariant.ONE_EFFECT, step.partition(".")[0], f"{step} was {kind} {count} times"
+                )
+
+
+def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find final states that the ledger contradicts."""
+    for task, rows in evidence.tasks.items():
+        if rows.task is None:
+            continue
+        check = {"Processed": _processed, "Compensated": _compensated}.get(rows.task.state)
+        if check is not None:
+            for what in check(evidence, task, rows):
+                yield Violation(Invariant.NET_EFFECT, task, what)
+
+
+def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
+    for step in rows.steps:
+        key = f"{task}.{evidence.births[task]}/{step.name}"
+        definition = evidence.steps.step(step.name)
+        is_called = not definition.via.waits and definition.agent not in evidence.only_read
+        if step.state == "Completed" and is_called and not evidence.ledger.done[key]:
+            yield f"Processed, but {step.name} was never done"
+        if evidence.ledger.undone[key]:
+            yield f"Processed, but {step.name} was undone"
+        if step.state == "Skipped" and evidence.ledger.done[key]:
+            yield f"Processed without {step.name}, which was done"
+
+
+def _compensated(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
+    for step in rows.steps:
+        key = f"{task}.{evidence.births[task]}/{step.name}"
+        definition = evidence.steps.step(step.name)
+        if definition.undo and evidence.ledger.done[key] and not evidence.ledger.undone[key]:
+            yield f"Compensated, but {step.name} stands ({step.state})"
+        elif definition.undo and step.started_at is not None and step.state != "Undone":
+            yield f"Compensated, but {step.name} is {step.state}"

@@ -1,0 +1,57 @@
+"""I1, no loss, I7, termination, I8, silence of the late, and I15, cancelled: how everything ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.evidence import SimulatedEvidence
+
+
+def no_loss(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find what was accepted, and is nowhere."""
+    rejected = b" ".join(row.get("Body", b"") for row in evidence.rejected)
+    for task in evidence.accepted:
+        if task not in evidence.tasks and f'"{task}"'.encode() not in rejected:
+            yield Violation(Invariant.NO_LOSS, task, "was accepted, and there is no task")
+    for task, answer in evidence.refused.items():
+        yield Violation(Invariant.NO_LOSS, task, f"refused, though nothing is wrong with it: {answer}")
+
+
+def termination(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find what was not at rest in time, and what was raised where nobody could catch it."""
+    for what in evidence.leftovers:
+        yield Violation(Invariant.TERMINATION, what.partition("|")[0], what)
+    for what in evidence.unhandled:
+        yield Violation(Invariant.TERMINATION, None, what)
+
+
+def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find outcomes of what can be repeated that were recorded late, by the clock of whoever wrote."""
+    for task, rows in evidence.tasks.items():
+        for step in rows.steps:
+            definition = evidence.steps.step(step.name)
+            if definition.via.waits or not definition.idempotent or step.state != "Completed":
+                continue
+            if step.finished_at and step.complete_by and step.finished_at > step.complete_by:
+                what = f"{step.name} was recorded {step.state} after its complete-by"
+                yield Violation(Invariant.NO_LATE_OUTCOME, task, what)
+
+
+def cancelled(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find cancels that were taken and came to nothing, or that nobody asked for."""
+    for task, rows in evidence.tasks.items():
+        times = sum(epoch.ended_by == "cancelled" for epoch in rows.history)
+        is_undone = rows.task is not None and (
+            rows.task.state == "Compensated" or (rows.task.direction, rows.task.state) == ("undo", "Error")
+        )
+        if task in evidence.cancelled and not is_undone:
+            state = None if rows.task is None else rows.task.state
+            yield Violation(Invariant.CANCELLED, task, f"its cancel was answered 202, but it is {state}")
+        if times > 1:
+            yield Violation(Invariant.CANCELLED, task, f"cancelled {times} times")
+
+
+def as_seen(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Give what was seen while it happened."""
+    yield from evidence.seen

@@ -1,0 +1,30 @@
+"""All checks."""
+
+from __future__ import annotations
+
+from tests.chaos.invariants.violations import Violation
+from tests.simulation.checks.announcements import alerts, status_agrees
+from tests.simulation.checks.effects import net_effect, one_effect
+from tests.simulation.checks.ends import as_seen, cancelled, no_late_outcome, no_loss, termination
+from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.histories import failure_count, monotone, mutual_exclusion
+
+_CHECKS = (
+    no_loss,
+    one_effect,
+    net_effect,
+    mutual_exclusion,
+    monotone,
+    as_seen,
+    termination,
+    no_late_outcome,
+    failure_count,
+    status_agrees,
+    alerts,
+    cancelled,
+)
+
+
+def violations(evidence: SimulatedEvidence) -> list[Violation]:
+    """Give all violations, in the order of the checks."""
+    return [violation for check in _CHECKS for violation in check(evidence)]

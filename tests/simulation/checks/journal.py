@@ -1,0 +1,81 @@
+"""Every version that a task's row ever had; and what must be so at each of its transactions (I10)."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.evidence.rows import INDEXES
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.tables.rows import Partition, RowChange, Rows
+from tests.simulation.world.world import World
+
+#: The first character behind that of index rows.
+_BEHIND_INDEX = '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A task's row as it was from `at` (virtual) on."""
+
+    at: float
+    state: str
+    epoch: int
+    run: int | None
+    holder: str | None
+    failures: int
+    direction: str
+    is_parked: bool
+
+
+@dataclass(slots=True)
+class Journal:
+    """Watches the table of the tasks."""
+
+    world: World
+    rows: Rows
+    tasks: dict[str, list[Version]] = field(default_factory=dict)
+    #: How many steps each task was born with.
+    steps: dict[str, int] = field(default_factory=dict)
+    #: Tasks of which an index row was taken away.
+    robbed: set[str] = field(default_factory=set)
+    torn: list[Violation] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Watch from now on."""
+        self.rows.watch = self._watch
+
+    def _watch(self, changes: Sequence[RowChange]) -> None:
+        for change in changes:
+            task, _, part = change.key.partition("|")
+            partition = self.rows.partitions[change.partition]
+            if part == "task" and change.key in partition.rows:
+                version = self._version(partition, change.key)
+                self.tasks.setdefault(task, []).append(version)
+                for what in self._missing(partition, task):
+                    self.torn.append(Violation(Invariant.ATOMIC_CREATION, task, what))
+
+    def _version(self, partition: Partition, key: str) -> Version:
+        there = partition.rows[key].properties
+        return Version(
+            at=self.world.loop.time(),
+            state=there["ProcessState"],
+            epoch=there["Epoch"],
+            run=there.get("Run"),
+            holder=there.get("LockedBy"),
+            failures=there["FailureCount"],
+            direction=there["Direction"],
+            is_parked="ParkedFor" in there,
+        )
+
+    def _missing(self, partition: Partition, task: str) -> Iterator[str]:
+        if f"{task}|order" not in partition.rows:
+            yield "is there without its order"
+        begin, end = (bisect.bisect_left(partition.keys, f"{task}|step|{mark}") for mark in ("", "~"))
+        if self.steps.setdefault(task, end - begin) != end - begin:
+            yield f"has {end - begin} steps, and had {self.steps[task]}"
+        behind = bisect.bisect_left(partition.keys, _BEHIND_INDEX)
+        own = [key for key in partition.keys[:behind] if key.startswith(INDEXES) and key.endswith(f"|{task}")]
+        if len(own) != 1 and task not in self.robbed:
+            yield f"has the index rows {own}"

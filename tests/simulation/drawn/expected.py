@@ -1,0 +1,30 @@
+"""In which states an order can end when nothing goes wrong but what was drawn for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from functions.pattern.definition import Default, Step
+from functions.pattern.states import Expiry, Remedy, Way
+from tests.simulation.drawn.load import DrawnOrder
+
+_AFTER = {Remedy.HOLD: {"Error"}, Remedy.COMPENSATE: {"Compensated"}, Remedy.CONTINUE: set[str]()}
+
+
+def expected_states(order: DrawnOrder, *, is_cancelled: bool) -> set[str]:
+    """Give them; of several refusals any may come first, and what is refused may not be needed."""
+    if is_cancelled:
+        return {"Compensated"}
+    certain = [after for step in order.workflow.steps for after in _failing(order, step) if not step.when]
+    possible = [after for step in order.workflow.steps for after in _failing(order, step)]
+    states = set().union(*possible)
+    return states if any(certain) else states | {"Processed"}
+
+
+def _failing(order: DrawnOrder, step: Step) -> Iterator[set[str]]:
+    """Give what follows from a step that fails."""
+    remedy = step.on_failure or order.workflow.on_failure
+    if step.name == order.refused and (step.for_each is None or order.payload["items"]):
+        yield _AFTER[remedy]
+    if step.via is Way.EVENT and step.name in order.untold and not isinstance(step.on_expiry, Default):
+        yield {"Error"} if step.on_expiry is Expiry.HOLD else _AFTER[remedy]

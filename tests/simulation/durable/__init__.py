@@ -1,0 +1,3 @@
+"""Durable Functions: instances, their histories, activities and timers."""
+
+from __future__ import annotations

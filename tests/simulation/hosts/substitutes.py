@@ -1,0 +1,75 @@
+"""What stands in the place of the outside while a host is made, and in the place of chance all the time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from functions import wiring
+from functions.agents import remote
+from functions.messages import patience
+from functions.store import accounts, connect, group_pipeline, shard_map, task_writer
+from functions.telemetry import collected
+from functions.web import problems
+
+_DURABLE = "azure.durable_functions.models.DurableOrchestrationClient"
+
+
+@contextmanager
+def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
+    """Have all that the application leaves to chance, or to this process's clock, decided by the seed."""
+
+    def uuid4() -> Any:
+        return type("Id", (), {"hex": f"{random.getrandbits(128):032x}"})
+
+    with ExitStack() as stack:
+        for module in (remote, task_writer, collected):
+            stack.enter_context(patch.object(module, "SystemRandom", lambda: random))
+        stack.enter_context(patch.object(patience, "_random", random))
+        for module in (problems, shard_map):
+            stack.enter_context(patch.object(module.uuid, "uuid4", uuid4))
+        stack.enter_context(patch.object(group_pipeline, "time", now))
+        yield
+
+
+@contextmanager
+def of_durable(post: Callable[..., Any], delete: Callable[..., Any]) -> Iterator[None]:
+    """Have the SDK's Durable clients send their requests there."""
+    module = sys.modules[_DURABLE]
+    with patch.multiple(module, post_async_request=post, delete_async_request=delete):
+        yield
+
+
+@contextmanager
+def of_the_outside(
+    *,
+    settings: Mapping[str, str],
+    clock: Any,
+    new_id: Callable[[], str],
+    transport: Any,
+    sync_tables: Callable[..., Any],
+    bus: Any,
+    session: Any,
+) -> Iterator[None]:
+    """Have a `Wiring` that is made meanwhile meet these."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, settings, clear=True))
+        stack.enter_context(
+            patch.multiple(
+                wiring,
+                SystemClock=lambda: clock,
+                new_id=new_id,
+                connect_bus=lambda _connection: lambda: bus,
+                http_session=lambda: session,
+                once_session=lambda: session,
+            )
+        )
+        for name in ("AioHttpTransport", "TableTransport"):
+            stack.enter_context(patch.object(connect, name, lambda *_, **__: transport))
+        stack.enter_context(patch.object(accounts, "connect_at_start", sync_tables))
+        yield

@@ -1,0 +1,81 @@
+"""Runs a path with one fault at its n-th request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.every import violations
+from tests.simulation.faults.fates import FaultyFates
+from tests.simulation.faults.kinds import CALM
+from tests.simulation.points.paths import SamplePath, answer
+from tests.simulation.run.drawn_run import take_place
+from tests.simulation.run.platform import Platform
+from tests.simulation.run.simulate import simulate
+from tests.simulation.world.fate import Fate, Mishap, Place
+from tests.simulation.world.timeline import Timeline
+
+#: What befalls a request.
+MISHAPS = (Mishap.CRASH_BEFORE, Mishap.CRASH_AFTER, Mishap.ANSWER_LOST)
+
+
+class FatesAtPoints(FaultyFates):
+    """Lets requests of given numbers meet a mishap, and no others. `count` is how many there were."""
+
+    def __init__(self, mishaps: Mapping[int, Mishap]) -> None:
+        super().__init__(Random("points"), CALM)
+        self._at = dict(mishaps)
+        self.count = 0
+
+    def of(self, host: str, place: Place, what: str) -> Fate:
+        """Decide."""
+        self.count += 1
+        return replace(super().of(host, place, what), mishap=self._at.get(self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class PointVerdict:
+    """What came of it."""
+
+    path: SamplePath
+    mishaps: Mapping[int, Mishap]
+    violations: list[Violation]
+    timeline: Timeline
+    requests: int
+
+    def __str__(self) -> str:
+        points = ", ".join(f"{mishap.value} at request {number}" for number, mishap in self.mishaps.items())
+        return "\n  ".join(
+            [f"{self.path}: {points}", *(f"{e.invariant.number}: {e.what}" for e in self.violations)]
+        )
+
+
+def run_path(path: SamplePath, mishaps: Mapping[int, Mishap]) -> PointVerdict:
+    """Run it."""
+    scenario, fates = path.scenario(), FatesAtPoints(mishaps)
+
+    async def story(platform: Platform) -> tuple[list[Violation], dict[str, str]]:
+        platform.services.result = answer
+        taken = partial(take_place, scenario, CALM, fates, platform, path.manner())
+        evidence = await taken()
+        states = {task: rows.task.state for task, rows in evidence.tasks.items() if rows.task}
+        return violations(evidence), states
+
+    (found, states), world = simulate("points", fates, story, scenario.times.settings)
+    for task, state in states.items():
+        if state not in path.ends:
+            found.append(Violation(Invariant.MONOTONE, task, f"ended {state}"))
+    return PointVerdict(path, mishaps, found, world.timeline, fates.count)
+
+
+def failures(path: SamplePath, every: int = 1, first: int = 1) -> Iterator[PointVerdict]:
+    """Run a path with each mishap at each request from `first` on, and give what was violated."""
+    requests = run_path(path, {}).requests
+    for number in range(first, requests + 1, every):
+        for mishap in MISHAPS:
+            verdict = run_path(path, {number: mishap})
+            if verdict.violations:
+                yield verdict

@@ -1,0 +1,3 @@
+"""One run of a seed, its checks and its report."""
+
+from __future__ import annotations

@@ -1,0 +1,120 @@
+"""The platform of one run: the services, the hosts on them, and the timers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import azure.functions as func
+
+from functions.settings import load_settings
+from functions.wiring import Wiring
+from functions.workflows.registration import Registration
+from tests.simulation.bus.client import SimulatedBusClient
+from tests.simulation.bus.namespace import Namespace
+from tests.simulation.bus.trigger import Triggers
+from tests.simulation.durable.client import DurableRequests
+from tests.simulation.durable.hub import TaskHub
+from tests.simulation.hosts.clock import HostClock
+from tests.simulation.hosts.host import Host
+from tests.simulation.hosts.running import Running
+from tests.simulation.hosts.substitutes import of_the_outside
+from tests.simulation.remotes.ledger import RemoteLedger
+from tests.simulation.remotes.service import RemoteServices
+from tests.simulation.remotes.session import SimulatedSession
+from tests.simulation.tables.at_start import client_at_start
+from tests.simulation.tables.service import TableService
+from tests.simulation.tables.transport import SimulatedTransport
+from tests.simulation.world.fate import Place
+from tests.simulation.world.world import World
+
+_SETTINGS = {
+    "StateStore": "DefaultEndpointsProtocol=https;AccountName=sim;AccountKey=c2lt"
+    ";EndpointSuffix=core.windows.net",
+    "ServiceBusConnection": "Endpoint=sb://sim;SharedAccessKeyName=k;SharedAccessKey=s",
+    "REPLY_QUEUES": "notices-demo",
+    "ALERT_WEBHOOK_URL": "https://alerts.example/post",
+    "STATE_SHARDS": "2",
+}
+
+
+class Platform:
+    """Everything that one run needs. `settings` are the application's, beside those for every run."""
+
+    def __init__(self, world: World, settings: Mapping[str, str]) -> None:
+        self.world = world
+        self.tables = TableService(world.chance("pages"))
+        self.namespace = Namespace(world)
+        self.services = RemoteServices(world, RemoteLedger())
+        self.running = Running(world)
+        self.hub = TaskHub(world, self.running)
+        self.requests = DurableRequests(self.hub)
+        self.triggers = Triggers(world, self.namespace, self.running)
+        self._settings = {**_SETTINGS, **settings}
+        self._is_prepared = False
+        #: The part of a timer's times that it misses.
+        self.missed = 0.0
+
+    def start_host(
+        self, name: str, registrations: Sequence[Registration], clock: HostClock | None = None
+    ) -> Host:
+        """Start an instance of the application with these workflows."""
+        world = self.world
+        host = Host(world, name, clock or HostClock(world))
+        ids = world.chance("ids")
+        outside = of_the_outside(
+            settings=self._settings | _addresses(registrations),
+            clock=host.clock,
+            new_id=lambda: f"{ids.getrandbits(128):032x}",
+            transport=SimulatedTransport(self.tables, host.seam(Place.TABLES)),
+            sync_tables=partial(client_at_start, self.tables),
+            bus=SimulatedBusClient(world, self.namespace, host.seam(Place.BUS)),
+            session=SimulatedSession(self.services, host.seam(Place.REMOTE)),
+        )
+        with outside:
+            wiring = Wiring(load_settings(), registrations)
+            if not self._is_prepared:
+                wiring.prepare()
+                self._is_prepared = True
+            host.serve(wiring)
+        world.tell(name, "** starts")
+        self.running.add(host)
+        return host
+
+    def every(self, seconds: float, function: str) -> None:
+        """Have a timer's function run on one host every so many seconds."""
+        self.world.loop.call_later(seconds, self._tick, seconds, function)
+
+    def tick(self, function: str) -> None:
+        """Have a timer's function run on one host, if any is up."""
+        host = self.running.any("hosts of timers")
+        if host is not None:
+            host.run(host.call(function, {"timer": None}))
+
+    def _tick(self, seconds: float, function: str) -> None:
+        if self.world.chance("missed timers").random() >= self.missed:
+            self.tick(function)
+        self.every(seconds, function)
+
+    async def http(self, host: Host, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Send a request to a host; give status and body. One that crashes answers 0."""
+        content = b"" if body is None else json.dumps(body).encode()
+        function = "operations" if path.startswith("/api/ops") else "api"
+        headers = {"content-type": "application/json", "host": "sim", "X-Requested-With": "sim"}
+        request = func.HttpRequest(method, f"https://sim{path}", headers=headers, body=content)
+        task = host.run(host.call(function, {"req": request, "context": None}))
+        await asyncio.wait([task])
+        if task.cancelled():
+            return 0, None
+        answer = task.result()
+        return answer.status_code, json.loads(answer.get_body() or b"null")
+
+
+def _addresses(registrations: Sequence[Registration]) -> dict[str, str]:
+    """Set the address of each Agent's service."""
+    versions = (version for each in registrations for version in each.versions)
+    agents = {step.agent for version in versions for step in version.steps if not step.via.waits}
+    return {f"{each.upper().replace('-', '_')}_URL": f"https://services.example/{each}" for each in agents}

@@ -1,0 +1,59 @@
+"""The rows of the state store as they lie there, read without any code of the application."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.chaos.evidence.rows import TaskRows, tasks_of
+from tests.simulation.tables.service import TableService
+
+_FINAL = frozenset({"Processed", "Compensated", "Error"})
+
+
+def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a row's properties, bytes as bytes; times stay texts."""
+    return {
+        name: b64decode(value) if properties.get(f"{name}@odata.type") == "Edm.Binary" else value
+        for name, value in properties.items()
+        if "@" not in name
+    }
+
+
+def task_rows(tables: TableService) -> dict[str, TaskRows]:
+    """Read all tasks."""
+    found: dict[str, TaskRows] = {}
+    for partition in tables.tables["Tasks"].partitions.values():
+        found |= tasks_of(plain(partition.rows[key].properties) for key in partition.keys)
+    return {task: rows for task, rows in found.items() if rows.task is not None}
+
+
+def rows_of_table(tables: TableService, table: str) -> Iterator[dict[str, Any]]:
+    """Read all rows of a table."""
+    for partition in tables.tables[table].partitions.values():
+        yield from (plain(partition.rows[key].properties) for key in partition.keys)
+
+
+def births(tables: TableService) -> dict[str, str]:
+    """Read the birth of each task."""
+    found = {}
+    for partition in tables.tables["Tasks"].partitions.values():
+        for key in partition.keys:
+            if key.endswith("|order"):
+                found[key.partition("|")[0]] = partition.rows[key].properties["Birth"]
+    return found
+
+
+def unfinished(tables: TableService) -> Iterator[str]:
+    """Tell what is not at rest: tasks under way, and announcements that are not sent."""
+    for name, partition in tables.tables["Tasks"].partitions.items():
+        if name.startswith("!"):
+            continue
+        for key in partition.keys:
+            if key.endswith("|task"):
+                state = partition.rows[key].properties["ProcessState"]
+                if state not in _FINAL:
+                    yield f"{key} is {state}"
+            elif key.startswith("!send|"):
+                yield key

@@ -1,0 +1,57 @@
+"""The application's settings in simulation, and the bound for termination that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTimes:
+    """Times are in seconds."""
+
+    sweep: int = 10
+    pick_up: int = 20
+    threshold: int = 3
+    extended_waits: tuple[int, ...] = (10, 30)
+    skew: int = 5
+    breaker_open: int = 5
+    shards: int = 1
+
+    @classmethod
+    def drawn(cls, chance: Random) -> SimulatedTimes:
+        """Draw them."""
+        return cls(
+            sweep=chance.choice((15, 30, 60)),
+            pick_up=chance.choice((15, 30, 60)),
+            threshold=chance.choice((1, 3)),
+            extended_waits=chance.choice(((5,), (10,), (10, 30))),
+            shards=chance.choice((1, 1, 1, 2)),
+        )
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Give the settings that set these times."""
+        return {
+            "STATE_SHARDS": str(self.shards),
+            "PICK_UP_SECONDS": str(self.pick_up),
+            "SUPERVISOR_THRESHOLD": str(self.threshold),
+            "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
+            "SKEW_SECONDS": str(self.skew),
+            "BREAKER_OPEN_SECONDS": str(self.breaker_open),
+        }
+
+    @property
+    def most_recoveries(self) -> int:
+        """Give how often a task is recovered in one direction before it is given up."""
+        return self.threshold + len(self.extended_waits)
+
+    def termination(self, steps: int, step: float) -> float:
+        """Bound the time of a task of so many steps, each of at most so many seconds, when nothing fails.
+
+        Each attempt may have to wait for the skew and a sweep; there are `most_recoveries` + 1 attempts to
+        do, and as many to undo, each step once after another.
+        """
+        attempt = max(step, self.pick_up) + self.skew + 2 * self.sweep
+        direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
+        return 2 * direction + 2 * steps * attempt

@@ -1,0 +1,73 @@
+"""Runs a seed, and says what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.every import violations
+from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.drawn.expected import expected_states
+from tests.simulation.faults.fates import FaultyFates
+from tests.simulation.faults.kinds import CALM, FaultPlan, SimulatedFault
+from tests.simulation.run.drawn_run import Scenario, take_place
+from tests.simulation.run.simulate import simulate
+from tests.simulation.world.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one seed; `seconds` are virtual, `cpu` are this process's."""
+
+    seed: int
+    violations: Sequence[Violation]
+    timeline: Timeline
+    outcomes: Mapping[str, int]
+    tasks: int
+    seconds: float
+    cpu: float
+    widest: int
+
+
+def run_seed(seed: int, *, calm: bool = False, without: Collection[SimulatedFault] = ()) -> Verdict:
+    """Run it; a run in which all is calm must also end as was drawn."""
+    begin = time.process_time()
+    scenario = Scenario.drawn(seed)
+    plan = CALM if calm else FaultPlan.drawn(seed, without)
+    fates = FaultyFates(Random(f"{seed}/fates"), plan)
+    story = partial(take_place, scenario, plan, fates)
+    evidence, world = simulate(seed, fates, story, scenario.times.settings)
+    found = violations(evidence)
+    if calm:
+        found += _unexpected(scenario, evidence)
+    return Verdict(
+        seed=seed,
+        violations=found,
+        timeline=world.timeline,
+        outcomes=Counter(rows.task.state for rows in evidence.tasks.values() if rows.task is not None),
+        tasks=len(evidence.tasks),
+        seconds=world.loop.time(),
+        cpu=time.process_time() - begin,
+        widest=max(len(each.workflow.steps) for each in scenario.registrations),
+    )
+
+
+def _unexpected(scenario: Scenario, evidence: SimulatedEvidence) -> list[Violation]:
+    """Find orders that did not end as was drawn, and recoveries without a reason."""
+    found = []
+    for order in scenario.orders:
+        rows = evidence.tasks.get(order.id)
+        state = None if rows is None or rows.task is None else rows.task.state
+        expected = expected_states(order, is_cancelled=order.id in evidence.cancelled)
+        if state not in expected:
+            what = f"ended {state}, and was to be {' or '.join(sorted(expected))}"
+            found.append(Violation(Invariant.MONOTONE, order.id, what))
+    for task, versions in evidence.journal.items():
+        if any(version.failures for version in versions):
+            found.append(Violation(Invariant.FAILURE_COUNT, task, "was recovered, though nothing went wrong"))
+    return found

@@ -1,0 +1,35 @@
+"""Runs seeds in a process of their own, in which sets have the same order every time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+
+
+def simulated(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m tests.simulation`."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *arguments],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def violated(*arguments: str) -> str:
+    """Run seeds, and give what is violated; nothing when all is well."""
+    run = simulated(*arguments)
+    return "" if run.returncode == 0 else run.stdout + run.stderr
+
+
+def regressions() -> list[tuple[str, ...]]:
+    """Read the arguments of the seeds that once failed."""
+    lines = (Path(__file__).parent / "regressions.txt").read_text(encoding="utf-8").splitlines()
+    found = [line.split() for line in lines if line and not line.startswith("#")]
+    return [("--seed", words[0], *(["--calm"] if words[1] == "calm" else [])) for words in found]

@@ -1,0 +1,3 @@
+"""Table Storage, as azure-core's transport meets it."""
+
+from __future__ import annotations

@@ -1,0 +1,38 @@
+"""Drawn workflows and orders on simulated services, with faults and without: every invariant holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.seeds import regressions, simulated, violated
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+
+#: Seeds of one test, and how many tests there are of each kind.
+_SEEDS = 25
+_CALM, _FAULTY = 2, 12
+
+
+@pytest.mark.parametrize("part", range(_CALM))
+def test_all_ends_as_it_was_drawn_when_nothing_goes_wrong(part: int) -> None:
+    """Processed, undone or held; and nothing is ever recovered."""
+    assert violated("--calm", "--first", str(part * _SEEDS), "--count", str(_SEEDS)) == ""
+
+
+@pytest.mark.parametrize("part", range(_FAULTY))
+def test_no_invariant_is_violated_whatever_goes_wrong(part: int) -> None:
+    """And after the last fault, everything comes to rest in time."""
+    assert violated("--first", str(part * _SEEDS), "--count", str(_SEEDS)) == ""
+
+
+@pytest.mark.parametrize("arguments", regressions(), ids=" ".join)
+def test_seed_that_failed_once_does_not_fail_again(arguments: tuple[str, ...]) -> None:
+    """What it has found is mended."""
+    assert violated(*arguments) == ""
+
+
+def test_other_process_repeats_a_run_exactly() -> None:
+    """The digest is of every request, fault and message."""
+    first, second = (simulated("--seed", "14", "--story").stdout.splitlines()[0] for _ in range(2))
+    assert first == second
+    assert first.startswith("seed 14 (")

@@ -1,0 +1,107 @@
+"""The length of a line is told by few peeks, and a few messages that are stuck do not make it old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import cast
+
+import pytest
+from azure.servicebus import ServiceBusMessageState
+from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.exceptions import ServiceBusConnectionError
+
+from functions.bus import queue_line
+from functions.bus.queue_line import PeekedLine
+from functions.pattern.errors import TransientError
+from functions.pattern.intake import Line
+from tests.fakes.clock import START
+from tests.unit.bus.peeked import Message
+
+
+class Queue:
+    """A client and receiver of one queue, which holds the messages of some numbers."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = sorted(numbers)
+        self.state = ServiceBusMessageState.ACTIVE
+        self.peeks = self.opened = self.closed = 0
+        self.failure: Exception | None = None
+        self.hangs = False
+
+    def get_queue_receiver(self, queue: str, *, prefetch_count: int) -> Queue:
+        """Open a receiver."""
+        assert (queue, prefetch_count) == ("orders", 0)
+        self.opened += 1
+        return self
+
+    async def peek_messages(self, most: int, *, sequence_number: int) -> list[Message]:
+        """Give messages from a number on."""
+        self.peeks += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.failure is not None:
+            raise self.failure
+        return [Message(each, self.state) for each in self.numbers if each >= sequence_number][:most]
+
+    async def close(self) -> None:
+        """Close."""
+        self.closed += 1
+
+
+def _line(queue: Queue) -> PeekedLine:
+    return PeekedLine(lambda: cast("ServiceBusClient", queue), "orders")
+
+
+@pytest.mark.parametrize("there", [20, 21, 40, 1_000, 54_321])
+async def test_line_is_counted_nearly_right_by_few_peeks(there: int) -> None:
+    """The count may be an eighth too small, and is never too large."""
+    queue = Queue(range(7, 7 + there))
+    line = await _line(queue).look()
+    assert there * 0.85 <= line.count <= there
+    assert queue.peeks <= 20
+
+
+async def test_age_is_that_of_the_twentieth() -> None:
+    """Those before it may be tried again and again, while others pass them."""
+    assert (await _line(Queue(range(1, 100))).look()).since == START + timedelta(minutes=20)
+    stuck = [*range(1, 20), *range(5_000, 5_100)]
+    assert (await _line(Queue(stuck)).look()).since == START + timedelta(minutes=5_000)
+
+
+@pytest.mark.parametrize(("there", "expected"), [(0, Line(0, None)), (1, Line(1, None)), (19, Line(1, None))])
+async def test_few_messages_are_no_line(there: int, expected: Line) -> None:
+    """Nothing waits for long because of them."""
+    assert await _line(Queue(range(3, 3 + there))).look() == expected
+
+
+async def test_messages_of_another_partition_are_not_counted_as_a_line_between() -> None:
+    """Their numbers begin elsewhere, far away."""
+    numbers = [*range(1, 51), *range(2**48, 2**48 + 50)]
+    assert (await _line(Queue(numbers)).look()).count <= 50
+
+
+async def test_scheduled_messages_wait_for_a_time_of_their_own() -> None:
+    """They count, but make nothing old."""
+    queue = Queue(range(1, 101))
+    queue.state = ServiceBusMessageState.SCHEDULED
+    line = await _line(queue).look()
+    assert (line.since, line.count > 80) == (None, True)
+
+
+@pytest.mark.parametrize("failure", [ServiceBusConnectionError(message="gone"), ValueError("closed"), None])
+async def test_queue_that_can_not_be_seen_is_unknown(
+    failure: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that hangs; the next look begins with a new connection."""
+    monkeypatch.setattr(queue_line, "_LOOK_SECONDS", 0.05)
+    queue = Queue([1])
+    queue.failure, queue.hangs = failure, failure is None
+    line = _line(queue)
+    with pytest.raises(TransientError, match="queue orders"):
+        await line.look()
+    queue.failure, queue.hangs = None, False
+    assert (await line.look(), queue.opened, queue.closed) == (Line(1, None), 2, 1)
+    await line.look()
+    assert queue.opened == 2

@@ -1,0 +1,117 @@
+"""The hub tells what it keeps; its readers' checkpoints are blobs of the Functions host."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from azure.core.exceptions import ResourceNotFoundError, ServiceRequestError
+from azure.eventhub.exceptions import ConnectError
+
+from functions.hubs.positions import BlobPositions
+from functions.pattern.errors import TransientError
+from functions.pattern.hub_positions import HubPartition
+
+
+class Services:
+    """A hub of two partitions, and the container with checkpoints of more than one hub."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.blobs = {
+            "bus.example.com/order-events/ingestion/checkpoint/0": {"sequencenumber": "41", "offset": "9"},
+            "bus.example.com/order-events/ingestion/checkpoint/1": {"offset": "9"},
+            "bus.example.com/order-events/ingestion/ownership/0": {"ownerid": "x"},
+            "bus.example.com/order-events/other/checkpoint/0": {"sequencenumber": "7"},
+        }
+
+    async def get_partition_ids(self) -> list[str]:
+        """Name the partitions."""
+        self._fail_if_set()
+        return ["0", "1"]
+
+    async def get_partition_properties(self, partition: str) -> dict[str, int]:
+        """Tell what a partition keeps."""
+        self._fail_if_set()
+        return {"beginning_sequence_number": 5, "last_enqueued_sequence_number": 10 + int(partition)}
+
+    async def list_blobs(self, name_starts_with: str, include: list[str]) -> AsyncIterator[object]:
+        """List blobs with their metadata."""
+        self._fail_if_set()
+        assert include == ["metadata"]
+        for name, metadata in self.blobs.items():
+            if name.startswith(name_starts_with):
+                yield SimpleNamespace(name=name, metadata=metadata)
+
+    def get_blob_client(self, name: str) -> Any:
+        """Give one blob."""
+
+        async def properties() -> object:
+            self._fail_if_set()
+            if name not in self.blobs:
+                raise ResourceNotFoundError(name)
+            return SimpleNamespace(metadata=self.blobs[name])
+
+        return SimpleNamespace(get_blob_properties=properties)
+
+    def _fail_if_set(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+@pytest.fixture
+def services() -> Services:
+    """Make services that answer."""
+    return Services()
+
+
+@pytest.fixture
+def positions(services: Services) -> BlobPositions:
+    """Make what reads them, by names as they stand in the settings."""
+    both = cast("Any", lambda: services)
+    return BlobPositions(
+        both, both, namespace="bus.example.com", name="Order-Events", consumer_group="Ingestion"
+    )
+
+
+async def test_partitions_tell_what_they_keep(positions: BlobPositions) -> None:
+    """From the first to the last number."""
+    assert await positions.partitions() == [HubPartition("0", 5, 10), HubPartition("1", 5, 11)]
+
+
+async def test_checkpoints_are_those_of_the_hub_and_its_consumer_group(positions: BlobPositions) -> None:
+    """Names are in lower case; one without a number tells nothing."""
+    assert await positions.checkpoints() == {"0": 41}
+    assert await positions.checkpoint("0") == 41
+    assert await positions.checkpoint("1") is None
+    assert await positions.checkpoint("2") is None
+
+
+async def test_without_a_container_nothing_was_taken(services: Services, positions: BlobPositions) -> None:
+    """The host makes it with its first checkpoint."""
+    services.failure = ResourceNotFoundError("ContainerNotFound")
+    assert await positions.checkpoints() == {}
+    assert await positions.checkpoint("0") is None
+
+
+_READS: list[Callable[[BlobPositions], Coroutine[Any, Any, object]]] = [
+    BlobPositions.partitions,
+    BlobPositions.checkpoints,
+    lambda positions: positions.checkpoint("0"),
+]
+
+
+@pytest.mark.parametrize("read", _READS)
+@pytest.mark.parametrize("fault", [ServiceRequestError("no answer"), ConnectError("gone")])
+async def test_faults_of_the_services_may_pass(
+    services: Services,
+    positions: BlobPositions,
+    fault: Exception,
+    read: Callable[[BlobPositions], Coroutine[Any, Any, object]],
+) -> None:
+    """As those of all others."""
+    services.failure = fault
+    with pytest.raises(TransientError):
+        await read(positions)

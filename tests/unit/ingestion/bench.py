@@ -1,0 +1,151 @@
+"""The function `ingestion` with all that it works on; its events come as the host hands them over."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from inspect import unwrap
+from typing import Any
+
+import azure.functions as func
+
+from functions.ingestion.batch import EventBatches
+from functions.ingestion.blueprint import ingestion_blueprint
+from functions.ingestion.gaps import Gaps
+from functions.ingestion.known_orders import KnownOrders
+from functions.ingestion.lag import LagReport
+from functions.ingestion.pace import Pace
+from functions.operations.alerts.alerts import Alert, Alerts
+from functions.pattern.definition import Registry
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.records import TaskRecord
+from functions.pattern.rejected import NOTHING_KNOWN, About, Labels
+from functions.pattern.store_ports import Admitted, KnownOrder, StateStore
+from functions.submission.intake import Intake
+from tests.fakes.clock import FakeClock
+from tests.fakes.hub_events import MemoryPositions
+from tests.fakes.messages import RecordedPostbox
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.workflows import DIAMOND, submission
+
+HUB = "order-events"
+
+
+class HubStore(MemoryStateStore):
+    """Counts what a replay costs, and fails for some tasks: as a service does, or as a defect would."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.admitted: list[TaskId] = []
+        self.looked_up: list[TaskId] = []
+        self.faults: dict[TaskId, Exception] = {}
+
+    async def admit(self, record: TaskRecord) -> Admitted:
+        """Record a new task, or fail as is set."""
+        task = record.order.task
+        self.admitted.append(task)
+        if task in self.faults:
+            raise self.faults[task]
+        return await super().admit(record)
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Look an order up."""
+        self.looked_up.append(task)
+        return await super().order(task)
+
+
+class FailingRejections(RecordedRejections):
+    """Records rejected messages, unless the service fails."""
+
+    failing = False
+
+    async def reject(
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        reason: str,
+        labels: Labels | None = None,
+        *,
+        about: About = NOTHING_KNOWN,
+    ) -> None:
+        """Record the message, or fail."""
+        if self.failing:
+            raise TransientError("Table Storage: ServiceRequestError")
+        await super().reject(queue, message_id, body, reason, labels, about=about)
+
+
+class CountedStarts(RecordedSchedulers):
+    """Counts starts that are under way at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.most = 0
+        self.fault: Exception | None = None
+
+    async def start(self, task: TaskId, epoch: Epoch, queued: Any, *, run: int | None = None) -> None:
+        """Start an instance, which takes a moment."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        if self.fault is not None:
+            raise self.fault
+        queued_steps: tuple[StepName, ...] = tuple(queued)
+        await super().start(task, epoch, queued_steps, run=run)
+
+
+class Bench:
+    """The function over a store, in memory unless one is given; it waits by advancing the clock."""
+
+    def __init__(self, store: StateStore | None = None) -> None:
+        self.clock = FakeClock()
+        self.store = HubStore(self.clock)
+        self._used = store or self.store
+        self.rejected = FailingRejections()
+        self.schedulers = CountedStarts()
+        self.postbox = RecordedPostbox()
+        self.positions = MemoryPositions()
+        self.alerts: list[Alert] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with a new process: what the one before remembered is gone."""
+        ports = fake_ports(store=self._used, rejected=self.rejected, clock=self.clock, postbox=self.postbox)
+        intake = Intake(ports, Registry((DIAMOND,), {}), (), pick_up_within=60, retention_days=30)
+        alerts = Alerts(self._post)
+        batches = EventBatches(
+            HUB,
+            intake,
+            ports,
+            pace=Pace(self._used, self.clock, timedelta(seconds=60), self._sleep),
+            gaps=Gaps(self.positions, lambda gap: alerts.alert_gap(HUB, gap)),
+            known=KnownOrders(self._used),
+            alert=alerts.alert_lost,
+        )
+        lag = LagReport(HUB, self.positions, self.clock, ports.heartbeats, ports.times, self._no_gap)
+        blueprint = ingestion_blueprint(HUB, "ingestion", batches, lambda _: self.schedulers, lag)
+        self.built = [each.build() for each in blueprint._function_builders]
+        self._function = unwrap(self.built[0].get_user_function())
+
+    async def take(self, events: list[func.EventHubEvent]) -> None:
+        """Take a batch as the host has the function take it."""
+        await self._function(events, None)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    async def _post(self, alert: Alert) -> None:
+        self.alerts.append(alert)
+
+    async def _no_gap(self, gap: object) -> None:
+        raise AssertionError(gap)
+
+
+def order(task: str, **changes: Any) -> bytes:
+    """Write an order as a producer does."""
+    return submission(task=TaskId(task), **changes).written

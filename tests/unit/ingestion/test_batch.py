@@ -1,0 +1,219 @@
+"""Each event of a batch becomes a task or is set aside; only a service that fails holds its partition."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+
+import pytest
+
+from functions.ingestion.batch import MOST_EVENT_BYTES
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from tests.fakes.clock import START
+from tests.fakes.hub_events import batch
+from tests.fakes.tasks import FIRST, claimed, pending, told
+from tests.fakes.workflows import DIAMOND
+from tests.unit.ingestion.bench import Bench, order
+
+
+def _down() -> TransientError:
+    return TransientError("Table Storage: ServiceRequestError")
+
+
+async def test_batch_becomes_tasks_with_schedulers(bench: Bench) -> None:
+    """Every event is one order."""
+    await bench.take(batch(*(order(f"t-{number}") for number in range(100))))
+    assert len(bench.store) == 100
+    assert sorted(bench.schedulers.started) == sorted((TaskId(f"t-{n}"), FIRST) for n in range(100))
+    assert bench.rejected.all == []
+
+
+async def test_schedulers_start_a_bounded_number_at_a_time(bench: Bench) -> None:
+    """The rest of the batch waits."""
+    await bench.take(batch(*(order(f"t-{number}") for number in range(100))))
+    assert bench.schedulers.most == 64
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "not JSON (at character 1)"),
+        (b"\xff\xfe", "not JSON"),
+        (json.dumps({"task_id": "bad", "nothing": 1}).encode(), "workflow: Field required"),
+        (order("bad", weight="x"), "weight: Input should be a valid integer"),
+        (b"[" * MOST_EVENT_BYTES + b"]", "bytes is no order"),
+    ],
+)
+async def test_poison_is_set_aside_and_its_neighbours_go_on(
+    bench: Bench, place: int, body: bytes, reason: str
+) -> None:
+    """At each place of a batch; it is named by its place in the hub."""
+    bodies = [order("a"), order("b")]
+    bodies.insert(place, body)
+    await bench.take(batch(*bodies, partition="7", first=40))
+    [aside] = bench.rejected.all
+    assert (aside.queue, aside.message_id, aside.body) == ("eventhub|order-events", f"7/{40 + place}", body)
+    assert reason in aside.reason
+    assert {task for task, _ in bench.schedulers.started} == {"a", "b"}
+    assert bench.alerts == []
+
+
+async def test_set_aside_twice_is_one_message(bench: Bench) -> None:
+    """A replay names it just so: the table's row is the same."""
+    for _ in range(2):
+        await bench.take(batch(b"{", first=5))
+    first, second = bench.rejected.all
+    assert first == second
+
+
+async def test_what_an_event_carries_is_kept_with_it(bench: Bench) -> None:
+    """So that it can be sent again."""
+    await bench.take(batch(b"{", properties=[{"tenant": "blue", "Diagnostic-Id": "00-ab-cd-01"}]))
+    [labels] = bench.rejected.labels
+    assert labels is not None
+    assert labels.properties == {
+        "tenant": "blue",
+        "Diagnostic-Id": "00-ab-cd-01",
+        "traceparent": "00-ab-cd-01",
+    }
+
+
+async def test_unforeseen_fault_of_one_event_is_set_aside_and_alerted(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would hold its partition for ever; the log has the trace, and no text that may quote the order."""
+    bench.store.faults[TaskId("b")] = RuntimeError("secret")
+    await bench.take(batch(*map(order, "abc"), partition="1", first=10))
+    [aside] = bench.rejected.all
+    assert (aside.message_id, aside.reason) == ("1/11", "failed unforeseen: RuntimeError")
+    [alert] = bench.alerts
+    assert alert.event == "message lost"
+    assert (alert.facts["message_id"], alert.facts["task"]) == ("1/11", "b")
+    assert [each for each in caplog.records if each.exc_info and each.levelno == logging.ERROR]
+    assert {task for task, _ in bench.schedulers.started} == {"a", "c"}
+
+
+async def test_fault_of_most_events_is_ours(bench: Bench) -> None:
+    """Nothing is set aside: the batch comes again, and what is sound is recorded meanwhile."""
+    tasks = [TaskId(f"t-{number}") for number in range(10)]
+    bench.store.faults = {task: RuntimeError("bug") for task in tasks[:6]}
+    events = batch(*map(order, tasks))
+    with pytest.raises(ExceptionGroup):
+        await bench.take(events)
+    assert bench.rejected.all == []
+    bench.store.faults = {}
+    await bench.take(events)
+    assert len(bench.store) == 10
+
+
+async def test_half_of_a_batch_is_not_most_of_it(bench: Bench) -> None:
+    """Neither is all of a small one the proof of a fault of ours."""
+    tasks = [TaskId(f"t-{number}") for number in range(19)]
+    bench.store.faults = {task: RuntimeError("bug") for task in (*tasks[:5], *tasks[10:])}
+    await bench.take(batch(*map(order, tasks[:10])))
+    assert len(bench.rejected.all) == 5
+    await bench.take(batch(*map(order, tasks[10:]), first=10))
+    assert len(bench.rejected.all) == 14
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_service_that_fails_holds_the_batch(bench: Bench) -> None:
+    """The others of the batch are recorded; when it comes again, that one is."""
+    bench.store.faults[TaskId("b")] = _down()
+    events = batch(*map(order, "abc"))
+    with pytest.raises(ExceptionGroup) as raised:
+        await bench.take(events)
+    assert [type(each) for each in raised.value.exceptions] == [TransientError]
+    assert len(bench.store) == 2
+    bench.store.faults = {}
+    await bench.take(events)
+    assert len(bench.store) == 3
+    assert bench.rejected.all == []
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_batch_waits_while_nothing_can_be_set_aside(bench: Bench) -> None:
+    """What is set aside must be durable before the host's checkpoint."""
+    bench.rejected.failing = True
+    bench.store.faults[TaskId("bug")] = RuntimeError()
+    for body in (b"{", order("bug")):
+        with pytest.raises(ExceptionGroup):
+            await bench.take(batch(order("a"), body))
+    bench.rejected.failing = False
+    await bench.take(batch(order("a"), b"{"))
+    assert len(bench.rejected.all) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_scheduler_that_does_not_start_holds_the_batch(bench: Bench) -> None:
+    """When it comes again, its order is known, and the Scheduler is started."""
+    bench.schedulers.fault = TransientError("Durable Functions did not start a.1")
+    with pytest.raises(ExceptionGroup):
+        await bench.take(batch(order("a")))
+    bench.schedulers.fault = None
+    await bench.take(batch(order("a")))
+    assert bench.schedulers.started == [("a", FIRST)]
+    assert bench.store.writes == 1
+
+
+async def test_one_id_twice_is_one_task_in_the_order_of_the_batch(bench: Bench) -> None:
+    """The first is recorded; other content under its id is set aside."""
+    await bench.take(batch(order("a", weight=1), order("a", weight=2), order("a", weight=1)))
+    assert bench.store.record(TaskId("a")).order.payload == b'{"weight":1}'
+    [aside] = bench.rejected.all
+    assert (aside.message_id, aside.reason) == ("3/1", "other content is known as a")
+
+
+async def test_one_id_in_two_partitions_is_one_task(bench: Bench) -> None:
+    """As it is by queue and hub: the state store alone decides."""
+    await bench.take(batch(order("a"), partition="1"))
+    await bench.take(batch(order("a"), partition="2"))
+    assert (len(bench.store), bench.store.writes, bench.rejected.all) == (1, 1, [])
+
+
+async def test_event_that_is_older_than_what_is_kept_is_set_aside(bench: Bench) -> None:
+    """Its task may have been deleted: it could be done twice. One that is known is not."""
+    old = START - timedelta(days=31)
+    bench.store.put(told(pending(DIAMOND, TaskId("known")), claimed(task=TaskId("known"))))
+    await bench.take(batch(order("late"), order("known"), enqueued_at=old))
+    assert [(each.message_id, each.reason) for each in bench.rejected.all] == [
+        ("3/0", "too old to know whether it was done: such tasks are deleted")
+    ]
+
+
+async def test_order_that_was_submitted_too_long_ago_is_set_aside(bench: Bench) -> None:
+    """Its producer has sent it again."""
+    late = json.loads(order("late")) | {"submitted_at": (START - timedelta(days=31)).isoformat()}
+    await bench.take(batch(json.dumps(late).encode()))
+    assert len(bench.rejected.all) == 1
+    assert len(bench.store) == 0
+
+
+async def test_order_of_a_version_that_is_not_here_waits_on_the_queue(bench: Bench) -> None:
+    """During a deployment another host may have it: the partition must not wait for that."""
+    body = json.dumps(json.loads(order("new")) | {"version": 9}).encode()
+    await bench.take(batch(body, order("a")))
+    [(queue, _, content, not_before)] = bench.postbox.sent
+    assert (queue, content.body) == ("submissions", body)
+    assert not_before is not None
+    assert bench.rejected.all == []
+
+
+def test_function_is_bound_as_the_host_needs_it(bench: Bench) -> None:
+    """Whole batches of bytes, and a policy that never ends: a batch that failed would be lost without it."""
+    function = bench.built[0]
+    assert function.get_function_name() == "ingestion"
+    [trigger] = [each for each in function.get_dict_repr()["bindings"] if each["type"] == "eventHubTrigger"]
+    wanted = {
+        "eventHubName": "order-events",
+        "connection": "EventHubConnection",
+        "consumerGroup": "ingestion",
+        "cardinality": "MANY",
+        "dataType": "BINARY",
+    }
+    assert {name: str(getattr(trigger[name], "name", trigger[name])) for name in wanted} == wanted
+    retry = function.get_settings_dict("retry_policy")
+    assert (retry["strategy"], retry["max_retry_count"]) == ("exponential_backoff", "-1")
