@@ -51,7 +51,7 @@ def application_settings(
         _SERVICES: "1",
         **{name: _on_this_platform(value, addresses) for name, value in files.items()},
         **_connections(addresses),
-        **{name: _on_this_platform(value, addresses) for name, value in settings.items()},
+        **{name: _if_not_another(value, addresses) for name, value in settings.items()},
     }
     if "StateStore__0" in made:  # several accounts: the first has a number
         del made["StateStore"]
@@ -70,6 +70,11 @@ def _on_this_platform(value: str, addresses: Addresses) -> str:
     if "UseDevelopmentStorage=true" in value:
         return addresses.storage_connection
     return addresses.service_bus_connection if "UseDevelopmentEmulator=true" in value else value
+
+
+def _if_not_another(value: str, addresses: Addresses) -> str:
+    """Keep a connection that names another platform's address: its broker is shared."""
+    return value if "Endpoint=" in value else _on_this_platform(value, addresses)
 
 
 def _connections(addresses: Addresses) -> dict[str, str]:

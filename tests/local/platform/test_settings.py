@@ -102,6 +102,12 @@ def test_settings_that_a_test_gives_win_over_everything(app: Path) -> None:
     )
 
 
+def test_a_second_host_shares_the_broker_that_a_test_names(app: Path) -> None:
+    """Each has a platform of its own, and its own addresses."""
+    other = "Endpoint=sb://127.0.0.1:1;SharedAccessKey=x;UseDevelopmentEmulator=true"
+    assert _settings(app, ServiceBusConnection=other)["ServiceBusConnection"] == other
+
+
 def test_other_environment_variables_are_no_settings(app: Path) -> None:
     """The host inherits them anyway."""
     assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
