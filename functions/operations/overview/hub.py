@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 
 class HubLine(BaseModel):
@@ -24,5 +24,8 @@ class HubLine(BaseModel):
 
 
 def hub_line(figures: Mapping[str, Any] | None) -> HubLine | None:
-    """Read the timer's figures; None before its first look, or when orders come through no hub."""
-    return None if figures is None else HubLine.model_validate(figures)
+    """Read the timer's figures; None before its first look, without a hub, and for what can't be read."""
+    try:
+        return None if figures is None else HubLine.model_validate(figures)
+    except ValidationError:
+        return None

@@ -115,6 +115,9 @@ async def test_hub_shows_how_far_it_is_taken(desk: Desk) -> None:
     desk.clock.advance(3)
     shown = (await desk.get("/overview")).json["hub"]
     assert shown == {**figures, "at": "2026-11-21T10:00:00.123456Z", "retention_used": 0.25}
+    desk.ingestion = {"of": "another version"}
+    desk.clock.advance(3)
+    assert (await desk.get("/overview")).json["hub"] is None
 
 
 async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) -> None:
