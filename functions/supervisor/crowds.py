@@ -127,6 +127,8 @@ class SweptCrowds:
         line = self._lines.setdefault(found.name, _Line())
         line.count += 1
         if not await self._is_crowd(line, found, record):
+            if line.is_long is False:  # many, and nothing explains them: as many records would be kept
+                return self._alone(late, found, now)
             line.held.append((late, found))
             return None
         return self._eased(line, late, found, now)

@@ -10,14 +10,15 @@ import pytest
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.crowds import SCHEDULERS, Crowd, CrowdCause
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event, StepNotTaken
+from functions.pattern.events import Event, Recovered, StepNotTaken
 from functions.pattern.identity import Epoch, TaskId, start_of
 from functions.pattern.messages import requests_queue
 from functions.pattern.records import Extension, TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
 from functions.pattern.states import ProcessState, Way
 from functions.pattern.step_records import MOST_DISPATCHES
-from functions.supervisor.crowds import read_crowds
+from functions.pattern.supervision import judge
+from functions.supervisor.crowds import CrowdControl, Late, read_crowds
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
@@ -166,6 +167,22 @@ async def test_long_queue_before_an_agent_that_replies_makes_a_crowd(
     assert (await bench.sweep()).resumed == (MANY if is_crowd else 0)
     assert [each.cause for each in bench.crowds.alerts] == ([CrowdCause.QUEUE_LONG] if is_crowd else [])
     assert bench.depths.looks == 1
+
+
+async def test_no_more_tasks_are_kept_in_mind_than_make_a_crowd() -> None:
+    """However many are late before a queue that is short: a task can hold megabytes."""
+    bench = _bench("pay")
+    await _replied(bench)
+    report = SweepReport()
+    swept = await CrowdControl(bench.ports, POLICY, bench.crowds.alert).begin(None, report)
+    acted = 0
+    for number in range(MANY):
+        stored = await bench.store.load(_named(number))
+        assert stored is not None
+        judged = judge(stored.record, bench.clock.now(), POLICY)
+        assert isinstance(judged, Recovered)
+        acted += await swept.sort_in(Late(stored, judged)) is not None
+    assert len(swept.rest()) == MANY - acted < POLICY.crowd.tasks
 
 
 async def test_tasks_whose_requests_were_never_taken_in_time_are_a_crowd() -> None:
