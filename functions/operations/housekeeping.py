@@ -54,8 +54,10 @@ _LONGEST = 240
 #: The figure of the heartbeat that names the shard with which the next run begins.
 _NEXT = "next_shard"
 
-#: Seconds that one task may take.
+#: Seconds that one task may take, and its instances that are purged side by side: one that was put off for
+#: days has thousands.
 _LONGEST_PURGE = 60
+_INSTANCES_AT_ONCE = 10
 
 #: A task that is a step of another is mostly still needed, perhaps for a year: it is looked at once a day, in
 #: one of the runs, of which there is one in each of these times.
@@ -236,7 +238,12 @@ class _Tasks:
             return False  # the index is wrong, which the full sweep corrects
         if await self._is_needed(stored.record.order.parent):
             return False
-        gone = [await self._purge_instance(scheduler) for scheduler in schedulers_of(stored.record)]
+        gone: list[bool] = []
+
+        async def purge(scheduler: SchedulerId) -> None:
+            gone.append(await self._purge_instance(scheduler))
+
+        await for_each(schedulers_of(stored.record), purge, at_once=_INSTANCES_AT_ONCE)
         return all(gone) and await self._ports.retention.delete(stored)
 
     async def _is_needed(self, parent: Parent | None) -> bool:

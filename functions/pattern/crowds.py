@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from functions.pattern.breaker import BreakerRecord, BreakerState
+from functions.pattern.epochs import waited_in_vain
 from functions.pattern.records import TaskRecord
 from functions.pattern.silent_agents import NOTED_EVERY
 from functions.pattern.states import ProcessState, Way
@@ -86,7 +87,7 @@ def behind(record: TaskRecord, now: datetime, signs: Signs) -> Behind | None:
 def suspected(record: TaskRecord, now: datetime) -> Behind | None:
     """Tell whose queue may be long, if nothing else explains why an overdue task waits."""
     for step in record.steps:
-        if _is_late(step, now) and step.shape.via is Way.QUEUE:
+        if step.shape.via is Way.QUEUE and (_is_late(step, now) or waited_in_vain(step, record)):
             return Behind(agent_named(step.shape.agent), CrowdCause.QUEUE_LONG)
     return None
 

@@ -69,11 +69,13 @@ def is_busy(record: TaskRecord) -> bool:
 
 def is_exhausted(record: TaskRecord) -> bool:
     """Tell whether a step was dispatched in vain so often in this epoch that it needs another."""
-    return any(
-        step.was_not_taken and not step.may_be_dispatched(record.task.epoch)
-        for step in record.steps
-        if step.state in {StepState.NOT_STARTED, StepState.UNDOING}
-    )
+    return any(waited_in_vain(step, record) for step in record.steps)
+
+
+def waited_in_vain(step: StepRecord, record: TaskRecord) -> bool:
+    """Tell whether a step is open that was dispatched in vain so often, as its requests waited too long."""
+    is_open = step.state in {StepState.NOT_STARTED, StepState.UNDOING}
+    return is_open and step.was_not_taken and not step.may_be_dispatched(record.task.epoch)
 
 
 def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:

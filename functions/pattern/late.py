@@ -12,12 +12,11 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from functions.pattern.waits import failed, not_taken
+from functions.pattern.waits import never_begun, not_taken
 
 _TURNED_BACK = frozenset({StepState.UNDOING, StepState.UNDONE})
 _STANDS = "it was done, as is known by now, and stands: it has no undo"
 _REFUSED_AFTER_ALL = "taken for done, but refused, as is known by now: {}"
-_NOT_BEGUN = "its request waited too long for its Agent, which did not begin it"
 _BEGUN_AGAIN = "begun in epoch {}, too, which is known by now to have been done"
 
 
@@ -96,7 +95,7 @@ def _never_begun(step: StepRecord, now: datetime) -> StepRecord | None:
     """Have a step in doubt be known not to have been done."""
     if not step.in_doubt:
         return None
-    known = not_taken(step) if step.never_twice else failed(step, _NOT_BEGUN, now)
+    known = not_taken(step) if step.never_twice else never_begun(step, now)
     return replace(known, noted=None) if step.noted == UNKNOWN_AND_STAYS else known
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.decisions import decide, known_end, refusal, stopped_by
-from functions.pattern.epochs import UNDER_WAY, compensated, moved
+from functions.pattern.epochs import UNDER_WAY, compensated, moved, waited_in_vain
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     StepBroken,
@@ -30,7 +30,7 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, StepState, Way
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from functions.pattern.waits import begun, not_taken, unknown
+from functions.pattern.waits import begun, never_begun, not_taken, unknown
 
 #: The state of a step that is done, in each direction.
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
@@ -161,8 +161,7 @@ def _outcome(record: TaskRecord, event: StepReply, now: datetime) -> TaskRecord:
         case StepUnrecorded():
             return _unrecorded(record, event, now)
         case StepNotTaken():
-            again = record.with_step(not_taken(record.step(event.step)))
-            return _advanced(again, now, event.start_by, is_reply=True)
+            return _not_taken(record, event, now)
         case _:
             assert_never(event)
 
@@ -177,6 +176,15 @@ def _too_late(record: TaskRecord, event: StepReply, now: datetime) -> Refused | 
     if not under_way or step.complete_by is None:
         raise illegal(record, event)
     return Refused(RefusalReason.LATE) if now > step.complete_by else None
+
+
+def _not_taken(record: TaskRecord, event: StepNotTaken, now: datetime) -> TaskRecord:
+    """Have a step be dispatched again; what may fail is gone on without when its epoch has none left."""
+    step = not_taken(record.step(event.step))
+    again = record.with_step(step)
+    if record.task.direction is Direction.DO and step.may_fail and waited_in_vain(step, again):
+        again = record.with_step(never_begun(step, now))
+    return _advanced(again, now, event.start_by, is_reply=True)
 
 
 def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:

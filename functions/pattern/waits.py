@@ -199,6 +199,11 @@ def not_taken(step: StepRecord) -> StepRecord:
     return replace(step, state=state, not_taken=starts, attempts=None, error=None)
 
 
+def never_begun(step: StepRecord, now: datetime) -> StepRecord:
+    """End a step that its Agent did not begin, and that its task goes on without."""
+    return failed(step, "its request waited too long for its Agent, which did not begin it", now)
+
+
 def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:
     """End a step without a result."""
     return replace(step, state=StepState.FAILED, finished_at=now, error=bounded(error, MAX_ERROR_BYTES))

@@ -23,6 +23,7 @@ from functions.pattern.crowds import (
 )
 from functions.pattern.decisions import in_question
 from functions.pattern.easing import may_be_extended, more_time, turn
+from functions.pattern.epochs import is_exhausted
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Eased, Extended, GivenUp, Judgement, Parked, Recovered
 from functions.pattern.messages import requests_queue
@@ -126,6 +127,8 @@ class SweptCrowds:
         line = self._lines.setdefault(found.name, _Line())
         line.count += 1
         if not await self._is_crowd(line, found, record):
+            if line.is_long is False:  # many, and nothing explains them: as many records would be kept
+                return self._alone(late, found, now)
             line.held.append((late, found))
             return None
         return self._eased(line, late, found, now)
@@ -186,7 +189,8 @@ class SweptCrowds:
             return True
         if line.count < self._policy.crowd.tasks:
             return False
-        return found.cause is not CrowdCause.QUEUE_LONG or await self._is_long(line, record)
+        is_known = found.cause is not CrowdCause.QUEUE_LONG or is_exhausted(record)  # its Agent said so
+        return is_known or await self._is_long(line, record)
 
     async def _is_long(self, line: _Line, record: TaskRecord) -> bool:
         """Look at an Agent's queue, once in a sweep."""

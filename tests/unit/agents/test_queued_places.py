@@ -85,6 +85,17 @@ async def test_request_without_a_place_is_sent_again_for_later(bench: Bench) -> 
     assert (bench.script.calls, bench.replies.sent) == ([], [])
 
 
+async def test_request_with_the_longest_names_is_sent_again(bench: Bench) -> None:
+    """Ids hold 128 characters (Service Bus): on a longer one, the client fails with a whole batch."""
+    longest = {"task_id": "t" * 64, "epoch": 1_000_000, "step": "s" * 32, "item": 89, "dispatch": 10}
+    await bench.occupied()
+    for _ in range(2):
+        await bench.agent.take("m-1", json.dumps(_LATER | longest).encode())
+    first, second = (message_id for _, message_id, _, _ in bench.queue.put_back)
+    assert max(len(first), len(second)) <= 128
+    assert first != second
+
+
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_request_that_finds_a_place_is_carried_out(bench: Bench, *, idempotent: bool) -> None:
     """The place is free for the next one, even while its reply can't be sent."""

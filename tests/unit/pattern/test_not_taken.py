@@ -167,6 +167,25 @@ def test_step_that_was_never_taken_keeps_its_task_from_being_let_go_of() -> None
     assert apply(record, handing_back, after(2)) == Refused(RefusalReason.BUSY)
 
 
+def test_task_goes_on_without_a_step_that_was_never_taken_and_may_fail() -> None:
+    """It is neither recovered nor undone for the queue of an e-mail; a later undo covers the step."""
+    mail = step("pay", via=Way.QUEUE, undo=True, on_failure=Remedy.CONTINUE)
+    record = _exhausted(workflow(mail, step("note", "pay"), remedy=Remedy.COMPENSATE))
+    assert (record.step(PAY).state, record.task.failure_count) == (StepState.FAILED, 0)
+    assert ready_steps(record) == ("note",)
+    assert apply(record, _not_taken(MOST_DISPATCHES), after(3)) is record
+    assert told(record, cancellation()).step(PAY).needs_undo
+
+
+def test_undo_that_was_never_taken_is_no_failure_that_may_be() -> None:
+    """It is overdue, like any other."""
+    mail = step("pay", via=Way.QUEUE, undo=True, on_failure=Remedy.CONTINUE)
+    undoing = told(_asking(workflow(mail)), cancellation(), claimed(SECOND))
+    for dispatch in range(1, MOST_DISPATCHES + 1):
+        undoing = told(undoing, _asked(dispatch, SECOND), _not_taken(dispatch, SECOND))
+    assert (undoing.step(PAY).state, ready_steps(undoing)) == (StepState.UNDOING, ())
+
+
 def test_what_was_not_taken_is_dispatched_in_time_beside_a_long_step() -> None:
     """The Scheduler that is told may be gone."""
     of = workflow(step("pay", via=Way.QUEUE), step("weigh", via=Way.QUEUE))

@@ -10,17 +10,19 @@ import pytest
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.crowds import SCHEDULERS, Crowd, CrowdCause
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.events import Event, Recovered, StepNotTaken
+from functions.pattern.identity import Epoch, TaskId, start_of
 from functions.pattern.messages import requests_queue
-from functions.pattern.records import Extension
+from functions.pattern.records import Extension, TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
 from functions.pattern.states import ProcessState, Way
-from functions.supervisor.crowds import read_crowds
+from functions.pattern.step_records import MOST_DISPATCHES
+from functions.pattern.supervision import judge
+from functions.supervisor.crowds import CrowdControl, Late, read_crowds
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE, step, workflow
 from tests.unit.supervisor.bench import Bench
 
@@ -165,6 +167,52 @@ async def test_long_queue_before_an_agent_that_replies_makes_a_crowd(
     assert (await bench.sweep()).resumed == (MANY if is_crowd else 0)
     assert [each.cause for each in bench.crowds.alerts] == ([CrowdCause.QUEUE_LONG] if is_crowd else [])
     assert bench.depths.looks == 1
+
+
+async def test_no_more_tasks_are_kept_in_mind_than_make_a_crowd() -> None:
+    """However many are late before a queue that is short: a task can hold megabytes."""
+    bench = _bench("pay")
+    await _replied(bench)
+    report = SweepReport()
+    swept = await CrowdControl(bench.ports, POLICY, bench.crowds.alert).begin(None, report)
+    acted = 0
+    for number in range(MANY):
+        stored = await bench.store.load(_named(number))
+        assert stored is not None
+        judged = judge(stored.record, bench.clock.now(), POLICY)
+        assert isinstance(judged, Recovered)
+        acted += await swept.sort_in(Late(stored, judged)) is not None
+    assert len(swept.rest()) == MANY - acted < POLICY.crowd.tasks
+
+
+async def test_tasks_whose_requests_were_never_taken_in_time_are_a_crowd() -> None:
+    """Their Agent, which is busy, has said so of each dispatch: waiting for it counts nothing."""
+    bench = Bench(deployed=(PAYING,))
+    for number in range(MANY):
+        bench.store.put(_never_taken(_named(number)))
+    await _replied(bench)
+    bench.clock.advance(200)
+    assert _eased(await bench.sweep()) == (0, 0, MANY, 0)
+    assert (_failure_counts(bench), _epochs(bench)) == ({0}, {SECOND})
+    assert [each.cause for each in bench.crowds.alerts] == [CrowdCause.QUEUE_LONG]
+
+
+def _never_taken(name: TaskId) -> TaskRecord:
+    record = told(pending(PAYING, name), claimed(task=name))
+    for dispatch in range(MOST_DISPATCHES):
+        token = f"{dispatch:032}"
+        begun = started("pay", task=name, complete_by=100, token=token, start_id=start_of(token))
+        said = completed("pay", task=name, token=token)
+        reply = StepNotTaken(
+            epoch=FIRST,
+            scheduler=said.scheduler,
+            step=said.step,
+            start_id=begun.start_id,
+            token=token,
+            start_by=said.start_by,
+        )
+        record = told(record, begun, reply)
+    return record
 
 
 async def test_last_ones_of_a_crowd_go_on_uncounted_once() -> None:
