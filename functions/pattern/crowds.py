@@ -29,6 +29,8 @@ class CrowdCause(StrEnum):
     NO_REPLY = "no reply"
     #: The circuit of their remote service is open, or was while they waited.
     CIRCUIT_OPEN = "circuit open"
+    #: Requests to their Agent wait for a place at its service, whose calls are limited.
+    LIMIT_REACHED = "limit reached"
     #: Requests to their Agent wait for long on its queue.
     QUEUE_LONG = "queue long"
 
@@ -59,10 +61,14 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is known of Agents, by their names: their last replies over queues, and their circuits."""
+    """What is known of Agents, by their names: their last replies over queues, and their circuits.
+
+    Of the `limited` ones, as many calls are in flight as may be, and there is work for more.
+    """
 
     replied: Mapping[str, datetime]
     breakers: Mapping[str, BreakerRecord]
+    limited: frozenset[str] = frozenset()
 
 
 def behind(record: TaskRecord, now: datetime, signs: Signs) -> Behind | None:
@@ -129,8 +135,15 @@ def _circuit(step: StepRecord, signs: Signs) -> Behind | None:
     return Behind(agent_named(step.shape.agent), CrowdCause.CIRCUIT_OPEN, blocked=not is_closed)
 
 
+def _limit(step: StepRecord, signs: Signs) -> Behind | None:
+    """Tell whether the step's request waits for a place: a step that is called directly has one."""
+    if step.shape.via is not Way.QUEUE or step.shape.agent not in signs.limited:
+        return None
+    return Behind(agent_named(step.shape.agent), CrowdCause.LIMIT_REACHED)
+
+
 #: What explains that a step is late, the first that does; each looks at a step, and at the signs.
-_CAUSES: Sequence[Callable[[StepRecord, Signs], Behind | None]] = (_no_reply, _circuit)
+_CAUSES: Sequence[Callable[[StepRecord, Signs], Behind | None]] = (_no_reply, _circuit, _limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from functions.pattern.errors import TransientError
 from functions.pattern.events import Eased, Extended, GivenUp, Judgement, Parked, Recovered
 from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Ports
+from functions.pattern.ramp import is_reached
 from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion
 from functions.pattern.store_ports import Stored
@@ -209,7 +210,9 @@ class SweptCrowds:
                 except TransientError as fault:
                     self._signs = fault
                 else:
-                    self._signs = Signs(replied, {each.service: each for each in breakers})
+                    now = self._ports.clock.now()
+                    limited = frozenset(each.service for each in breakers if is_reached(each, now))
+                    self._signs = Signs(replied, {each.service: each for each in breakers}, limited)
         if isinstance(self._signs, TransientError):
             raise TransientError(f"what explains lateness can't be read: {self._signs}")
         return self._signs

@@ -76,6 +76,15 @@ def test_circuit_explains_what_was_late_while_it_was_open(
     assert behind(SENDING, LATE, _circuit(state, since, "another")) is None
 
 
+@pytest.mark.parametrize(("record", "is_behind"), [("asked", True), ("sending", False)])
+def test_reached_limit_explains_why_a_request_waits(record: str, *, is_behind: bool) -> None:
+    """A step that is called directly has its place before it starts."""
+    agent, late = (PAY, ASKED) if record == "asked" else (SEND, SENDING)
+    signs = Signs({agent: LATE}, {}, frozenset({agent}))
+    expected = Behind(f"Agent {agent}", CrowdCause.LIMIT_REACHED) if is_behind else None
+    assert behind(late, LATE, signs) == expected
+
+
 def test_task_whose_host_died_is_behind_nothing() -> None:
     """Neither when it had begun a step, nor before."""
     assert behind(SENDING, LATE, ANSWERS) is None

@@ -15,6 +15,7 @@ from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.messages import requests_queue
 from functions.pattern.records import Extension
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
+from functions.pattern.shares import Share
 from functions.pattern.states import ProcessState, Way
 from functions.supervisor.crowds import read_crowds
 from functions.supervisor.sweeping import SweepReport
@@ -152,6 +153,22 @@ async def test_tasks_of_a_dead_host_are_recovered_as_ever() -> None:
     bench = _bench("send")
     assert _eased(await bench.sweep()) == (0, 0, 0, MANY)
     assert _failure_counts(bench) == {1}
+
+
+@pytest.mark.parametrize(("wanted", "is_crowd"), [(11, True), (10, False)])
+async def test_reached_limit_of_a_service_makes_a_crowd(wanted: int, *, is_crowd: bool) -> None:
+    """Its Agent replies, and nobody has failed: requests wait for places, of which all are in use."""
+    bench = _bench("pay")
+    await _replied(bench)
+    later = bench.clock.now() + timedelta(seconds=20)
+    share = Share(holder="one", places=10, wanted=wanted, in_flight=10, until=later)
+    record = BreakerRecord(
+        service=PAY, state=BreakerState.CLOSED, since=after(-600), at_once=10, shares=(share,)
+    )
+    bench.breakers.there[PAY] = StoredBreaker(record, "1")
+    assert (await bench.sweep()).resumed == (MANY if is_crowd else 0)
+    assert [each.cause for each in bench.crowds.alerts] == ([CrowdCause.LIMIT_REACHED] if is_crowd else [])
+    assert _failure_counts(bench) == ({0} if is_crowd else {1})
 
 
 @pytest.mark.parametrize(("waited", "is_crowd"), [(WITHIN, True), (1, False)])
