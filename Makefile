@@ -68,8 +68,8 @@ bench: setup ## Measure, and print two tables
 vast: $(PYTHON_PACKAGES) ## Sweep a million tasks, and print for how long and with how much memory
 	@VAST_TASKS=1000000 $(VENV)/pytest --quiet --capture=no -k very_many tests/unit/supervisor/test_vast_store.py
 
-crowds: setup ## Prove what is promised of crowds, at full size, and draw how calls return; 15 minutes
-	@$(VENV)/python -m tests.e2e.crowds $(ONLY)
+crowds: setup ## Prove what is promised of crowds, at full size, and draw how calls return; half an hour
+	@$(VENV)/python -m tests.e2e.crowds $(if $(ONLY),--only $(ONLY))
 
 screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots

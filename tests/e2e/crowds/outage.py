@@ -33,7 +33,7 @@ class Outage:
 
     tasks: int
     seconds: float = 600
-    scale: int = 5
+    scale: int = 1
     call_seconds: float = 1
 
     @property
@@ -85,12 +85,15 @@ async def outage(data: Path, show: Show, plan: Outage) -> Returned:
     payments.is_down = True
     async with Crowd.at(data, payments, plan.settings) as crowd:
         await crowd.submit(plan.tasks)
-        await crowd.until(lambda ends: ends.states.get("Processing", 0) >= 1, show, _PATIENCE)
         began = time()
         await crowd.until(lambda ends: sum(ends.states.values()) == plan.tasks, show, _PATIENCE)
         await asyncio.sleep(max(0.0, began + plan.seconds / plan.scale - time()))
         payments.is_down = False
         up_at = time()
+        async with asyncio.timeout(_PATIENCE):
+            while len(payments.paid) < plan.tasks:
+                await asyncio.sleep(1)
+                show(len(payments.paid))
         ends = await crowd.until(lambda ends: ends.finished == plan.tasks, show, _PATIENCE)
     calls = payments.calls
     return Returned(
