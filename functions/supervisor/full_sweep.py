@@ -17,7 +17,7 @@ from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage
-from functions.supervisor.handover import Handover
+from functions.supervisor.division import Division
 from functions.supervisor.sweeping import FullSweepReport, for_each
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class FullSweep:
         self._ports = ports
         self._damage = damage
         self._window = window
-        self._handover = Handover(ports)
+        self._division = Division(ports)
 
     async def run(self) -> FullSweepReport:
         """Compare and fix everything once, and hand over what there is no time for."""
@@ -81,7 +81,7 @@ class FullSweep:
 
     async def _hand_over(self, shard: int, began: datetime, place: str | None) -> None:
         message = SweepMessage(kind=SweepKind.FULL, shard=shard, round=began, place=place)
-        await self._handover.send(message)
+        await self._division.send(message)
 
     async def _sweep_shard(self, shard: int, course: Course, report: FullSweepReport) -> None:
         with report.surviving(f"shard {shard}: its indexes"):

@@ -16,9 +16,9 @@ from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
+from functions.supervisor.division import Division, ShardRound
 from functions.supervisor.due_tasks import DueTasks
 from functions.supervisor.full_sweep import FullSweep
-from functions.supervisor.handover import Handover, ShardRound
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweeping import Report, SweepReport
 from functions.telemetry.tasks import sweep_span
@@ -50,7 +50,7 @@ class ShardSweeps:
         self._damage = damage
         self._silence = silence
         self._crowds = crowds
-        self._handover = Handover(ports)
+        self._division = Division(ports)
         self._at_work = 0
         self._reader = MessageReader(SweepMessage, SWEEPS_QUEUE, ports.rejected)
 
@@ -63,7 +63,7 @@ class ShardSweeps:
         if asked is None:
             return None
         if self._at_work >= _SHARDS_AT_ONCE:
-            await self._handover.send(asked, not_before=self._ports.clock.now() + _LATER)
+            await self._division.send(asked, not_before=self._ports.clock.now() + _LATER)
             return None
         self._at_work += 1
         try:
@@ -82,7 +82,7 @@ class ShardSweeps:
                 assert_never(asked.kind)
 
     async def _sweep(self, asked: SweepMessage) -> SweepReport | None:
-        there = await self._handover.round_of(asked.shard)
+        there = await self._division.round_of(asked.shard)
         is_same = there is not None and there.round == asked.round
         if there is not None and (there.round > asked.round or (is_same and there.done)):
             return None
@@ -105,5 +105,5 @@ class ShardSweeps:
         if not is_done:
             late = {each.behind: each.tasks for each in summed([*crowds.counted()])}
             late = {name: asked.late.get(name, 0) + late.get(name, 0) for name in asked.late | late}
-            await self._handover.send(asked.model_copy(update={"place": place, "late": late}))
+            await self._division.send(asked.model_copy(update={"place": place, "late": late}))
         return report

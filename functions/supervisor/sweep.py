@@ -1,7 +1,7 @@
 """The sweep: has overdue tasks recovered or given up, and sends announcements that were not sent.
 
 A crash anywhere leaves a task overdue, and the next sweep finds it. What one has no time for goes on
-elsewhere (`handover.py`).
+elsewhere (`division.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functions.pattern.shared_rows import Chore
 from functions.supervisor.course import Course
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
+from functions.supervisor.division import Division, HandedOver
 from functions.supervisor.due_tasks import DueTasks
-from functions.supervisor.handover import HandedOver, Handover
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.releases import Releases
 from functions.supervisor.silence import Silence
@@ -58,7 +58,7 @@ class Sweep:
         self._damage = damage
         self._silence = silence
         self._crowds = crowds
-        self._handover = Handover(ports)
+        self._division = Division(ports)
 
     async def run(self) -> SweepReport:
         """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
@@ -66,7 +66,7 @@ class Sweep:
             started_at = self._ports.clock.now()
             report = SweepReport()
             latest = await self._latest(report)
-            handed = await self._handover.look(latest, report)
+            handed = await self._division.look(latest, report)
             course = Course(self._ports.index.shards, latest)
             crowds = await self._crowds.begin(latest, report)
             leftovers = Leftovers(self._ports, report)
@@ -81,7 +81,7 @@ class Sweep:
             await self._damage.report(report)
             silent = await self._silence.report(report)
             await self._crowds.report(crowds, silent, report, elsewhere=handed.found)
-            handed = await self._handover.give(course, handed, crowds.counted(), started_at, report)
+            handed = await self._division.give(course, handed, crowds.counted(), started_at, report)
             await self._beat(report, started_at, course, handed)
             return report
 

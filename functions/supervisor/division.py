@@ -53,7 +53,7 @@ class HandedOver:
         return {_HANDED: json.dumps({shard: at.isoformat() for shard, at in self.rounds.items()})}
 
 
-class Handover:
+class Division:
     """Gives shards to whoever takes their messages."""
 
     def __init__(self, ports: Ports) -> None:
