@@ -17,6 +17,8 @@ from tests.e2e.crowds.payments import SlowPayments
 pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(240)]
 
 _LIMIT, _ORDERS = 3, 30
+#: Fewer may be tried again and again; they are no line.
+_MANY = 25
 
 
 async def test_agent_behind_a_queue_keeps_its_service_s_limit(tmp_path: Path) -> None:
@@ -38,7 +40,7 @@ async def test_caller_is_asked_to_wait_while_too_many_orders_do(tmp_path: Path) 
     """The refusal is no caller's own cap; what is known can still be read."""
     settings = {"AzureWebJobs_submission_Disabled": "true", "INTAKE_MOST_WAITING": "2"}
     async with running(tmp_path, settings) as platform, Caller.of(platform) as caller:
-        for number in range(3):
+        for number in range(_MANY):
             assert await caller.put(f"waiting-{number}") == HTTPStatus.ACCEPTED
         async with asyncio.timeout(PATIENCE):
             while await caller.put("waiting-0") != HTTPStatus.TOO_MANY_REQUESTS:
