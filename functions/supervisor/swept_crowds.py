@@ -74,6 +74,7 @@ class SweptCrowds:
         self._ports = ports
         self._policy = policy
         self._turns = turns
+        self._given = 0
         self._late = late
         self._abreast = abreast
         self._lines: dict[str, _Line] = {}
@@ -143,7 +144,8 @@ class SweptCrowds:
         record = late.stored.record
         had_turn = self._has_turn(line, found)
         if had_turn:
-            event = turn(record, found, now, self._policy, in_crowd=True)
+            event = turn(record, found, now, self._policy, in_crowd=True, before=self._given)
+            self._given += 1
         else:
             line.extended += self._abreast
             place = None if found.blocked else line.extended

@@ -6,60 +6,68 @@ from collections.abc import Callable
 
 from tests.e2e.crowds.outage import Returned
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 760, 300, 56, 44, 16, 44
+_WIDTH, _PANEL, _LEFT, _TOP, _RIGHT, _BOTTOM = 760, 230, 56, 44, 16, 44
 _INK, _GRID, _BAR, _LINE = "#333", "#ddd", "#5b8def", "#c0392b"
 _TICKS = 5
+#: Seconds in which calls are few because of the ramp.
+_FIRST = 60
 
 
 def drawn(returned: Returned) -> str:
-    """Draw a bar for each second's calls, and the line that they must not pass."""
+    """Draw the first minute, with the line that calls must not pass, and all of the return."""
     counts, outage = returned.per_second, returned.outage
+    allowed = [outage.allowed(second) / outage.call_seconds for second in range(_FIRST)]
+    times = "" if outage.scale == 1 else f"; times {outage.scale} times as fast"
+    title = f"Calls a second after an outage of {outage.seconds / outage.scale:.0f} s, {outage.tasks:,} tasks"
+    size = f'viewBox="0 0 {_WIDTH} {2 * _PANEL}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" role="img">',
+            f'<rect width="{_WIDTH}" height="{2 * _PANEL}" fill="#fff"/>',
+            _text(_LEFT, 16, title, size=14),
+            *_panel(0, counts[:_FIRST], allowed, f"the first minute; line: what the ramp allows{times}"),
+            *_panel(_PANEL, counts, [], "until all are done"),
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _panel(top: float, counts: list[int], allowed: list[float], title: str) -> list[str]:
+    """Draw a bar for each second's calls, and a line."""
     most = max(1, *counts) * 1.15
-    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    step = width / max(1, len(counts))
+    width, height = _WIDTH - _LEFT - _RIGHT, _PANEL - _TOP - _BOTTOM
+    step, bottom = width / max(1, len(counts)), top + _TOP + height
 
     def x_of(second: float) -> float:
         return _LEFT + second * step
 
     def y_of(calls: float) -> float:
-        return _TOP + height * (1 - min(calls, most) / most)
+        return bottom - height * min(calls, most) / most
 
     bars = [
-        f'<rect x="{x_of(second) + step * 0.1:.1f}" y="{y_of(count):.1f}" width="{step * 0.8:.1f}"'
-        f' height="{_TOP + height - y_of(count):.1f}" fill="{_BAR}"/>'
+        f'<rect x="{x_of(second):.1f}" y="{y_of(count):.1f}" width="{max(1, step * 0.8):.1f}"'
+        f' height="{bottom - y_of(count):.1f}" fill="{_BAR}"/>'
         for second, count in enumerate(counts)
+        if count
     ]
-    allowed = [outage.allowed(second) / outage.call_seconds for second in range(len(counts))]
+    inside = [each for each in allowed[: len(counts)] if each <= most] + [most]
     points = [
-        f"{x_of(second + end):.1f},{y_of(each):.1f}"
-        for second, each in enumerate(allowed)
-        for end in (0, 1)
-        if each <= most or second == 0 or allowed[second - 1] <= most
+        f"{x_of(second + end):.1f},{y_of(each):.1f}" for second, each in enumerate(inside) for end in (0, 1)
     ]
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-    texts = [
-        _text(_LEFT, 18, f"Calls a second after an outage, {outage.tasks:,} tasks waiting", size=14),
-        _text(
-            _LEFT, 34, f"bars: calls begun; line: what the ramp allows; times {outage.scale} times as fast"
-        ),
-        _text(_LEFT + width / 2, _HEIGHT - 8, "seconds since the service is back", anchor="middle"),
+    line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{_LINE}" stroke-width="2"/>'
+    every = max(1, len(counts) // 8)
+    return [
+        _text(_LEFT, top + 34, title),
         *_scale(most, y_of),
         *(
-            _text(x_of(second), _TOP + height + 16, f"{second}", anchor="middle")
-            for second in range(0, len(counts) + 1, max(1, len(counts) // 8))
+            _text(x_of(each), bottom + 16, f"{each}", anchor="middle")
+            for each in range(0, len(counts), every)
         ),
+        _text(_LEFT + width / 2, bottom + 32, "seconds since the service is back", anchor="middle"),
+        *bars,
+        *([line] if allowed else []),
     ]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" role="img">',
-            f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
-            *texts,
-            *bars,
-            f'<polyline points="{" ".join(points)}" fill="none" stroke="{_LINE}" stroke-width="2"/>',
-            "</svg>",
-            "",
-        ]
-    )
 
 
 def _scale(most: float, y_of: Callable[[float], float]) -> list[str]:

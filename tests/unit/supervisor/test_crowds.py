@@ -110,6 +110,17 @@ async def test_they_come_back_at_a_bounded_rate_when_it_replies_again() -> None:
     assert all(record.task.failure_count == 0 for record in bench.store.records())
 
 
+async def test_those_that_have_their_turn_together_come_back_one_after_the_other() -> None:
+    """At the rate that is set, ten a second here: a service that is back gets no burst with each sweep."""
+    bench = _bench("send")
+    _set_circuit(bench, BreakerState.CLOSED, after(30))
+    assert (await bench.sweep()).resumed == MANY
+    waits = [
+        (each.task.not_before or bench.clock.now()) - bench.clock.now() for each in bench.store.records()
+    ]
+    assert sorted(waits) == [timedelta(seconds=number / 10) for number in range(MANY)]
+
+
 async def test_agent_that_fell_silent_while_they_waited_is_silent_for_all_of_them() -> None:
     """Its last reply came when some had been asked for already: one alert, and the one that there is."""
     bench = _bench("pay")
