@@ -163,6 +163,10 @@ class Crowd:
     blocked: bool = False
     turns: int = 0
 
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
+        return now > max(self.until, self.found_at) + _OVER_AFTER
+
     def minutes(self, per_minute: int) -> int:
         """Tell how long it takes until each task has had its turn, at that rate."""
         return -(-self.tasks // per_minute)
@@ -216,7 +220,7 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime) -
     new = {each.behind: each for each in found}
     before = {each.behind: each for each in known}
     lasting = [_merged(each, new[each.behind]) if each.behind in new else each for each in known]
-    ended = tuple(each for each in lasting if now > max(each.until, each.found_at) + _OVER_AFTER)
+    ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
     begun = tuple(each for name, each in sorted(new.items()) if name not in before)
     kept = tuple(each for each in lasting if each not in ended)
     return Crowds(kept + begun, begun, ended)

@@ -66,9 +66,9 @@ class CrowdControl:
                 await self._ports.heartbeats.beat(Chore.CROWDS, written_crowds(crowds.known))
 
     def _together(self, swept: SweptCrowds, elsewhere: Sequence[Crowd]) -> Sequence[Crowd]:
-        """Give what is a crowd by itself, was one before, or is one in sum."""
-        crowds = {each.behind for each in (*swept.known, *swept.found())}
-        found = summed([*swept.counted(), *elsewhere])
+        """Give what is a crowd by itself, was one before, or is one in sum with what others found lately."""
+        now, crowds = self._ports.clock.now(), {each.behind for each in (*swept.known, *swept.found())}
+        found = summed([*swept.counted(), *(each for each in elsewhere if not each.is_over(now))])
         return [each for each in found if each.behind in crowds or each.tasks >= self._policy.crowd.tasks]
 
     def _turns(self, latest: Mapping[str, Any] | None) -> int:

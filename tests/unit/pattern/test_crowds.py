@@ -133,6 +133,13 @@ def test_crowd_begins_once_and_lasts_while_tasks_wait_in_it() -> None:
     assert (over.known, over.begun, over.ended) == ((), (), again.known)
 
 
+def test_crowd_that_a_long_sweep_has_found_is_not_over_at_its_end() -> None:
+    """Its sweep took minutes: it would be told anew by the next one."""
+    known = after_sweep((), (_crowd(),), after(60)).known
+    found = after_sweep(known, (_crowd(found=90, until=90),), after(400))
+    assert (len(found.known), found.begun, found.ended) == (1, (), ())
+
+
 def test_each_task_counts_and_the_oldest_tells_since_when() -> None:
     """And the whole time until each has had its turn."""
     crowd = replace(_crowd(tasks=0), since=after(50))
