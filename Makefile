@@ -20,7 +20,7 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench vast screenshots \
+.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench vast crowds screenshots \
 	settings-page scale-page lock clean
 
 help: ## Show this list
@@ -67,6 +67,9 @@ bench: setup ## Measure, and print two tables
 
 vast: $(PYTHON_PACKAGES) ## Sweep a million tasks, and print for how long and with how much memory
 	@VAST_TASKS=1000000 $(VENV)/pytest --quiet --capture=no -k very_many tests/unit/supervisor/test_vast_store.py
+
+crowds: setup ## Prove what is promised of crowds, at full size, and draw how calls return; half an hour
+	@$(VENV)/python -m tests.e2e.crowds $(if $(ONLY),--only $(ONLY))
 
 screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots

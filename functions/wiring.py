@@ -65,9 +65,8 @@ from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
-from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
-from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.export import export_telemetry
@@ -143,9 +142,7 @@ class Wiring:
             submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
-            supervisor_blueprint(
-                self._sweep(), FullSweep(ports, self._damage), schedule=settings.supervisor_schedule
-            ),
+            supervisor_blueprint(self._supervisor(), settings.supervisor_schedule),
         ]
         if self._hub is not None:
             blueprints.append(self._hub.blueprint(ports, intake, self._alerts))
@@ -278,10 +275,12 @@ class Wiring:
         serve = partial(QueuedAgent, ports=self._ports, function_timeout=limit, note=note)
         return [serve(name, self._agents[name], places=self._places[name]) for name in sorted(served)]
 
-    def _sweep(self) -> Sweep:
+    def _supervisor(self) -> SupervisorParts:
         policy, damage, silence = self._settings.supervision, self._damage, self._silence
         crowds = CrowdControl(self._ports, policy, self._alerts.alert_crowd)
-        return Sweep(self._ports, policy, self._registry, new_id(), damage, silence=silence, crowds=crowds)
+        return SupervisorParts.of(
+            self._ports, policy, self._registry, new_id(), damage, silence=silence, crowds=crowds
+        )
 
     def _post(self) -> Post | None:
         address = self._settings.alert_webhook_url

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
@@ -34,20 +33,27 @@ class PeekedQueues:
         self._client = client
         self._queues = queues
         self._receivers: dict[tuple[str, ServiceBusSubQueue | None], ServiceBusReceiver] = {}
+        #: A receiver that one look closes must not be in use by another.
+        self._turn = asyncio.Lock()
 
     async def depths(self) -> Sequence[QueueDepth]:
         """Look at every queue, in a few seconds at most; None stands for what can't be seen."""
         from azure.servicebus import ServiceBusSubQueue  # noqa: PLC0415 - with the first look
 
         parts = (None, ServiceBusSubQueue.DEAD_LETTER)
-        piles = await asyncio.gather(*(self._look(queue, part) for queue in self._queues for part in parts))
+        async with self._turn:
+            piles = await asyncio.gather(
+                *(self._look(queue, part) for queue in self._queues for part in parts)
+            )
         return list(map(QueueDepth, self._queues, piles[::2], piles[1::2]))
 
     async def _look(self, queue: str, part: ServiceBusSubQueue | None) -> Pile | None:
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 seen = await _peeked(self._receiver(queue, part))
-        except (AzureError, TimeoutError, ValueError) as fault:
+        except (AzureError, TimeoutError, ValueError, asyncio.CancelledError) as fault:
+            if isinstance(fault, asyncio.CancelledError) and _is_cancelled():
+                raise
             _log.warning("queue %s can't be looked at: %s", queue, type(fault).__name__)
             await self._drop(queue, part)
             return None
@@ -63,10 +69,22 @@ class PeekedQueues:
     async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:
         """Let the next look begin with a new connection."""
         receiver = self._receivers.pop((queue, part), None)
-        if receiver is not None:
-            with suppress(AzureError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await receiver.close()
+        if receiver is None:
+            return
+        try:
+            async with asyncio.timeout(1):
+                await receiver.close()
+        except (AzureError, TimeoutError):
+            return
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+
+
+def _is_cancelled() -> bool:
+    """Tell whether this look was cancelled, not only what the client has of its own for its connection."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMessage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -30,6 +30,8 @@ class CrowdCause(StrEnum):
     NO_REPLY = "no reply"
     #: The circuit of their remote service is open, or was while they waited.
     CIRCUIT_OPEN = "circuit open"
+    #: Requests to their Agent wait for a place at its service, whose calls are limited.
+    LIMIT_REACHED = "limit reached"
     #: Requests to their Agent wait for long on its queue.
     QUEUE_LONG = "queue long"
 
@@ -60,10 +62,14 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is known of Agents, by their names: their last replies over queues, and their circuits."""
+    """What is known of Agents, by their names: their last replies over queues, and their circuits.
+
+    Of the `limited` ones, as many calls are in flight as may be, and there is work for more.
+    """
 
     replied: Mapping[str, datetime]
     breakers: Mapping[str, BreakerRecord]
+    limited: frozenset[str] = frozenset()
 
 
 def behind(record: TaskRecord, now: datetime, signs: Signs) -> Behind | None:
@@ -130,8 +136,15 @@ def _circuit(step: StepRecord, signs: Signs) -> Behind | None:
     return Behind(agent_named(step.shape.agent), CrowdCause.CIRCUIT_OPEN, blocked=not is_closed)
 
 
+def _limit(step: StepRecord, signs: Signs) -> Behind | None:
+    """Tell whether the step's request waits for a place: a step that is called directly has one."""
+    if step.shape.via is not Way.QUEUE or step.shape.agent not in signs.limited:
+        return None
+    return Behind(agent_named(step.shape.agent), CrowdCause.LIMIT_REACHED)
+
+
 #: What explains that a step is late, the first that does; each looks at a step, and at the signs.
-_CAUSES: Sequence[Callable[[StepRecord, Signs], Behind | None]] = (_no_reply, _circuit)
+_CAUSES: Sequence[Callable[[StepRecord, Signs], Behind | None]] = (_no_reply, _circuit, _limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +164,10 @@ class Crowd:
     blocked: bool = False
     turns: int = 0
 
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
+        return now > max(self.until, self.found_at) + _OVER_AFTER
+
     def minutes(self, per_minute: int) -> int:
         """Tell how long it takes until each task has had its turn, at that rate."""
         return -(-self.tasks // per_minute)
@@ -169,6 +186,27 @@ class Crowd:
         )
 
 
+def summed(parts: Iterable[Crowd]) -> tuple[Crowd, ...]:
+    """Add up what several have found of the same crowds."""
+    sums = dict[str, Crowd]()
+    for each in parts:
+        before = sums.get(each.behind)
+        sums[each.behind] = each if before is None else _added(before, each)
+    return tuple(sums.values())
+
+
+def _added(one: Crowd, other: Crowd) -> Crowd:
+    return replace(
+        one,
+        tasks=one.tasks + other.tasks,
+        turns=one.turns + other.turns,
+        since=min(one.since, other.since),
+        found_at=max(one.found_at, other.found_at),
+        until=max(one.until, other.until),
+        blocked=one.blocked or other.blocked,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Crowds:
     """What is known of crowds after a sweep, and what of it is new, or over."""
@@ -183,7 +221,7 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime) -
     new = {each.behind: each for each in found}
     before = {each.behind: each for each in known}
     lasting = [_merged(each, new[each.behind]) if each.behind in new else each for each in known]
-    ended = tuple(each for each in lasting if now > max(each.until, each.found_at) + _OVER_AFTER)
+    ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
     begun = tuple(each for name, each in sorted(new.items()) if name not in before)
     kept = tuple(each for each in lasting if each not in ended)
     return Crowds(kept + begun, begun, ended)

@@ -36,12 +36,23 @@ def more_time(
 
 
 def turn(
-    record: TaskRecord, behind: Behind, now: datetime, policy: SupervisionPolicy, *, in_crowd: bool
+    record: TaskRecord,
+    behind: Behind,
+    now: datetime,
+    policy: SupervisionPolicy,
+    *,
+    in_crowd: bool,
+    before: int = 0,
 ) -> Eased:
-    """Have a task go on: in its epoch if nobody has claimed it and it is one of many, else in the next."""
+    """Have a task go on: in its epoch if nobody has claimed it and it is one of many, else in the next.
+
+    So many have theirs `before` it in the same sweep, one after the other at the crowd's rate.
+    """
     if record.task.process_state is ProcessState.PENDING and in_crowd:
         return replace(more_time(record, behind, now, policy), asks=True)
-    return Resumed(epoch=record.task.epoch, start_by=now + policy.start_within)
+    not_before = now + timedelta(minutes=before / policy.crowd.per_minute) if before else None
+    start_by = (not_before or now) + policy.start_within
+    return Resumed(epoch=record.task.epoch, start_by=start_by, not_before=not_before)
 
 
 def _left(record: TaskRecord, policy: SupervisionPolicy) -> timedelta:

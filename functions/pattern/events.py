@@ -168,7 +168,12 @@ class Recovered(_EndsEpoch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(_EndsEpoch):
-    """The Supervisor gives a task to the next epoch that was late in a crowd: that does not count."""
+    """The Supervisor gives a task to the next epoch that was late in a crowd: that does not count.
+
+    It starts not before `not_before`: those that have their turn together do not come back at once.
+    """
+
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

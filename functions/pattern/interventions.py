@@ -74,7 +74,7 @@ def _intervened(
 def _next_by_supervisor(
     record: TaskRecord, event: Recovered | Resumed, now: datetime, ended_by: EpochEnd
 ) -> TaskRecord:
-    """Open the next epoch; only a recovery counts, and may have to wait."""
+    """Open the next epoch, which may have to wait; only a recovery counts."""
     is_counted = isinstance(event, Recovered)
     return next_epoch(
         record,
@@ -85,7 +85,7 @@ def _next_by_supervisor(
         start_by=event.start_by,
         traceparent=event.traceparent,
         failure_count=record.task.failure_count + int(is_counted),
-        not_before=event.not_before if isinstance(event, Recovered) else None,
+        not_before=event.not_before,
     )
 
 

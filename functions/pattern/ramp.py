@@ -25,6 +25,12 @@ def limit_of(record: BreakerRecord, at_once: int | None) -> int | None:
     return min((each for each in (at_once, record.ramp) if each is not None), default=None)
 
 
+def is_reached(record: BreakerRecord, now: datetime) -> bool:
+    """Tell whether instances have work for more calls than may be in flight."""
+    limit = limit_of(record, record.at_once)
+    return limit is not None and sum(share.wanted for share in live(record.shares, now)) > limit
+
+
 def grown(
     record: BreakerRecord,
     now: datetime,

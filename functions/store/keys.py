@@ -150,9 +150,9 @@ def breaker_row(service: str) -> str:
     return f"{BREAKERS}|{service}"
 
 
-def heartbeat_row(chore: Chore) -> str:
-    """Give the row key of a chore's heartbeat."""
-    return f"{chore}-heartbeat"
+def heartbeat_row(chore: Chore, shard: int | None = None) -> str:
+    """Give the row key of a chore's heartbeat, or of that of its part in a shard."""
+    return f"{chore}-heartbeat" if shard is None else f"{chore}-heartbeat-{shard}"
 
 
 def time_row(occasion: Occasion, name: str) -> str:

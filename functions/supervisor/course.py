@@ -45,13 +45,23 @@ class Course:
         self._touched.pop(shard, None)
 
     @property
+    def left(self) -> dict[int, str | None]:
+        """Give what is left, as places by shards: first those shards that have had no turn."""
+        return self._untouched | self._touched
+
+    def hand_over(self, shard: int) -> None:
+        """Leave a shard's rest to another; the next sweep begins it anew."""
+        self._untouched.pop(shard, None)
+        self._touched.pop(shard, None)
+
+    @property
     def unfinished(self) -> bool:
         """Tell whether there is more."""
-        return bool(self._untouched or self._touched)
+        return bool(self.left)
 
     def figures(self) -> dict[str, str]:
-        """Give what is left, for the heartbeat: first those shards that have had no turn."""
-        return {_LEFT: json.dumps(self._untouched | self._touched)}
+        """Give what is left, for the heartbeat."""
+        return {_LEFT: json.dumps(self.left)}
 
 
 def _left_by(latest: Mapping[str, Any] | None) -> dict[int, str | None]:

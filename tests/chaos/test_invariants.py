@@ -15,7 +15,7 @@ from tests.chaos.injection.outages import Interval
 from tests.chaos.invariants import Invariant, violations
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.ledger import CallDirection, Effect
-from tests.chaos.remotes.server import PostedAlert
+from tests.chaos.remotes.server import PostedAlert, grouped
 from tests.chaos.sample_evidence import (
     ORDER,
     after,
@@ -127,6 +127,21 @@ def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[A
 def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRows) -> None:
     """The rows at the end show it."""
     assert invariant in _broken(replace(processed(), tasks={ORDER: spoilt}))
+
+
+@pytest.mark.parametrize(
+    ("named", "tasks", "is_broken"),
+    [
+        (f"{ORDER} (epoch 2)", 1, False),
+        (f"{ORDER} (epoch 7)", 1, True),
+        ("", 1, False),
+        ("", 0, True),
+    ],
+)
+def test_alert_may_be_told_with_others(named: str, tasks: int, *, is_broken: bool) -> None:
+    """By its name; of a group that is too large to name all, the count must fit."""
+    told = grouped(named.split(", "), tasks, "many")
+    assert (Invariant.ALERTS in _broken(replace(compensated(), alerts=tuple(told)))) is is_broken
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from functions.pattern.messages import (
     OPERATOR_ALERTS_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
+    SWEEPS_QUEUE,
     requests_queue,
 )
 from functions.pattern.states import Way
@@ -148,7 +149,13 @@ def queues_received() -> set[str]:
 def queues_sent(reply_queues: set[str]) -> set[str]:
     """Return the queues that the application sends to, when callers may name `reply_queues`."""
     queued = {step.agent for step in _STEPS if step.via is Way.QUEUE}
-    own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
+    own = {
+        SUBMISSIONS_QUEUE,
+        SCHEDULER_REQUESTS_QUEUE,
+        OPERATOR_ALERTS_QUEUE,
+        AGENT_REPLIES_QUEUE,
+        SWEEPS_QUEUE,
+    }
     return own | set(map(requests_queue, queued)) | reply_queues
 
 

@@ -20,9 +20,8 @@ from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
-from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
-from functions.supervisor.sweep import Sweep
 from tests.fakes.accounts import one_account
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
@@ -86,11 +85,11 @@ class Supervisor:
         self.index_rows = ports.index_rows
         self.damage = RecordedDamage()
         damage = Damage(ports, self.damage.alert)
-        self.full_sweep = FullSweep(ports, damage)
         silence = Silence(ports, RecordedSilences().alert)
         crowds = CrowdControl(ports, POLICY, RecordedCrowds().alert)
         registry = Registry((LINE, PARCEL), {})
-        self.sweep = Sweep(ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds).run
+        parts = SupervisorParts.of(ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds)
+        self.sweep, self.full_sweep, self.shards = parts.sweep.run, parts.full_sweep, parts.shards
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
+from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from tests.chaos.evidence.rows import TaskRows, tasks_of
+from tests.chaos.remotes.server import PostedAlert, grouped
 
 #: Seconds; Azurite may be frozen.
 _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_total": 0}
@@ -53,6 +56,15 @@ class Tables:
         shards = await self.shards()
         found = [[tasks_of(await _rows(table, shard)) for shard in shards] for table in self._tasks]
         return [sum(map(len, tasks)) for tasks in found]
+
+    async def waiting_alerts(self) -> list[PostedAlert]:
+        """Read the alerts that wait to be told together. Raises `AzureError`."""
+        try:
+            row = await self._tasks[0].get_entity("!settings", "alert-groups")
+        except ResourceNotFoundError:
+            return []
+        groups = [each for each in json.loads(row["Content"]) if each["waiting"]]
+        return [alert for each in groups for alert in grouped(each["named"], each["waiting"], each["reason"])]
 
     async def rejected(self) -> list[dict[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""

@@ -36,7 +36,7 @@ class Limits:
             "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
             "SKEW_SECONDS": str(self.skew),
             "BREAKER_OPEN_SECONDS": str(self.breaker_open),
-            "ALERTS_SINGLY": "1000000",  # the evidence is an alert for each
+            "ALERTS_SINGLY": "2",  # others of their cause wait to be told together
         }
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
 from tests.chaos.remotes.payments import FaultyPayments
 
+#: A task of a group of alerts.
+_NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
+#: The text of an alert that only its group's count tells of.
+UNNAMED = "one of a group"
 _LOOPBACK = "127.0.0.1"
 #: Seconds that requests in flight get at the end of the run.
 _LAST_CALLS = 0.1
@@ -30,6 +35,13 @@ class PostedAlert:
     order: str | None
     epoch: int | None
     text: str
+
+
+def grouped(named: Sequence[str], tasks: int, text: str) -> list[PostedAlert]:
+    """Return the alerts of a group: of so many tasks, of which some are named."""
+    matches = [_NAMED.fullmatch(each) for each in named]
+    alerts = [PostedAlert(each[1], int(each[2]), text) for each in matches if each]
+    return alerts + [PostedAlert(None, None, UNNAMED)] * (tasks - len(alerts))
 
 
 class AlertReceiver:
@@ -49,7 +61,11 @@ class AlertReceiver:
 
     async def _post(self, request: web.Request) -> web.Response:
         body: dict[str, Any] = await request.json()
-        self._alerts.append(PostedAlert(body.get("task"), body.get("epoch"), json.dumps(body)))
+        text = json.dumps(body)
+        if body.get("event") == "operator alerts":
+            self._alerts += grouped(body["named"].split(", "), body["tasks"], text)
+        else:
+            self._alerts.append(PostedAlert(body.get("task"), body.get("epoch"), text))
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
 

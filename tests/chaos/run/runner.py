@@ -118,5 +118,5 @@ class Run:
             observations=self._observer.observations,
             calls=remotes.ledger.calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
-            alerts=remotes.alerts.alerts,
+            alerts=[*remotes.alerts.alerts, *await self._tables.waiting_alerts()],
         )

@@ -39,7 +39,7 @@ async def test_three_hosts_share_the_limit_of_a_service(tmp_path: Path) -> None:
         another_host(bench, tmp_path / "third", {}) as third,
     ):
         await asyncio.gather(*(submit(bench, f"delivery-{number}") for number in range(_TASKS)))
-        await until(lambda: services.most == _LIMIT)
+        await until(lambda: services.spans.most == _LIMIT)
         await asyncio.sleep(_STARTED)
         await until(lambda: services.called_for("transport") == _TASKS)
         began = time()
@@ -48,14 +48,14 @@ async def test_three_hosts_share_the_limit_of_a_service(tmp_path: Path) -> None:
         await third.kill(PartName.HOST)
         await asyncio.sleep(_LEASE + 6)
         used, lapsing, again = (
-            services.on_average(since, until)
+            services.spans.on_average(since, until)
             for since, until in (
                 (began, killed),
                 (killed, killed + _LEASE),
                 (killed + _LEASE, time() - _CALL),
             )
         )
-        assert services.most == _LIMIT
+        assert services.spans.most == _LIMIT
         assert min(used) >= 0.8 * _LIMIT, used
         assert min(lapsing) >= 0.8 * _LIMIT / 2, lapsing
         assert min(again) >= 0.8 * _LIMIT, again

@@ -25,7 +25,7 @@ MOST_IN_AN_ANSWER = 60
 class Receiver:
     """A receiver that can be peeked with, unless it fails or hangs."""
 
-    def __init__(self, messages: Sequence[Message], failure: Exception | None) -> None:
+    def __init__(self, messages: Sequence[Message], failure: BaseException | None) -> None:
         self._messages = messages
         self._failure = failure
         self.hangs = False
@@ -48,7 +48,7 @@ class Receiver:
 class Client:
     """A client whose queues hold what the test says."""
 
-    def __init__(self, messages: Sequence[Message] = (), failure: Exception | None = None) -> None:
+    def __init__(self, messages: Sequence[Message] = (), failure: BaseException | None = None) -> None:
         self.receivers: list[Receiver] = []
         self.failure = failure
         self._messages = messages
@@ -82,9 +82,12 @@ async def test_counting_ends_at_a_hundred(there: int, more: bool) -> None:  # no
     assert (depth.waiting.count, depth.waiting.more) == (min(there, 100), more)
 
 
-@pytest.mark.parametrize("failure", [ServiceBusConnectionError(message="gone"), ValueError("closed")])
-async def test_queue_that_can_not_be_seen_is_unknown(failure: Exception) -> None:
-    """And the next look begins with a new connection."""
+@pytest.mark.parametrize(
+    "failure",
+    [ServiceBusConnectionError(message="gone"), ValueError("closed"), asyncio.CancelledError("of its own")],
+)
+async def test_queue_that_can_not_be_seen_is_unknown(failure: BaseException) -> None:
+    """The next look begins anew; that a task of the client was cancelled ends no look."""
     client = Client([Message(1)], failure)
     queues = _queues(client)
     assert await queues.depths() == [QueueDepth("orders", None, None)]

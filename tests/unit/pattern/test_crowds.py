@@ -76,6 +76,15 @@ def test_circuit_explains_what_was_late_while_it_was_open(
     assert behind(SENDING, LATE, _circuit(state, since, "another")) is None
 
 
+@pytest.mark.parametrize(("record", "is_behind"), [("asked", True), ("sending", False)])
+def test_reached_limit_explains_why_a_request_waits(record: str, *, is_behind: bool) -> None:
+    """A step that is called directly has its place before it starts."""
+    agent, late = (PAY, ASKED) if record == "asked" else (SEND, SENDING)
+    signs = Signs({agent: LATE}, {}, frozenset({agent}))
+    expected = Behind(f"Agent {agent}", CrowdCause.LIMIT_REACHED) if is_behind else None
+    assert behind(late, LATE, signs) == expected
+
+
 def test_task_whose_host_died_is_behind_nothing() -> None:
     """Neither when it had begun a step, nor before."""
     assert behind(SENDING, LATE, ANSWERS) is None
@@ -122,6 +131,13 @@ def test_crowd_begins_once_and_lasts_while_tasks_wait_in_it() -> None:
     assert (quiet.known, quiet.ended) == (again.known, ())
     over = after_sweep(quiet.known, (), after(320.1))
     assert (over.known, over.begun, over.ended) == ((), (), again.known)
+
+
+def test_crowd_that_a_long_sweep_has_found_is_not_over_at_its_end() -> None:
+    """Its sweep took minutes: it would be told anew by the next one."""
+    known = after_sweep((), (_crowd(),), after(60)).known
+    found = after_sweep(known, (_crowd(found=90, until=90),), after(400))
+    assert (len(found.known), found.begun, found.ended) == (1, (), ())
 
 
 def test_each_task_counts_and_the_oldest_tells_since_when() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, after_failure, after_success, new_record
-from functions.pattern.ramp import grown, limit_of, set_back
+from functions.pattern.ramp import grown, is_reached, limit_of, set_back
 from functions.pattern.shares import Share
 from tests.fakes.clock import START
 from tests.fakes.tasks import after
@@ -108,3 +109,14 @@ def test_ramp_never_grows_by_more_than_twice_an_interval(events: list[tuple[int,
             assert 1 <= record.ramp <= 2 * before
             assert record.ramp <= before or second >= changed_at + 5
         changed_at = second if record.ramp != before else changed_at
+
+
+@pytest.mark.parametrize(("wanted", "until", "expected"), [(1, 10, False), (2, 10, True), (2, 0, False)])
+def test_limit_is_reached_while_there_is_work_for_more(wanted: int, until: float, *, expected: bool) -> None:
+    """Of instances that are gone, nobody waits."""
+    assert is_reached(_with_demand(BACK, wanted, until=until), START) is expected
+
+
+def test_what_is_not_limited_is_never_reached() -> None:
+    """However much there is to do."""
+    assert not is_reached(_with_demand(new_record("drone", START), 1_000), START)

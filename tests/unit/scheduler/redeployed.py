@@ -18,8 +18,8 @@ from functions.scheduler.run_steps import RunSteps
 from functions.scheduler.takers import ReplyTaker
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
+from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
-from functions.supervisor.sweep import Sweep
 from tests.fakes.agents import ScriptedAgent
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
@@ -70,9 +70,9 @@ class Deployment:
         damage = Damage(self._ports, RecordedDamage().alert)
         silence = Silence(self._ports, RecordedSilences().alert)
         crowds = CrowdControl(self._ports, POLICY, RecordedCrowds().alert)
-        self._supervisor = Sweep(
+        self._supervisor = SupervisorParts.of(
             self._ports, POLICY, registry, "supervisor", damage, silence=silence, crowds=crowds
-        )
+        ).sweep
         self._requests.sent.clear()
 
     def those(self, chosen: Callable[[TaskRecord], bool]) -> list[TaskRecord]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functions.pattern.definition import Registry, Workflow
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
+from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.crowds import FixedDepths, RecordedCrowds
+from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
@@ -36,6 +38,7 @@ class Bench:
         self.times = MemoryTimes()
         self.breakers = MemoryBreakerRows()
         self.depths = FixedDepths()
+        self.postbox = RecordedPostbox()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -46,16 +49,24 @@ class Bench:
             times=self.times,
             breakers=self.breakers,
             queues=self.depths,
+            postbox=self.postbox,
         )
-        self.supervisor = self.rival("one")
+        self.parts = self.all_of("one")
+        self.supervisor = self.parts.sweep
 
     def rival(self, instance: str, *deployed: Workflow) -> Sweep:
         """Make another Supervisor, of another deployment if one is given."""
+        return self.all_of(instance, *deployed).sweep
+
+    def all_of(self, instance: str, *deployed: Workflow) -> SupervisorParts:
+        """Make another one's parts."""
         damage = Damage(self.ports, self.damage.alert)
         silence = Silence(self.ports, self.silences.alert)
         crowds = CrowdControl(self.ports, POLICY, self.crowds.alert)
         registry = Registry(deployed, {}) if deployed else self.registry
-        return Sweep(self.ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds)
+        return SupervisorParts.of(
+            self.ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds
+        )
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

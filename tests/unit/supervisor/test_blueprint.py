@@ -36,9 +36,11 @@ async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
     rows = Rows([])
     app = df.DFApp()
     app.register_functions(
-        supervisor_blueprint(bench.supervisor, _full_sweep(bench, rows), schedule="*/30 * * * * *")
+        supervisor_blueprint(
+            replace(bench.parts, full_sweep=_full_sweep(bench, rows)), schedule="*/30 * * * * *"
+        )
     )
-    timers = app.get_functions()
+    timers = [each for each in app.get_functions() if each.get_function_name() != "sweeps"]
     built = {each.get_function_name(): each.get_trigger().schedule for each in timers}
     assert built == {"supervisor": "*/30 * * * * *", "full_sweep": "0 0 3 * * *"}
     for each in timers:

@@ -11,7 +11,7 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.store_ports import Index, IndexPage, Stored
-from functions.supervisor import sweep
+from functions.supervisor import due_tasks, sweep
 from functions.supervisor.course import Course
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
@@ -51,8 +51,9 @@ def test_damaged_heartbeat_is_taken_for_none(left: object) -> None:
 async def test_tasks_that_fail_for_ever_hide_none_behind_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are more of them than one sweep takes: the next one goes on behind them."""
+    """There are more of them than one sweep takes: without a queue, the next one goes on behind them."""
     bench = Bench(shards=1)
+    bench.postbox.failing = True
     for number in range(600):
         bench.store.put(pending(LINE, TaskId(f"bad-{number:03}")))
     bench.clock.advance(1)
@@ -77,6 +78,7 @@ async def test_page_that_hangs_costs_the_others_nothing(
 ) -> None:
     """The sweep is cut short; shards that had no turn have it first in the next one."""
     bench = Bench(shards=8)
+    bench.postbox.failing = True
     read: list[int] = []
     page = bench.index.page
 
@@ -110,7 +112,7 @@ async def test_task_that_hangs_is_left_and_the_others_are_recovered(
         return await load(task)
 
     monkeypatch.setattr(bench.store, "load", hang_for_one)
-    monkeypatch.setattr(sweep, "_LONGEST_LOOK", 0.5)
+    monkeypatch.setattr(due_tasks, "_LONGEST_LOOK", 0.5)
     bench.clock.advance(60)
     figures = await bench.sweep()
     assert (figures.asked_again, figures.failures, figures.unfinished) == (29, 1, False)

@@ -15,6 +15,7 @@ from functions.pattern.identity import Epoch, TaskId, start_of
 from functions.pattern.messages import requests_queue
 from functions.pattern.records import Extension, TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
+from functions.pattern.shares import Share
 from functions.pattern.states import ProcessState, Way
 from functions.pattern.step_records import MOST_DISPATCHES
 from functions.pattern.supervision import judge
@@ -111,6 +112,17 @@ async def test_they_come_back_at_a_bounded_rate_when_it_replies_again() -> None:
     assert all(record.task.failure_count == 0 for record in bench.store.records())
 
 
+async def test_those_that_have_their_turn_together_come_back_one_after_the_other() -> None:
+    """At the rate that is set, ten a second here: a service that is back gets no burst with each sweep."""
+    bench = _bench("send")
+    _set_circuit(bench, BreakerState.CLOSED, after(30))
+    assert (await bench.sweep()).resumed == MANY
+    waits = [
+        (each.task.not_before or bench.clock.now()) - bench.clock.now() for each in bench.store.records()
+    ]
+    assert sorted(waits) == [timedelta(seconds=number / 10) for number in range(MANY)]
+
+
 async def test_agent_that_fell_silent_while_they_waited_is_silent_for_all_of_them() -> None:
     """Its last reply came when some had been asked for already: one alert, and the one that there is."""
     bench = _bench("pay")
@@ -154,6 +166,22 @@ async def test_tasks_of_a_dead_host_are_recovered_as_ever() -> None:
     bench = _bench("send")
     assert _eased(await bench.sweep()) == (0, 0, 0, MANY)
     assert _failure_counts(bench) == {1}
+
+
+@pytest.mark.parametrize(("wanted", "is_crowd"), [(11, True), (10, False)])
+async def test_reached_limit_of_a_service_makes_a_crowd(wanted: int, *, is_crowd: bool) -> None:
+    """Its Agent replies, and nobody has failed: requests wait for places, of which all are in use."""
+    bench = _bench("pay")
+    await _replied(bench)
+    later = bench.clock.now() + timedelta(seconds=20)
+    share = Share(holder="one", places=10, wanted=wanted, in_flight=10, until=later)
+    record = BreakerRecord(
+        service=PAY, state=BreakerState.CLOSED, since=after(-600), at_once=10, shares=(share,)
+    )
+    bench.breakers.there[PAY] = StoredBreaker(record, "1")
+    assert (await bench.sweep()).resumed == (MANY if is_crowd else 0)
+    assert [each.cause for each in bench.crowds.alerts] == ([CrowdCause.LIMIT_REACHED] if is_crowd else [])
+    assert _failure_counts(bench) == ({0} if is_crowd else {1})
 
 
 @pytest.mark.parametrize(("waited", "is_crowd"), [(WITHIN, True), (1, False)])
