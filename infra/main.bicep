@@ -3,6 +3,7 @@
 targetScope = 'subscription'
 
 import { ApplicationSettings } from 'modules/application-settings.bicep'
+import { LogChoices } from 'modules/log-choices.bicep'
 import { namesOf } from 'modules/names.bicep'
 import { regionsWithZones } from 'modules/regions.bicep'
 
@@ -133,10 +134,8 @@ param alertEmails array = []
 @secure()
 param alertWebhookUrl string = ''
 
-@description('Days for which telemetry is kept.')
-@minValue(30)
-@maxValue(730)
-param logRetentionDays int = 30
+@description('What is logged, and for how long.')
+param logs LogChoices = { auditRetentionDays: 365, dailyGigabytes: 10, stateAccess: false }
 
 @description('Monthly budget in the currency of the subscription, or 0 for none; it needs budgetStart and alertEmails.')
 @minValue(0)
@@ -175,7 +174,7 @@ module backing 'modules/backing-services.bicep' = {
     sampleServices: sampleServices
     sampleServicesKey: sampleServicesKey
     purgeProtection: purgeProtection
-    logRetentionDays: logRetentionDays
+    logs: logs
     alertWebhookUrl: alertWebhookUrl
     namedKeys: namedKeys
   }

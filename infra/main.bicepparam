@@ -22,5 +22,10 @@ param sampleServicesKey = readEnvironmentVariable('SAMPLE_SERVICES_KEY', '')
 param purgeProtection = bool(readEnvironmentVariable('PURGE_PROTECTION', 'false'))
 param locked = bool(readEnvironmentVariable('RESOURCE_LOCKS', 'false'))
 param alertWebhookUrl = readEnvironmentVariable('ALERT_WEBHOOK_URL', '')
+param logs = {
+  auditRetentionDays: int(readEnvironmentVariable('AUDIT_DAYS', '365'))
+  dailyGigabytes: int(readEnvironmentVariable('DAILY_LOG_GB', '10'))
+  stateAccess: bool(readEnvironmentVariable('STATE_ACCESS_LOGS', 'false'))
+}
 param monthlyBudget = int(readEnvironmentVariable('MONTHLY_BUDGET', '0'))
 param budgetStart = readEnvironmentVariable('BUDGET_START', '')

@@ -21,6 +21,7 @@ from opentelemetry.metrics import get_meter_provider
 from opentelemetry.trace import get_tracer_provider
 
 from functions.telemetry.fields import Facts, Field, attributes
+from functions.telemetry.operators import FACTS
 from functions.telemetry.spans import facts_of
 
 #: The application's own loggers lie below this one; other libraries' lines may quote what they handle.
@@ -94,7 +95,8 @@ class AllowedFields(logging.Filter):
         exported = copy.copy(record)
         exported.__dict__ = {name: value for name, value in vars(record).items() if name in _OWN}
         exported.exc_info = exported.exc_text = None
-        vars(exported).update(attributes({**facts_of(get_current()), **_failure(record)}))
+        own: Facts = getattr(record, FACTS, {})
+        vars(exported).update(attributes({**facts_of(get_current()), **own, **_failure(record)}))
         return exported
 
 

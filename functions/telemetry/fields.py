@@ -32,6 +32,12 @@ class Field(StrEnum):
     OUTCOME = "step.outcome"
     #: What the Supervisor, or an operator, does about a task: the event's name.
     DECISION = "task.decision"
+    #: Makes a log record an event, which goes to a table of its own in Application Insights; its name there.
+    EVENT = "microsoft.custom_event.name"
+    #: The operator who acted, as callers are named.
+    OPERATOR = "operator.name"
+    #: What the operator acted on, by its address below `api/ops`.
+    TARGET = "operator.target"
     #: The remote service, by its Agent's name; its address is not exported.
     SERVICE = "peer.service"
     #: The queue that a message came from.

@@ -31,7 +31,12 @@ _ENDS_A_HOST = frozenset("/\\?#@")
 _PORTS = {"http": 80, "https": 443}
 
 #: On every answer, where the application says nothing else: nobody keeps it, and nobody guesses its type.
-_ON_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+#: Browsers heed the last one only where they came by https, so it does nothing on a developer's machine.
+_ON_EVERY_ANSWER = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Strict-Transport-Security": "max-age=31536000",
+}
 
 
 class Handover:

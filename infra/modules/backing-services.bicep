@@ -1,5 +1,6 @@
 // What the application stands on: its identity, telemetry, storage, queues, and what it may do with each.
 
+import { LogChoices } from 'log-choices.bicep'
 import { EndpointTarget } from 'private-endpoints.bicep'
 import { roles } from 'roles.bicep'
 
@@ -42,10 +43,8 @@ param sampleServicesKey string
 @description('Whether nobody may purge the vault.')
 param purgeProtection bool
 
-@description('Days for which telemetry is kept.')
-@minValue(30)
-@maxValue(730)
-param logRetentionDays int
+@description('What is logged, and for how long.')
+param logs LogChoices
 
 @description('Address that alerts are posted to, or nothing.')
 @secure()
@@ -77,7 +76,9 @@ module monitoring 'monitoring.bicep' = {
     componentName: names.insights
     location: location
     tags: tags
-    retentionInDays: logRetentionDays
+    retentionInDays: logs.?retentionDays ?? 30
+    auditRetentionInDays: logs.?auditRetentionDays ?? 365
+    dailyGigabytes: logs.?dailyGigabytes ?? 10
     principalId: identity.outputs.principalId
   }
 }
@@ -165,6 +166,20 @@ module vault 'vault.bicep' = {
     alertWebhookUrl: alertWebhookUrl
     namedKeys: namedKeys
   }
+}
+
+module diagnostics 'diagnostics.bicep' = {
+  name: 'diagnostics'
+  params: {
+    workspaceId: monitoring.outputs.workspaceId
+    serviceBusName: names.serviceBus
+    vaultName: names.vault
+    hostStorageName: names.hostStorage
+    stateStorageNames: names.stateStorage
+    stateAccess: logs.?stateAccess ?? false
+  }
+  // What it watches has to be there.
+  dependsOn: [serviceBus, vault, hostStorage, stateStorage]
 }
 
 @description('Resource id of the app\'s identity.')

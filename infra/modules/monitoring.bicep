@@ -19,6 +19,15 @@ param tags object
 @maxValue(730)
 param retentionInDays int
 
+@description('Days for which the record of operators\' actions is kept.')
+@minValue(30)
+@maxValue(730)
+param auditRetentionInDays int
+
+@description('GB that the workspace takes in a day, or -1 for no limit; what comes later that day is lost, and an alert tells.')
+@minValue(-1)
+param dailyGigabytes int
+
 @description('Who may send telemetry.')
 param principalId string
 
@@ -31,9 +40,24 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
       name: 'PerGB2018'
     }
     retentionInDays: retentionInDays
+    workspaceCapping: {
+      dailyQuotaGb: dailyGigabytes
+    }
     features: {
       disableLocalAuth: true
     }
+  }
+}
+
+// Nothing but the application's record of operators' actions (functions/telemetry/operators.py) goes into this table,
+// to which lines are only added.
+resource operatorActions 'Microsoft.OperationalInsights/workspaces/tables@2026-03-01' = {
+  parent: workspace
+  name: 'AppEvents'
+  properties: {
+    plan: 'Analytics'
+    retentionInDays: auditRetentionInDays
+    totalRetentionInDays: auditRetentionInDays
   }
 }
 

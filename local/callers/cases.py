@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, islice
 
-from local.callers.client import SAMPLE_DELIVERY, Body, OrderState, OrderStatus
+from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER, Body, OrderState, OrderStatus
 
 #: The account whose deliveries are refused.
 SUSPENDED_ACCOUNT = "A-suspended"
@@ -94,26 +94,37 @@ _DELIVERIES = (Case.NEAR, Case.FAR, Case.SUSPENDED, Case.NO_DRONE, Case.NEAR, Ca
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One order or delivery of the demo, with an id that the demo chooses."""
+    """One order or delivery, with an id that the caller chooses."""
 
     id: str
     case: Case
 
-    def delivery(self, reply_to: str | None) -> Body:
-        """Return the delivery, with its id, as part of a batch."""
-        changes: dict[str, object] = {"id": self.id}
+    @classmethod
+    def new(cls, prefix: str, case: Case) -> Submission:
+        """Give one a new id."""
+        return cls(f"{prefix}-{uuid.uuid4().hex[:16]}", case)
+
+    def body(self, reply_to: str | None = None) -> Body:
+        """Return what is submitted under its id."""
+        changes: dict[str, object] = {}
         if reply_to is not None:
             changes["reply_to"] = reply_to
+        if self.case is Case.ORDER:
+            return SAMPLE_ORDER | changes
         if self.case is Case.FAR:
             changes["dropoff"] = _FAR_AWAY
         if self.case is Case.SUSPENDED:
             changes["account"] = SUSPENDED_ACCOUNT
         return SAMPLE_DELIVERY | changes
 
+    def in_batch(self, reply_to: str | None = None) -> Body:
+        """Return the same with its id, as part of a batch."""
+        return {**self.body(reply_to), "id": self.id}
+
 
 def submissions(orders: int, deliveries: int) -> list[Submission]:
     """Return so many orders and deliveries, with new ids."""
-    return [Submission(f"demo-{uuid.uuid4().hex[:16]}", case) for case in _cases(orders, deliveries)]
+    return [Submission.new("demo", case) for case in _cases(orders, deliveries)]
 
 
 def _cases(orders: int, deliveries: int) -> Iterator[Case]:

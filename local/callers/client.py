@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
+from typing import NamedTuple
 
 import aiohttp
 from pydantic import BaseModel, ConfigDict
@@ -35,7 +36,11 @@ _LOOK_EVERY = 0.1
 
 
 class OrderRefusedError(Exception):
-    """The API did not accept an order, or did not return its status."""
+    """The API did not accept an order, or did not return its status; `status` is that of its answer."""
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class UnknownResourceError(OrderRefusedError):
@@ -103,17 +108,34 @@ class BatchResult(BaseModel):
     problem: dict[str, object] | None = None
 
 
+class ApiAnswer(NamedTuple):
+    """The status of an answer, and its body as text."""
+
+    status: int
+    text: str
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the request was accepted."""
+        return self.status < HTTPStatus.BAD_REQUEST
+
+    def __str__(self) -> str:
+        """Show both."""
+        return f"{self.status} {self.text}".strip()
+
+
 class OrderClient:
-    """Calls the API at one address."""
+    """Calls the API at one address; with `headers`, such as a key, in each request."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, url: str) -> AsyncIterator[OrderClient]:
+    async def at(cls, url: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[OrderClient]:
         """Open a client of the application at `url` for the block."""
-        async with aiohttp.ClientSession(base_url=url.rstrip("/") + "/", timeout=_TIMEOUT) as session:
+        base_url = url.rstrip("/") + "/"
+        async with aiohttp.ClientSession(base_url=base_url, timeout=_TIMEOUT, headers=headers) as session:
             yield cls(session)
 
     async def require(self, resource: str) -> None:
@@ -129,15 +151,31 @@ class OrderClient:
         Raises `OrderRefusedError` with the API's reason.
         """
         order = SAMPLE_ORDER if reply_to is None else SAMPLE_ORDER | {"reply_to": reply_to}
-        async with self._session.put(f"api/orders/{order_id}", json=order) as response:
-            if not response.ok:
-                raise OrderRefusedError(f"The order was refused: {response.status} {await response.text()}")
+        answer = await self.put("orders", order_id, order)
+        if not answer.is_good:
+            raise OrderRefusedError(f"The order was refused: {answer}")
+
+    async def health(self) -> ApiAnswer:
+        """Ask whether the application works, and return the answer."""
+        async with self._session.get("api/health") as response:
+            return ApiAnswer(response.status, await response.text())
+
+    async def put(self, resource: str, order_id: str, body: Body) -> ApiAnswer:
+        """Submit under this id, and return the answer, whatever it is."""
+        async with self._session.put(f"api/{resource}/{order_id}", json=body) as response:
+            return ApiAnswer(response.status, await response.text())
+
+    async def cancel(self, resource: str, order_id: str) -> ApiAnswer:
+        """Cancel what has this id, and return the answer, whatever it is."""
+        async with self._session.delete(f"api/{resource}/{order_id}") as response:
+            return ApiAnswer(response.status, await response.text())
 
     async def submit_batch(self, resource: str, orders: Sequence[Body]) -> None:
         """Submit orders in one request. Raises `OrderRefusedError` unless all of them are accepted."""
         async with self._session.post(f"api/{resource}/batch", json={resource: orders}) as response:
             if not response.ok:
-                raise OrderRefusedError(f"The batch was refused: {response.status} {await response.text()}")
+                text = f"The batch was refused: {response.status} {await response.text()}"
+                raise OrderRefusedError(text, response.status)
             results = [BatchResult.model_validate(each) for each in (await response.json())["results"]]
         for result in results:
             if result.status != HTTPStatus.ACCEPTED:
@@ -154,7 +192,9 @@ class OrderClient:
                 )
             return OrderStatus.model_validate(await response.json())
 
-    async def follow(self, order_id: str, within: float) -> AsyncIterator[OrderStatus]:
+    async def follow(
+        self, order_id: str, within: float, resource: str = "orders"
+    ) -> AsyncIterator[OrderStatus]:
         """Yield the order's status each time it has changed, until it is finished.
 
         Raises `TimeoutError` when that takes longer than `within` seconds.
@@ -162,7 +202,7 @@ class OrderClient:
         last: OrderStatus | None = None
         async with asyncio.timeout(within):
             while last is None or not last.is_finished:
-                order = await self.look_at(order_id)
+                order = await self.look_at(order_id, resource)
                 if order and order != last:
                     last = order
                     yield order

@@ -111,7 +111,7 @@ async def _submit_all(client: OrderClient, result: DemoResult, bars: Bars, reply
     deliveries = [each for each in result.submissions if each.case is not Case.ORDER]
     for batch in batched(deliveries, _BATCH, strict=False):
         start = time.perf_counter()
-        await client.submit_batch("deliveries", [each.delivery(reply_to) for each in batch])
+        await client.submit_batch("deliveries", [each.in_batch(reply_to) for each in batch])
         result.batch_seconds.append(time.perf_counter() - start)
         submitted += len(batch)
         bars.show("submitted", submitted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -14,18 +14,22 @@ from local.callers.client import OrderRefusedError
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 
+class NoSampleServicesError(OrderRefusedError):
+    """The application serves no sample services."""
+
+
 class SampleServices:
-    """Calls the sample services of the application at one address."""
+    """Calls the sample services of the application at one address; with `headers` in each request."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, url: str) -> AsyncIterator[SampleServices]:
+    async def at(cls, url: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[SampleServices]:
         """Open the services of the application at `url` for the block."""
         base_url = f"{url.rstrip('/')}/api/services/"
-        async with aiohttp.ClientSession(base_url=base_url, timeout=_TIMEOUT) as session:
+        async with aiohttp.ClientSession(base_url=base_url, timeout=_TIMEOUT, headers=headers) as session:
             yield cls(session)
 
     async def prepare(self, submission: Submission) -> None:
@@ -51,7 +55,8 @@ class SampleServices:
     async def _put(self, path: str, body: object) -> None:
         async with self._session.put(path, json=body) as response:
             if not response.ok:
-                raise OrderRefusedError(
+                kind = NoSampleServicesError if response.status == HTTPStatus.NOT_FOUND else OrderRefusedError
+                raise kind(
                     f"The sample services can't be set up: {response.status} {await response.text()}. "
                     "Is SAMPLE_SERVICES=1 set there? `--deliveries 0` does without them."
                 )

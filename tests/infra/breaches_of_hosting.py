@@ -16,6 +16,7 @@ _BUS = "infra/modules/service-bus.bicep"
 _DURABLE = "infra/modules/durable-scheduler.bicep"
 _ENDPOINTS = "infra/modules/private-endpoints.bicep"
 _LOCKS = "infra/modules/locks.bicep"
+_DIAGNOSTICS = "infra/modules/diagnostics.bicep"
 _LOG_ALERTS = "infra/modules/watching/log-alerts.bicep"
 _MAIN = "infra/main.bicep"
 _METRIC_ALERTS = "infra/modules/watching/metric-alerts.bicep"
@@ -56,6 +57,11 @@ def _hosting() -> Iterator[Breach]:
     told = watching.alerts_tell_the_operators
     yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")
+    yield Breach(watching.who_did_what_is_logged, _DIAGNOSTICS, "'AuditEvent'", "'AuditEvents'")
+    yield Breach(watching.who_did_what_is_logged, _DIAGNOSTICS, "scope: stateTables[number]", "scope: vault")
+    kept = watching.logs_are_bounded_and_actions_kept
+    yield Breach(kept, _BACKING, "logs.?dailyGigabytes ?? 10", "-1")
+    yield Breach(kept, "infra/modules/monitoring.bicep", "name: 'AppEvents'", "name: 'AppEvent'")
 
 
 def _network() -> Iterator[Breach]:

@@ -1,4 +1,4 @@
-"""azd's hooks make the key of the sample services once, and keep it nowhere but in the vault."""
+"""azd's hooks: the key of the sample services is made once; what was deployed is verified when asked."""
 
 from __future__ import annotations
 
@@ -65,6 +65,49 @@ def test_key_that_exists_is_kept(environment: dict[str, str], tmp_path: Path) ->
 def test_key_is_forgotten_when_the_vault_has_it(tmp_path: Path) -> None:
     """A key that was passed again would be a new version in the vault."""
     assert _calls("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made") == ["env set SAMPLE_SERVICES_KEY "]
+
+
+#: Stands for az, and for the project's Python: write down what they are asked.
+_TOLD = """#!/bin/sh
+echo "$*" "with ${VERIFY_KEY:-no key} and ${VERIFY_TOKEN:-no token}" >> "$TOLD"
+case "$1" in functionapp) echo default-key ;; account) echo a-token ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        pytest.param({}, [], id="nobody asked"),
+        pytest.param({"VERIFY": "true"}, ["with default-key and no token"], id="function keys"),
+        pytest.param({"VERIFY": "true", "VERIFY_KEY": "adas"}, ["with adas and no token"], id="own key"),
+        pytest.param(
+            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"}, ["with default-key and a-token"], id="sign-in"
+        ),
+    ],
+)
+def test_deployment_is_verified_when_asked(
+    environment: dict[str, str], told: list[str], tmp_path: Path
+) -> None:
+    """With the keys and tokens that the deployment takes; the outcome is the hook's."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    for program in (tmp_path / "az", python):
+        program.write_text(_TOLD)
+        program.chmod(0o755)
+    own = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "TOLD": str(tmp_path / "told"),
+        "AZURE_FUNCTION_NAME": "func-1",
+        "AZURE_RESOURCE_GROUP": "rg-1",
+        "SERVICE_APP_URI": "https://func-1.example.com",
+    }
+    posix = _HOOKS["postdeploy"]["posix"]
+    command = [posix["shell"], REPOSITORY / posix["run"]]
+    subprocess.run(command, cwd=tmp_path, env=own | environment, check=True, timeout=_SECONDS)
+    lines = (tmp_path / "told").read_text().splitlines() if (tmp_path / "told").exists() else []
+    verified = [line for line in lines if line.startswith("-m local verify --url https://func-1.example.com")]
+    assert [line[line.index("with ") :] for line in verified] == told
+    assert bool(lines) == bool(told)
 
 
 def test_each_hook_is_there_for_windows_too() -> None:

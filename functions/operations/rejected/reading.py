@@ -16,6 +16,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import Place, RejectedMessage, SentByAnotherError
 from functions.pattern.sent_again import resent
+from functions.telemetry.operators import record_action
 from functions.web.problems import ProblemError
 from functions.web.views import read_from
 
@@ -144,6 +145,7 @@ class Rejected:
             raise ProblemError(HTTPStatus.CONFLICT, text)
         message_id, again = resent(kept.message_id, content, kept.resends)
         await self._postbox.put(queue_of_another_try(kept.queue), message_id, again)
+        record_action(who, "resend", f"rejected/{message}")
         return _line(kept)
 
     async def discard(self, message: str, *, who: str, why: str) -> RejectedLine:
@@ -151,6 +153,7 @@ class Rejected:
         discarded = await self._rejected.discard(message, who, why)
         if discarded is None:
             raise _not_kept()
+        record_action(who, "discard", f"rejected/{message}")
         return _line(discarded)
 
     async def discard_all(
@@ -166,7 +169,9 @@ class Rejected:
         count = 0
         for some in batched(page.messages, _AT_ONCE, strict=False):
             gone = await asyncio.gather(*(self._rejected.discard(each.id, who, why) for each in some))
-            count += sum(each is not None for each in gone)
+            for each in filter(None, gone):
+                record_action(who, "discard", f"rejected/{each.id}")
+                count += 1
         return DiscardedCount(discarded=count, left=page.next is not None or page.more)
 
 

@@ -26,6 +26,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
+from functions.telemetry.operators import record_action
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
@@ -125,6 +126,12 @@ class Actions:
 
     async def take(self, stored: Stored, wish: Wish, asked: Asked) -> TaskRecord:
         """Do to a task what is asked for, as it was read. Raises `ProblemError`, `RequestValidationError`."""
+        done = await self._taken(stored, wish, asked)
+        step = "" if wish.step is None else f"/steps/{wish.step}"
+        record_action(asked.caller.name, wish.action, f"tasks/{done.order.task}{step}")
+        return done
+
+    async def _taken(self, stored: Stored, wish: Wish, asked: Asked) -> TaskRecord:
         record = stored.record
         if wish.action is ActionName.EVENT:
             name, body = _step(record, wish).name, wish.content or {}

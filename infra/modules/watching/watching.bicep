@@ -52,6 +52,7 @@ var queries = {
   'failed-requests': loadTextContent('../../queries/failed-requests.kql')
   'hub-lag': loadTextContent('../../queries/hub-lag.kql')
   'late-hubs': loadTextContent('../../queries/late-hubs.kql')
+  'log-cap': loadTextContent('../../queries/log-cap.kql')
   'lost-events': loadTextContent('../../queries/lost-events.kql')
   'lost-messages': loadTextContent('../../queries/lost-messages.kql')
   'refused-orders': loadTextContent('../../queries/refused-orders.kql')

@@ -65,6 +65,8 @@ POLICIES: tuple[Policy, ...] = (
     hosting.data_is_protected_as_chosen,
     hosting.regions_are_listed,
     watching.alerts_tell_the_operators,
+    watching.who_did_what_is_logged,
+    watching.logs_are_bounded_and_actions_kept,
     form.everything_is_described,
     form.numbers_are_bounded,
     form.bounds_hold_in_modules,

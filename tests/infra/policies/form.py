@@ -30,6 +30,7 @@ _VERSIONS = {
     "Microsoft.EventHub": "2026-01-01",
     "Microsoft.Insights/actionGroups": "2023-01-01",
     "Microsoft.Insights/components": "2020-02-02",
+    "Microsoft.Insights/diagnosticSettings": "2021-05-01-preview",
     "Microsoft.Insights/metricAlerts": "2026-01-01",
     "Microsoft.Insights/scheduledQueryRules": "2026-03-01",
     "Microsoft.Insights/workbooks": "2023-06-01",

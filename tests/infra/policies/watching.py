@@ -1,4 +1,4 @@
-"""Alerts: each reaches somebody."""
+"""Alerts, each of which reaches somebody; and the record of who did what."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from tests.infra.infrastructure import Infrastructure
 
 _GROUP = "Microsoft.Insights/actionGroups"
 
+#: What is logged of each service, at the least.
+_AUDITED = {
+    "Microsoft.ServiceBus/namespaces": {"OperationalLogs"},
+    "Microsoft.KeyVault/vaults": {"AuditEvent"},
+    "Microsoft.Storage/storageAccounts/blobServices": {"StorageWrite", "StorageDelete"},
+    "Microsoft.Storage/storageAccounts/tableServices": {"StorageDelete"},
+}
+#: The table of the application's record of operators' actions, and the days for which it must be kept.
+_ACTIONS, _DAYS = "AppEvents", 90
+
 
 def alerts_tell_the_operators(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that each alert is on, and names the action group."""
@@ -18,6 +28,36 @@ def alerts_tell_the_operators(infrastructure: Infrastructure) -> Iterator[str]:
     for alert in infrastructure.each("Microsoft.Insights/scheduledQueryRules"):
         told = items_of(alert.at("properties", "actions", "actionGroups"))
         yield from _untold(alert.title, told, alert.at("properties", "enabled"))
+
+
+def who_did_what_is_logged(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that each service tells the workspace who did what to it."""
+    for environment in infrastructure.environments:
+        logged = {kind: set[str]() for kind in _AUDITED}
+        for each in environment.of("Microsoft.Insights/diagnosticSettings"):
+            scope = each.at("scope")
+            kind = scope.resource_type if isinstance(scope, Unresolved) else None
+            logs = items_of(each.at("properties", "logs"))
+            on = {str(at(log, "category")) for log in logs if at(log, "enabled") is True}
+            if kind in logged and isinstance(each.at("properties", "workspaceId"), Unresolved):
+                logged[kind] |= on
+        for kind, wanted in _AUDITED.items():
+            if not wanted <= logged[kind]:
+                missing = ", ".join(sorted(wanted - logged[kind]))
+                yield f"{environment.name}: {kind} does not log {missing}"
+
+
+def logs_are_bounded_and_actions_kept(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require a daily limit of the workspace, and a retention of its own for what operators did."""
+    for workspace in infrastructure.each("Microsoft.OperationalInsights/workspaces"):
+        quota = workspace.at("properties", "workspaceCapping", "dailyQuotaGb")
+        if not isinstance(quota, int) or quota <= 0:
+            yield f"{workspace.title}: without a daily limit, a defect can cost any amount"
+    for environment in infrastructure.environments:
+        tables = environment.of("Microsoft.OperationalInsights/workspaces/tables")
+        kept = [each.at("properties", "retentionInDays") for each in tables if each.at("name") == _ACTIONS]
+        if not any(isinstance(days, int) and days >= _DAYS for days in kept):
+            yield f"{environment.name}: {_ACTIONS} must be kept for {_DAYS} days at least"
 
 
 def _untold(title: str, told: list[Value], enabled: Value) -> Iterator[str]:

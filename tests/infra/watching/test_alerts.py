@@ -37,6 +37,7 @@ _MEASURED = {
     "supervisor-silent": (None, "Count", "GreaterThan", 0),
     "overdue-tasks": ("OldestOverdue", "Maximum", "GreaterThan", 90),
     "open-breaker": (None, "Count", "GreaterThan", 0),
+    "log-cap": (None, "Count", "GreaterThan", 0),
     "failure-rate": ("FailedPercent", "Average", "GreaterThan", 5),
     "events-lost": (None, "Count", "GreaterThan", 0),
     "hub-stalled": (None, "Count", "GreaterThan", 0),

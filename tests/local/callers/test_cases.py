@@ -17,11 +17,11 @@ def _order(state: OrderState, steps: dict[str, str], last_error: str | None = No
 def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
     """Without a queue it names none."""
     submission = Submission("demo-1", Case.NEAR)
-    assert submission.delivery("notices-demo") == SAMPLE_DELIVERY | {
+    assert submission.in_batch("notices-demo") == SAMPLE_DELIVERY | {
         "id": "demo-1",
         "reply_to": "notices-demo",
     }
-    assert submission.delivery(None) == SAMPLE_DELIVERY | {"id": "demo-1"}
+    assert submission.in_batch(None) == SAMPLE_DELIVERY | {"id": "demo-1"}
 
 
 def test_a_few_deliveries_try_every_case() -> None:

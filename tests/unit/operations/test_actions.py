@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -45,6 +46,17 @@ async def test_action_is_on_record(desk: Desk, action: str, end: EpochEnd) -> No
     [closed] = desk.store.record(TASK).history
     assert (closed.ended_by, closed.who, closed.reason) == (end, "operator", "cleared with the bank")
     assert closed.process_state is ProcessState.ERROR
+
+
+async def test_action_is_recorded_outside_the_tables_too(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once it is done; what was refused was not."""
+    caplog.set_level(logging.INFO, "functions.telemetry.operators")
+    desk.holds(in_error())
+    await desk.act("resubmit")
+    assert (await desk.act("resubmit")).status == 409
+    assert caplog.messages == [f"operator action: resubmit tasks/{TASK} by operator"]
 
 
 @pytest.mark.parametrize("others", [("resubmit", "resubmit"), ("resubmit", "undo"), ("undo", "undo")])

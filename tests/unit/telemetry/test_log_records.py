@@ -9,6 +9,7 @@ import pytest
 
 from functions.telemetry.export import AllowedFields
 from functions.telemetry.fields import Facts, Field
+from functions.telemetry.operators import record_action
 from functions.telemetry.spans import span
 
 _log = logging.getLogger("functions.tests.telemetry")
@@ -85,3 +86,21 @@ def test_other_handlers_get_the_record_as_it_is(
     assert record.exc_info
     assert vars(record)["hint"] == "look here"
     assert exported.records[0] is not record
+
+
+def test_operators_action_is_an_event_with_who_did_what() -> None:
+    """As an event it goes to a table of its own, with its own retention; the reason stays."""
+    handler, logger = _Exported(), logging.getLogger("functions.telemetry.operators")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        record_action("ada", "resubmit", "tasks/order-1")
+    finally:
+        logger.removeHandler(handler)
+    [record] = handler.records
+    assert _facts(record) == {
+        "microsoft.custom_event.name": "operator action",
+        "operator.name": "ada",
+        "task.decision": "resubmit",
+        "operator.target": "tasks/order-1",
+    }

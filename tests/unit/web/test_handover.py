@@ -63,7 +63,11 @@ async def test_request_and_answer_pass_as_with_the_sdk(asked: func.HttpRequest) 
     theirs: Any = await func.AsgiMiddleware(echo).handle_async(asked, CONTEXT)  # type: ignore[no-untyped-call]
     assert json.loads(ours.get_body()) == json.loads(theirs.get_body())
     assert ours.status_code == theirs.status_code == 207
-    added = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+    added = [
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Strict-Transport-Security", "max-age=31536000"),
+    ]
     assert list(ours.headers.items()) == [*theirs.headers.items(), *added]
 
 

@@ -11,7 +11,7 @@ from local.callers.client import SAMPLE_DELIVERY
 
 
 def _delivery(case: Case) -> Delivery:
-    body = Submission("demo-1", case).delivery(reply_to=None)
+    body = Submission("demo-1", case).in_batch(reply_to=None)
     return Delivery.model_validate({name: value for name, value in body.items() if name != "id"})
 
 

@@ -1,0 +1,18 @@
+#!/bin/sh
+# After azd has deployed: with VERIFY=true, proves that what was deployed works. VERIFY_KEY or VERIFY_TOKEN are kept
+# where they are set; without them, the app's default key is asked for, or with sign-in a token.
+set -eu
+
+if [ "${VERIFY:-false}" != true ]; then
+  exit 0
+fi
+if [ -z "${VERIFY_KEY:-}" ]; then
+  VERIFY_KEY=$(az functionapp keys list --name "$AZURE_FUNCTION_NAME" --resource-group "$AZURE_RESOURCE_GROUP" \
+    --query functionKeys.default --output tsv)
+  export VERIFY_KEY
+fi
+if [ -n "${SIGN_IN_CLIENT_ID:-}" ] && [ -z "${VERIFY_TOKEN:-}" ]; then
+  VERIFY_TOKEN=$(az account get-access-token --resource "$SIGN_IN_CLIENT_ID" --query accessToken --output tsv)
+  export VERIFY_TOKEN
+fi
+exec .venv/bin/python -m local verify --url "$SERVICE_APP_URI"

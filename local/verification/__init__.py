@@ -1,0 +1,1 @@
+"""`python -m local verify`: proof that a deployment works, wherever it runs."""

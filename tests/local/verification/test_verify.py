@@ -1,0 +1,135 @@
+"""A deployment that works is verified, and one that does not fails with the line that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions, StartRefusedError
+from local.verification.command import exit_code
+from local.verification.credentials import Credentials
+from local.verification.run import CHECKS, CheckLine, CheckMark, verify
+from local.verification.scene import Scene
+from tests.e2e.caller import NEEDS_ORDERS
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), NEEDS_ORDERS]
+
+_KEYS = {
+    "api": {"ada": "adas-key-of-the-api"},
+    "operations": {"ada": "adas-key-of-operations"},
+    "services": {"agents": "agents-key-of-services"},
+}
+_GIVEN = {
+    "VERIFY_KEY": _KEYS["api"]["ada"],
+    "VERIFY_OPERATOR_KEY": _KEYS["operations"]["ada"],
+    "VERIFY_SERVICES_KEY": _KEYS["services"]["agents"],
+}
+_AGENTS = ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")
+#: Seconds: more than a busy machine needs for one order.
+_PATIENCE = 60.0
+#: Seconds after which what is switched off is believed to be.
+_SHORT = 4.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """Run the platform, with keys."""
+    options = PlatformOptions(
+        ports=ANY_PORTS,
+        data=tmp_path_factory.mktemp("verified"),
+        settings={
+            "STATE_SHARDS": "2",
+            "SUPERVISOR_SCHEDULE": "* * * * * *",
+            "KEY_API_ADA": _KEYS["api"]["ada"],
+            "KEY_OPERATIONS_ADA": _KEYS["operations"]["ada"],
+            **{f"{agent}_KEY": _KEYS["services"]["agents"] for agent in _AGENTS},
+        },
+        in_memory_storage=True,
+        function_keys=_KEYS,
+    )
+    async with Platform(options) as platform:
+        yield platform.addresses.host
+
+
+async def _verified(url: str, patience: float, **given: str) -> dict[str, CheckLine]:
+    async with Scene.at(url, Credentials.of(given, url), patience) as scene:
+        lines = await verify(scene, lambda _: None)
+    return {line.check: line for line in lines}
+
+
+def _failed(lines: dict[str, CheckLine]) -> dict[str, str]:
+    return {name: line.seen for name, line in lines.items() if line.verdict is CheckMark.FAILED}
+
+
+async def test_working_deployment_passes_every_check(url: str) -> None:
+    """And nothing that was made is left."""
+    lines = await _verified(url, _PATIENCE, **_GIVEN)
+    assert {name: line.seen for name, line in lines.items() if line.verdict is not CheckMark.PASSED} == {}
+    assert lines.keys() == CHECKS.keys()
+    assert lines["cleaned up"].seen == "4 made, all of them undone"
+    assert "by ada" in lines["operators' pages"].seen
+    assert exit_code([*lines.values()]) == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "failing"),
+    [
+        ("VERIFY_KEY", {"an order processed", "a delivery undone", "a batch"}),
+        ("VERIFY_OPERATOR_KEY", {"queues", "operators' pages", "the Supervisor"}),
+    ],
+)
+async def test_wrong_key_is_named(url: str, key: str, failing: set[str]) -> None:
+    """Where it is shown, and nothing else fails; what needs an order is not run."""
+    lines = await _verified(url, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
+    failed = _failed(lines)
+    assert failed.keys() == failing
+    assert all("401, the key or token is refused" in seen and key in seen for seen in failed.values())
+    assert exit_code([*lines.values()]) == 1
+
+
+async def test_missing_queue_and_silent_supervisor_are_named(tmp_path: Path) -> None:
+    """Each has its line; an order that stays under way is named, and how far it came."""
+    declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
+    declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]
+    queues = tmp_path / "queues.json"
+    queues.write_text(json.dumps(declared))
+    options = PlatformOptions(
+        ports=ANY_PORTS,
+        data=tmp_path / "data",
+        settings={"STATE_SHARDS": "2", "AzureWebJobs.supervisor.Disabled": "true"},
+        queues=queues,
+        in_memory_storage=True,
+    )
+    async with Platform(options) as platform:
+        lines = await _verified(platform.addresses.host, _SHORT)
+    failed = _failed(lines)
+    assert failed["queues"] == "can't be looked into: agent-payment-requests"
+    assert "is the Supervisor on?" in failed["the Supervisor"]
+    assert re.search(
+        r"verify-\w+ still Processing, with payment \w+, after 4 s", failed["an order processed"]
+    )
+    assert "the same again" not in failed
+    assert lines["the same again"].verdict is CheckMark.NOT_RUN
+
+
+async def test_deployment_without_sample_services_is_not_said_to_be_proved() -> None:
+    """What can't be run is no success."""
+    lines = [
+        CheckLine("health", CheckMark.PASSED, "", 0),
+        CheckLine("a delivery undone", CheckMark.NOT_RUN, "", 0),
+    ]
+    assert exit_code(lines) == 3
+
+
+async def test_no_key_goes_over_a_network_as_plain_text() -> None:
+    """Without one, such an address is fine."""
+    with pytest.raises(StartRefusedError, match="is not https"):
+        Credentials.of({"VERIFY_TOKEN": "token"}, "http://orders.example.com")
+    assert not any(Credentials.of({}, "http://orders.example.com").all())
+    here = Credentials.of({"VERIFY_KEY": "key"}, "http://127.0.0.1:7071")
+    assert here.operator == {"x-functions-key": "key"}
