@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from local.bench.processes import usage_of
 from local.bench.progress import Phase, Phases
-from local.bench.stream.evidence import Admission, Ending, any_unfinished
-from local.bench.stream.producers import Accepted, Way, Ways, send_at_once, send_steadily
+from local.bench.stream.evidence import EndedTask, RecordedOrder, any_unfinished
+from local.bench.stream.producers import SentOrders, SubmissionWay, Ways, send_at_once, send_steadily
 from local.callers.summary import percentile
 from local.platform import PartName, Platform
 
@@ -26,10 +26,10 @@ _WARM_UP = 100
 class WayMeasured:
     """The measurements of one way; the tasks are looked up in the evidence afterwards."""
 
-    at_once: Accepted
+    at_once: SentOrders
     at_once_tasks: Sequence[str]
     cpu_seconds: Mapping[str, float]
-    steady: Sequence[Accepted]
+    steady: Sequence[SentOrders]
     steady_tasks: Sequence[str]
 
 
@@ -40,7 +40,7 @@ async def compare(platform: Platform, ways: Ways, orders: int, phases: Phases) -
     for name, way in named.items():
         await send_at_once(way, [f"warm-{name}-{number}" for number in range(_WARM_UP)])
     await until_idle(storage)
-    steady: dict[str, list[Accepted]] = {name: [] for name in named}
+    steady: dict[str, list[SentOrders]] = {name: [] for name in named}
     steady_tasks: dict[str, list[str]] = {name: [] for name in named}
     for turn in range(_TURNS):
         for name, way in named.items():
@@ -59,8 +59,8 @@ async def compare(platform: Platform, ways: Ways, orders: int, phases: Phases) -
 
 
 async def _at_once(
-    platform: Platform, way: Way, tasks: Sequence[str], phase: Phase
-) -> tuple[Accepted, Mapping[str, float]]:
+    platform: Platform, way: SubmissionWay, tasks: Sequence[str], phase: Phase
+) -> tuple[SentOrders, Mapping[str, float]]:
     parts = {str(part): platform.pid(part) for part in (PartName.AZURITE, PartName.BROKER, PartName.HOST)}
     async with usage_of(parts) as usage:
         accepted = await send_at_once(way, tasks, phase.show)
@@ -76,7 +76,7 @@ async def until_idle(storage: str) -> None:
         await asyncio.sleep(_LOOK_EVERY)
 
 
-def rate(found: Sequence[tuple[Admission, Ending]], *, finished: bool) -> float:
+def rate(found: Sequence[tuple[RecordedOrder, EndedTask]], *, finished: bool) -> float:
     """Give the orders recorded, or finished, a second since the first was submitted."""
     first = min(order.submitted_at for order, _ in found)
     ends = [(task.finished_at if finished else order.recorded_at) for order, task in found]
@@ -84,7 +84,7 @@ def rate(found: Sequence[tuple[Admission, Ending]], *, finished: bool) -> float:
     return len(found) / (last - first).total_seconds()
 
 
-def waits(found: Sequence[tuple[Admission, Ending]], percent: float, *, finished: bool) -> float:
+def waits(found: Sequence[tuple[RecordedOrder, EndedTask]], percent: float, *, finished: bool) -> float:
     """Give a percentile of the seconds from submission until orders are recorded, or finished."""
     seconds = [
         (end - order.submitted_at).total_seconds()

@@ -28,7 +28,7 @@ _UNFINISHED = "RowKey ge '!due|' and RowKey lt '!due}'"
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class RecordedOrder:
     """One order that was recorded. Times are UTC."""
 
     submitted_at: datetime
@@ -36,7 +36,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndedTask:
     """What became of a task."""
 
     state: str
@@ -45,13 +45,13 @@ class Ending:
 
 
 @dataclass(slots=True)
-class Evidence:
+class StoredTasks:
     """All rows of all tasks; `digest` changes with any of them."""
 
     rows: int = 0
     digest: str = ""
-    orders: dict[str, Admission] = field(default_factory=dict)
-    tasks: dict[str, Ending] = field(default_factory=dict)
+    orders: dict[str, RecordedOrder] = field(default_factory=dict)
+    tasks: dict[str, EndedTask] = field(default_factory=dict)
     rejected: int = 0
 
     def faults(self, expected: Collection[str]) -> list[str]:
@@ -67,7 +67,7 @@ class Evidence:
         }
         return [f"{count} {what}" for what, count in counts.items() if count]
 
-    def of(self, tasks: Iterable[str]) -> Sequence[tuple[Admission, Ending]]:
+    def of(self, tasks: Iterable[str]) -> Sequence[tuple[RecordedOrder, EndedTask]]:
         """Give some orders with their ends."""
         return [(self.orders[task], self.tasks[task]) for task in tasks]
 
@@ -77,9 +77,9 @@ class Evidence:
         return Counter(each.failure_count for each in self.tasks.values())
 
 
-async def read_evidence(storage: str, shards: int) -> Evidence:
+async def read_evidence(storage: str, shards: int) -> StoredTasks:
     """Read all shards, one after the other: to read all at once, Azurite would sort all for each page."""
-    evidence, digest = Evidence(), hashlib.sha256()
+    evidence, digest = StoredTasks(), hashlib.sha256()
     async with TableServiceClient.from_connection_string(storage) as service:
         table = service.get_table_client(TASKS_TABLE)
         for shard in map(shard_key, range(shards)):
@@ -102,9 +102,9 @@ async def any_unfinished(storage: str) -> bool:
     return False
 
 
-def _add(evidence: Evidence, row: Any) -> None:
+def _add(evidence: StoredTasks, row: Any) -> None:
     task, _, kind = row["RowKey"].partition("|")
     if kind == "order":
-        evidence.orders[task] = Admission(row["SubmittedAt"], row.metadata["timestamp"])
+        evidence.orders[task] = RecordedOrder(row["SubmittedAt"], row.metadata["timestamp"])
     elif kind == "task":
-        evidence.tasks[task] = Ending(row["ProcessState"], row.get("FinishedAt"), row["FailureCount"])
+        evidence.tasks[task] = EndedTask(row["ProcessState"], row.get("FinishedAt"), row["FailureCount"])

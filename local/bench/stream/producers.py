@@ -30,7 +30,7 @@ _AT_ONCE = 4
 _AGAIN_AFTER = 0.5
 
 
-class Way(Protocol):
+class SubmissionWay(Protocol):
     """The queue or the hub: what the API puts orders on."""
 
     async def submit(self, message: SubmissionMessage) -> None:
@@ -46,12 +46,12 @@ class Way(Protocol):
 class Ways:
     """Both ways into one application."""
 
-    queue: Way
-    hub: Way
+    queue: SubmissionWay
+    hub: SubmissionWay
 
 
 @dataclass(slots=True)
-class Accepted:
+class SentOrders:
     """What it took until all orders were accepted: seconds of each request, and how many were sent again."""
 
     orders: int = 0
@@ -87,10 +87,10 @@ def letter(task: str) -> SubmissionMessage:
 
 
 async def send_at_once(
-    way: Way, tasks: Sequence[str], show: Callable[[int], None] = lambda _: None
-) -> Accepted:
+    way: SubmissionWay, tasks: Sequence[str], show: Callable[[int], None] = lambda _: None
+) -> SentOrders:
     """Send orders as fast as they are accepted, in batches; what is refused is sent again."""
-    accepted, began = Accepted(), time.perf_counter()
+    accepted, began = SentOrders(), time.perf_counter()
     batches = [tasks[first : first + _TOGETHER] for first in range(0, len(tasks), _TOGETHER)]
     left = iter(batches)
 
@@ -106,7 +106,7 @@ async def send_at_once(
     return accepted
 
 
-async def _send(way: Way, messages: Sequence[SubmissionMessage], accepted: Accepted) -> None:
+async def _send(way: SubmissionWay, messages: Sequence[SubmissionMessage], accepted: SentOrders) -> None:
     while messages:
         began = time.perf_counter()
         results = await way.submit_all(messages)
@@ -120,10 +120,10 @@ async def _send(way: Way, messages: Sequence[SubmissionMessage], accepted: Accep
 
 
 async def send_steadily(
-    way: Way, tasks: Sequence[str], per_second: float, show: Callable[[int], None] = lambda _: None
-) -> Accepted:
+    way: SubmissionWay, tasks: Sequence[str], per_second: float, show: Callable[[int], None] = lambda _: None
+) -> SentOrders:
     """Send one order after the other at a rate, whatever becomes of those before."""
-    accepted, began = Accepted(), time.perf_counter()
+    accepted, began = SentOrders(), time.perf_counter()
 
     async def send(task: str) -> None:
         sent_at = time.perf_counter()

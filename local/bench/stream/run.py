@@ -15,9 +15,9 @@ from functions.settings import Settings
 from local.bench.processes import Usage, usage_of
 from local.bench.progress import Phases
 from local.bench.stream.compare import WayMeasured, compare, until_idle
-from local.bench.stream.evidence import Evidence, read_evidence
+from local.bench.stream.evidence import StoredTasks, read_evidence
 from local.bench.stream.kills import kill, take_with_kills, taken, until_all_taken, until_taken
-from local.bench.stream.producers import Accepted, Ways, both_ways, send_at_once
+from local.bench.stream.producers import SentOrders, Ways, both_ways, send_at_once
 from local.bench.stream.workflow import LETTER, LETTERS, SETTINGS
 from local.bench.workloads import Workload
 from local.checkpoints import HubReaders, open_readers
@@ -48,14 +48,14 @@ class Recorded:
     """The run on record: a spike, then kills, then a replay of the events `in_hub`."""
 
     events: int
-    spike: Accepted
+    spike: SentOrders
     usage: Usage
     kills: int
     sent_again: int
     in_hub: int
     seconds: float
     replay_seconds: float
-    evidence: Evidence
+    evidence: StoredTasks
     faults: list[str]
 
 
@@ -64,7 +64,7 @@ class StreamMeasured:
     """Everything that one run measured; `load` is the machine's before it, from all that runs there."""
 
     ways: Mapping[str, WayMeasured]
-    compared: Evidence
+    compared: StoredTasks
     recorded: Recorded
     load: tuple[float, float, float]
 
@@ -139,7 +139,9 @@ class StreamRun:
             faults=faults,
         )
 
-    async def _replay(self, platform: Platform, readers: HubReaders, events: int) -> tuple[float, Evidence]:
+    async def _replay(
+        self, platform: Platform, readers: HubReaders, events: int
+    ) -> tuple[float, StoredTasks]:
         """Have all events taken again; give the seconds from the host's start, and what is there then."""
         phase = self._phases.begin("events taken again", events)
         await platform.stop(PartName.HOST)
