@@ -67,7 +67,8 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "chaos":
             from tests.chaos.run import command  # noqa: PLC0415 - only this command needs the tests
 
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.accounts)
+            where = (chosen.accounts, chosen.submit_to)
+            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - as above
 
@@ -168,15 +169,12 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
 def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", type=_positive, default=200, metavar="N", help="how many (default: 200)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
+    minutes = "how long orders and faults are sent, before the platform settles (default: %(default)s)"
+    parser.add_argument("--minutes", type=_minutes, default=_CHAOS_MINUTES, metavar="M", help=minutes)
     parser.add_argument(
-        "--minutes",
-        type=_minutes,
-        default=_CHAOS_MINUTES,
-        metavar="M",
-        help="how long orders and faults are sent, before the platform settles (default: %(default)s)",
+        "--accounts", type=_positive, default=1, metavar="N", help="of the store (default: 1)"
     )
-    several = "how many storage accounts the state store lies in (default: 1)"
-    parser.add_argument("--accounts", type=_positive, default=1, metavar="N", help=several)
+    parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:
