@@ -20,7 +20,8 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench vast crowds screenshots \
+.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench stream vast crowds \
+	screenshots \
 	settings-page scale-page lock clean
 
 help: ## Show this list
@@ -64,6 +65,9 @@ format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 
 bench: setup ## Measure, and print two tables
 	@$(VENV)/python -m local bench
+
+stream: setup ## Put 100,000 orders through the event hub while parts are killed, and print two tables
+	@$(VENV)/python -m local.bench.stream
 
 vast: $(PYTHON_PACKAGES) ## Sweep a million tasks, and print for how long and with how much memory
 	@VAST_TASKS=1000000 $(VENV)/pytest --quiet --capture=no -k very_many tests/unit/supervisor/test_vast_store.py

@@ -52,15 +52,17 @@ class EventHub:
         """Give its functions."""
         settings, hub = self._settings, self._settings.event_hub_name
         alert_gap = partial(alerts.alert_gap, hub)
-        longest = min(settings.pick_up_seconds, settings.function_timeout_seconds - _FOR_THE_BATCH)
+        held_back = max(0.0, settings.function_timeout_seconds - _FOR_THE_BATCH)
+        longest = min(settings.pick_up_seconds, held_back / 2)
         batches = EventBatches(
             hub,
             intake,
             ports,
-            pace=Pace(ports.store, ports.clock, timedelta(seconds=max(0.0, longest))),
+            pace=Pace(ports.store, ports.clock, timedelta(seconds=longest)),
             gaps=Gaps(self._positions, alert_gap),
             known=KnownOrders(ports.store),
             alert=alerts.alert_lost,
+            turn_within=held_back - longest,
         )
         lag = LagReport(hub, self._positions, ports.clock, ports.heartbeats, ports.times, alert_gap)
         return ingestion_blueprint(hub, settings.event_hub_consumer_group, batches, DurableSchedulers, lag)

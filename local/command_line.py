@@ -78,7 +78,8 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "chaos":
             from tests.chaos.run import command  # noqa: PLC0415 - see above
 
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.accounts)
+            where = (chosen.accounts, chosen.submit_to)
+            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
@@ -200,15 +201,13 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
         "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
+    minutes = "how long orders and faults are sent, before the platform settles (default: %(default)s)"
     parser.add_argument(
-        "--minutes",
-        type=arguments.minutes,
-        default=_CHAOS_MINUTES,
-        metavar="M",
-        help="how long orders and faults are sent, before the platform settles (default: %(default)s)",
+        "--minutes", type=arguments.minutes, default=_CHAOS_MINUTES, metavar="M", help=minutes
     )
     several = "how many storage accounts the state store lies in (default: 1)"
     parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
+    parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:

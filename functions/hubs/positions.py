@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 #: Partitions that are asked at one time: each opens a connection, and the service takes 50 calls a second.
 _AT_ONCE = 8
 
-_SEQUENCE = "sequencenumber"
+#: What the host calls the number of the last event that is done with.
+SEQUENCE_NUMBER = "sequencenumber"
+
+
+def checkpoint_folder(namespace: str, hub: str, consumer_group: str) -> str:
+    """Name what the host's checkpoints of one hub and consumer group are below, each by its partition."""
+    return f"{namespace}/{hub}/{consumer_group}/checkpoint/".lower()
 
 
 class BlobPositions:
@@ -36,7 +42,7 @@ class BlobPositions:
     ) -> None:
         self._hub = hub
         self._blobs = blobs
-        self._prefix = f"{namespace}/{name}/{consumer_group}/checkpoint/".lower()
+        self._prefix = checkpoint_folder(namespace, name, consumer_group)
 
     async def partitions(self) -> Sequence[HubPartition]:
         """Ask the hub for each partition's first and last number."""
@@ -76,7 +82,7 @@ class BlobPositions:
 
 
 def _number(metadata: Mapping[str, str] | None) -> int | None:
-    text = (metadata or {}).get(_SEQUENCE, "")
+    text = (metadata or {}).get(SEQUENCE_NUMBER, "")
     return int(text) if text.lstrip("-").isdecimal() else None
 
 

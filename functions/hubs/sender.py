@@ -1,4 +1,4 @@
-"""Sends orders to the event hub; those that wait at the same moment leave as one batch."""
+"""Sends orders to the event hub; those that wait at the same moment leave as few batches."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Bytes of a batch, of the 1 MiB that a hub takes on the Standard tier; the rest is for properties.
 _BATCH_BYTES = 900_000
 _EVENT_OVERHEAD_BYTES = 400
+#: Events of a batch, which goes to one partition, and is taken there a hundred at a time. With many more, a
+#: burst would wait in few partitions while the others are idle.
+_MOST_TOGETHER = 128
 _SEND_SECONDS = 10
 
 
@@ -39,7 +42,7 @@ class _Event:
     @property
     def share(self) -> float:
         """Tell which part of a batch this takes."""
-        return min(1.0, (len(self.body) + _EVENT_OVERHEAD_BYTES) / _BATCH_BYTES)
+        return min(1.0, max(1 / _MOST_TOGETHER, (len(self.body) + _EVENT_OVERHEAD_BYTES) / _BATCH_BYTES))
 
 
 class HubSubmissions:

@@ -27,6 +27,9 @@ from functions.telemetry.event_batches import BatchFigures, measure_batch
 
 #: SchedulerStarts that are started at one time, by all partitions of this instance.
 _STARTS_AT_ONCE = 64
+#: Batches that are recorded at one time: enough to fill the transactions of all shards. More would only wait
+#: there, and have what tasks under way write wait behind them.
+_BATCHES_AT_ONCE = 4
 #: Seconds for which one event is tried in one invocation; the host's retry policy goes on after that.
 _PATIENCE = 45
 #: Seconds in which an event is set aside.
@@ -57,7 +60,9 @@ class EventBatches:
         gaps: Gaps,
         known: KnownOrders,
         alert: AlertLost,
+        turn_within: float,
     ) -> None:
+        """Wait for `turn_within` seconds at most until a batch is recorded, beside what is paced."""
         self._source = hub_source(hub)
         self._intake = intake
         self._rejected = ports.rejected
@@ -67,6 +72,8 @@ class EventBatches:
         self._known = known
         self._alert = alert
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
+        self._turn_within = turn_within
 
     async def take(self, events: Sequence[HubEvent], schedulers: SchedulerStarts) -> None:
         """Take a batch of one partition.
@@ -75,6 +82,15 @@ class EventBatches:
         """
         partition = events[0].partition
         paced = await self._pace.wait(partition)
+        await within(self._turn_within, self._turns.acquire())
+        try:
+            await self._take_paced(partition, events, schedulers, paced)
+        finally:
+            self._turns.release()
+
+    async def _take_paced(
+        self, partition: str, events: Sequence[HubEvent], schedulers: SchedulerStarts, paced: float
+    ) -> None:
         await self._gaps.check(partition, events[0].sequence, events[-1].sequence)
         known = await self._known.among(partition, events)
         self._known.learned(partition, all_new=False)  # of a batch that is cut short, some may be recorded

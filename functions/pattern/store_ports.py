@@ -31,11 +31,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class KnownOrder:
-    """Which order is recorded under an id: its content's digest, who sent it, and the task's birth."""
+    """Which order is recorded under an id: its content's digest, who sent it, and the task's birth.
+
+    `recorded_at` (UTC) is by the store's clock.
+    """
 
     digest: str
     submitter: str
     birth: Birth
+    recorded_at: datetime
 
 
 class Admission(StrEnum):

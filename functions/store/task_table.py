@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from functions.pattern.coalescer import Coalescer
@@ -78,11 +79,16 @@ class TaskTable:
         self._figures.reads += 1
         async with self._shards.of(task) as shard:
             with table_faults():
-                columns = ("Digest", "Submitter", "Birth")
+                columns = ("Digest", "Submitter", "Birth", "Timestamp")
                 row = await shard.account.row_reads.read(shard.key, order_row(task), columns)
         if row is None:
             return None
-        return KnownOrder(digest=row["Digest"], submitter=row["Submitter"], birth=Birth(row["Birth"]))
+        return KnownOrder(
+            digest=row["Digest"],
+            submitter=row["Submitter"],
+            birth=Birth(row["Birth"]),
+            recorded_at=datetime.fromisoformat(row["Timestamp"]),
+        )
 
     async def awaits_first_turn(self, task: TaskId) -> bool:
         """Tell whether a task is there and no Scheduler has claimed it yet: a read by key, as well."""

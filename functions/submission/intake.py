@@ -72,7 +72,7 @@ class Intake:
             _check_id(message)
             known = origin.known.get(message.task_id)
             if known is not None:
-                return await self._take_again(message, known, schedulers, origin)
+                return await self._take_again(message, known, schedulers)
             self._check_age(message, origin)
             self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
@@ -92,17 +92,17 @@ class Intake:
         return Taken(Disposition.RECORDED if new else Disposition.KNOWN, message.task_id)
 
     async def _take_again(
-        self, message: SubmissionMessage, known: KnownOrder, schedulers: SchedulerStarts, origin: Origin
+        self, message: SubmissionMessage, known: KnownOrder, schedulers: SchedulerStarts
     ) -> Taken:
-        """Take an order that was looked up: its Scheduler may not be started yet, if it is a recent one.
+        """Take an order that was looked up: its Scheduler may not be started yet, if it is recorded just now.
 
-        What is older is the Supervisor's: a replay of a whole hub must not ask for a Scheduler of each.
+        What is older is the Supervisor's: a replay of a whole hub must not ask for a Scheduler of each. When
+        it was sent tells nothing, since it may have waited in the hub for hours.
         """
         if known.digest != message.digest:
             raise _another_is_known(message.task_id)
         recent = self._ports.clock.now() - 2 * self._pick_up_within
-        is_recent = origin.enqueued_at is None or origin.enqueued_at > recent
-        if is_recent and await self._ports.store.awaits_first_turn(message.task_id):
+        if known.recorded_at > recent and await self._ports.store.awaits_first_turn(message.task_id):
             stored = await self._ports.store.load(message.task_id)
             if stored is not None:
                 await _start(stored.record, schedulers)

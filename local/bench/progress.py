@@ -44,3 +44,7 @@ class Phases:
         if not self._console.is_terminal:
             self._console.print(f"{what}: {total} …", highlight=False)
         return Phase(total, self._progress, self._progress.add_task(what, total=total))
+
+    def say(self, what: str) -> None:
+        """Tell what happens on the way."""
+        self._progress.console.print(what, highlight=False)

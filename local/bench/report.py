@@ -24,7 +24,7 @@ type _Phase = Callable[[WorkloadMeasured], OrdersMeasured]
 def report(measured: BenchResult) -> Table:
     """Return the table to print: a column for each workload."""
     workloads = measured.workloads
-    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {_machine()}")
+    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {machine()}")
 
     def add(what: str, cell: _Cell) -> None:
         table.add_row(what, *map(cell, workloads))
@@ -86,6 +86,7 @@ def _percentiles(seconds: Sequence[float]) -> str:
     return f"{percentile(seconds, 50) * 1000:.0f} / {percentile(seconds, 99) * 1000:.0f} ms"
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Say what this machine is."""
     memory = psutil.virtual_memory().total / _GIBIBYTE
     return f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"

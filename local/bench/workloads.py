@@ -31,12 +31,14 @@ class Workload:
     def options(self, folder: Path) -> PlatformOptions:
         """Return the options of a platform that runs the app, with all state in `folder`.
 
-        The app gets the application's `host.json`, settings and queues, so that only its workflow differs.
+        The app gets the application's `host.json`, settings, queues and hubs: only its workflow differs.
         """
         app = folder / "app"
         app.mkdir(parents=True)
         for file in (self.function_app, ROOT / "host.json", ROOT / "local.settings.sample.json"):
             shutil.copy(file, app)
+        (app / "infra").mkdir()
+        shutil.copy(ROOT / "infra" / "hubs.json", app / "infra")
         settings = {**_SETTINGS, **self.settings}
         return PlatformOptions(
             ports=ANY_PORTS, data=folder / "data", app=app, settings=settings, queues=_QUEUES

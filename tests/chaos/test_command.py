@@ -9,28 +9,42 @@ from tests.chaos.run import command
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int, str]]:
     """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[tuple[int, int, float, int]] = []
+    calls: list[tuple[int, int, float, int, str]] = []
 
-    async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
-        calls.append((seed, orders, minutes, accounts))
+    async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to: str) -> int:
+        calls.append((seed, orders, minutes, accounts, submit_to))
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(started: list[tuple[int, int, float, int]]) -> None:
+def test_run_takes_its_defaults(started: list[tuple[int, int, float, int, str]]) -> None:
     """200 orders, seed 1; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, 1)]
+    assert started == [(1, 200, 1.2, 1, "queue")]
 
 
-def test_everything_can_be_chosen(started: list[tuple[int, int, float, int]]) -> None:
-    """Seed, orders, minutes, accounts."""
-    main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5", "--accounts", "2"])
-    assert started == [(5, 30, 0.5, 2)]
+def test_everything_can_be_chosen(started: list[tuple[int, int, float, int, str]]) -> None:
+    """Seed, orders, minutes, accounts, the way in."""
+    main(
+        [
+            "chaos",
+            "--seed",
+            "5",
+            "--orders",
+            "30",
+            "--minutes",
+            "0.5",
+            "--accounts",
+            "2",
+            "--submit-to",
+            "hub",
+        ]
+    )
+    assert started == [(5, 30, 0.5, 2, "hub")]
 
 
 @pytest.mark.parametrize(

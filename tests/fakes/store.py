@@ -21,6 +21,7 @@ class MemoryStateStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[TaskId, Stored] = {}
+        self._recorded_at: dict[TaskId, datetime] = {}
         self.writes = 0
         self.failure: Exception | None = None
         #: What completes a processed task; nothing, unless it is set.
@@ -56,7 +57,12 @@ class MemoryStateStore:
         if stored is None:
             return None
         order = stored.record.order
-        return KnownOrder(digest=order.digest, submitter=order.submitter, birth=order.birth)
+        return KnownOrder(
+            digest=order.digest,
+            submitter=order.submitter,
+            birth=order.birth,
+            recorded_at=self._recorded_at[task],
+        )
 
     async def awaits_first_turn(self, task: TaskId) -> bool:
         """Tell whether no Scheduler has claimed a task."""
@@ -100,6 +106,7 @@ class MemoryStateStore:
     def put(self, record: TaskRecord) -> Stored:
         """Store `record`, whatever was stored before."""
         self.writes += 1
+        self._recorded_at.setdefault(record.order.task, self._clock.now())
         self._tasks[record.order.task] = Stored(record, str(self.writes))
         return self._tasks[record.order.task]
 

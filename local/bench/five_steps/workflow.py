@@ -29,7 +29,7 @@ _STEPS = tuple(map(StepName, ("account", "package", "transport", "drone", "deliv
 _UNDONE = frozenset({"package", "drone", "delivery"})
 _COMPLETE_WITHIN = 60
 #: The discard port: each Agent needs an address, and none calls it.
-_NOBODY = "http://127.0.0.1:9"
+NOBODY = "http://127.0.0.1:9"
 
 
 class Parcel(BaseModel):
@@ -85,4 +85,4 @@ PARCELS = Workflow(
 )
 REGISTRATION = Registration(PARCELS, agents=dict.fromkeys(_STEPS, IdleAgent))
 #: The settings that the app needs beside those of every application.
-SETTINGS = {url_setting(step): _NOBODY for step in _STEPS}
+SETTINGS = {url_setting(step): NOBODY for step in _STEPS}

@@ -12,9 +12,9 @@ import aiohttp
 
 from tests.chaos.plan.faults import InjectedFault, Injection
 
-#: Queues that the application receives from.
+_SUBMISSIONS = "submissions"
+#: Queues that the application receives from, beside that for submissions.
 _QUEUES = (
-    "submissions",
     "agent-payment-requests",
     "agent-replies",
     "scheduler-requests",
@@ -34,9 +34,11 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2)
 class BrokerFaults:
     """Injects the broker's faults; the broker may be down at that moment."""
 
-    def __init__(self, admin: str, random: Random) -> None:
+    def __init__(self, admin: str, random: Random, *, by_hub: bool) -> None:
+        """Leave the queue for submissions alone if orders come through the hub."""
         self._admin = admin
         self._random = random
+        self._queues = _QUEUES if by_hub else (_SUBMISSIONS, *_QUEUES)
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how often it affected something."""
@@ -63,7 +65,7 @@ class BrokerFaults:
                 return await self._for_a_while(session, self._body(injection.fault), injection.lasts)
 
     def _body(self, fault: InjectedFault) -> dict[str, Any]:
-        queue = {"queue": self._random.choice(_QUEUES)}
+        queue = {"queue": self._random.choice(self._queues)}
         late = queue | {"milliseconds": self._random.randint(*_MILLISECONDS)}
         bodies: Mapping[InjectedFault, dict[str, Any]] = {
             InjectedFault.SERVER_BUSY: queue | {"kind": "server-busy", "count": _BUSY_ANSWERS},
@@ -87,7 +89,7 @@ class BrokerFaults:
     async def _expire_locks(self, session: aiohttp.ClientSession, seconds: float) -> int:
         """Retry until a message is locked at that moment."""
         for _ in range(int((seconds + _PATIENCE) / _LOOK_EVERY)):
-            expired = await _post(session, {"kind": "expire-locks", "queue": "submissions"})
+            expired = await _post(session, {"kind": "expire-locks", "queue": self._queues[0]})
             if expired:
                 return expired
             await asyncio.sleep(_LOOK_EVERY)

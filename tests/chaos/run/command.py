@@ -15,7 +15,7 @@ from tests.chaos.evidence.tables import Tables
 from tests.chaos.invariants import Violation, violations
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, make_plan
-from tests.chaos.run.environment import RunEnvironment
+from tests.chaos.run.environment import RunEnvironment, SubmitTo
 from tests.chaos.run.progress import RunProgress
 from tests.chaos.run.report import report
 from tests.chaos.run.runner import Run
@@ -24,7 +24,7 @@ _HELD = 0
 _VIOLATED = 1
 
 
-async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
+async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to: SubmitTo) -> int:
     """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
@@ -34,7 +34,7 @@ async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     found: list[Violation] = []
-    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts)
+    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts, submit_to=submit_to)
 
     async def observe_and_check() -> int:
         evidence = await observe(plan, limits, environment, folder / "parts.log", console)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from local.platform import ANY_PORTS, Addresses, Platform, PlatformOptions, azurite_alone
 from local.platform.blueprint import Stages, whole_platform
@@ -22,13 +23,20 @@ _DELAY = 0.3
 _SHARDS = "16"
 
 
+#: Where the API puts orders, as the setting has it.
+type SubmitTo = Literal["queue", "hub"]
+
+
 class RunEnvironment:
     """The platform, proxies and remote services of one run, on free ports, with all state beside `data`.
 
     The first account is the platform's own Azurite; each further one has an Azurite of its own.
     """
 
-    def __init__(self, plan: Plan, limits: Limits, data: Path, *, accounts: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, limits: Limits, data: Path, *, accounts: int = 1, submit_to: SubmitTo = "queue"
+    ) -> None:
+        self.submit_to = submit_to
         self.fault_counts = FaultCounts()
         self.remotes = Remotes(plan, self.fault_counts)
         options = PlatformOptions(ports=ANY_PORTS, data=data, settings=limits.settings)
@@ -77,7 +85,13 @@ class RunEnvironment:
         for account, own in zip(self.accounts, ports, strict=True):
             account.proxy.forward_to(own.table)
             seen_by_host.append(Addresses(replace(own, table=account.proxy.port)).storage_connection)
-        settings = {**options.settings, **self.remotes.settings, **_state_store(seen_by_host)}
+        hub = {"SUBMIT_TO": "hub", "EventHubConnection": "UseDevelopmentEmulator=true"}
+        settings = {
+            **options.settings,
+            **self.remotes.settings,
+            **_state_store(seen_by_host),
+            **(hub if self.submit_to == "hub" else {}),
+        }
         return whole_platform(replace(options, settings=settings), addresses)
 
 

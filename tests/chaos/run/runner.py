@@ -41,7 +41,11 @@ class Run:
         self._operators = Operators(addresses.host, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
         self._outages = Outages(environment.platform, environment.accounts)
-        self._broker_faults = BrokerFaults(addresses.admin, Random(plan.seed))  # noqa: S311 - not for security
+        self._broker_faults = BrokerFaults(
+            addresses.admin,
+            Random(plan.seed),  # noqa: S311 - not for security
+            by_hub=environment.submit_to == "hub",
+        )
 
     async def carry_out(self, progress: RunProgress) -> Evidence:
         """Carry out the plan. Raises `PlatformError` when a part fails without an injected fault."""

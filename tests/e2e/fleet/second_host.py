@@ -20,20 +20,22 @@ async def second_host(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Run another host beside that of a bench, and yield a session for calls to it."""
     async with (
-        another_host(bench, data, settings) as platform,
+        another_host(data, {**bench.settings, **settings}) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,
     ):
         yield session
 
 
 @asynccontextmanager
-async def another_host(bench: Bench, data: Path, settings: Mapping[str, str]) -> AsyncIterator[Platform]:
-    """Run another host beside that of a bench, and yield the platform that has it alone.
+async def another_host(
+    data: Path, settings: Mapping[str, str], *, app: Path = APP
+) -> AsyncIterator[Platform]:
+    """Run another host on what the settings name, and yield the platform that has it alone.
 
     It receives from the same queues and uses the same tables, but has its own Schedulers: the local
     Durable engine runs in one process, whereas Azure's instances share a task hub.
     """
-    options = PlatformOptions(ports=ANY_PORTS, data=data, app=APP, settings={**bench.settings, **settings})
+    options = PlatformOptions(ports=ANY_PORTS, data=data, app=app, settings=settings)
     async with Platform(options, blueprint=_host_only) as platform:
         yield platform
 

@@ -35,8 +35,8 @@ async def test_three_hosts_share_the_limit_of_a_service(tmp_path: Path) -> None:
     services = CountingServices("drone", _CALL)
     async with (
         running(tmp_path / "first", _SETTINGS, services=services) as bench,
-        another_host(bench, tmp_path / "second", {}),
-        another_host(bench, tmp_path / "third", {}) as third,
+        another_host(tmp_path / "second", bench.settings),
+        another_host(tmp_path / "third", bench.settings) as third,
     ):
         await asyncio.gather(*(submit(bench, f"delivery-{number}") for number in range(_TASKS)))
         await until(lambda: services.spans.most == _LIMIT)

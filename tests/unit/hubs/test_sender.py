@@ -65,13 +65,19 @@ async def test_orders_of_a_request_leave_in_one_batch(
     producer: Producer, submissions: HubSubmissions, figures: BusFigures
 ) -> None:
     """Each is an event by itself, without a partition or a key."""
-    orders = _orders(500)
-    assert await submissions.submit_all(orders) == [None] * 500
+    orders = _orders(120)
+    assert await submissions.submit_all(orders) == [None] * 120
     [batch] = producer.batches
     assert [event.body_as_str() for event in batch] == [order.written.decode() for order in orders]
     assert producer.options == [{}]
     assert {event.content_type for event in batch} == {"application/json"}
-    assert (figures.messages, figures.batches) == (500, 1)
+    assert (figures.messages, figures.batches) == (120, 1)
+
+
+async def test_burst_is_spread_over_partitions(producer: Producer, submissions: HubSubmissions) -> None:
+    """A batch lies in one of them, which is taken a hundred events at a time, one hundred after the other."""
+    await submissions.submit_all(_orders(500))
+    assert [len(batch) for batch in producer.batches] == [128] * 3 + [116]
 
 
 async def test_each_order_carries_its_trace(producer: Producer, submissions: HubSubmissions) -> None:

@@ -42,6 +42,8 @@ class HubStore(MemoryStateStore):
         self.admitted: list[TaskId] = []
         self.looked_up: list[TaskId] = []
         self.faults: dict[TaskId, Exception] = {}
+        self.now = self.most = 0
+        self.hold: asyncio.Event | None = None
 
     async def admit(self, record: TaskRecord) -> Admitted:
         """Record a new task, or fail as is set."""
@@ -49,6 +51,10 @@ class HubStore(MemoryStateStore):
         self.admitted.append(task)
         if task in self.faults:
             raise self.faults[task]
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await (asyncio.sleep(0) if self.hold is None else self.hold.wait())
+        self.now -= 1
         return await super().admit(record)
 
     async def order(self, task: TaskId) -> KnownOrder | None:
@@ -111,6 +117,7 @@ class Bench:
         self.postbox = RecordedPostbox()
         self.positions = MemoryPositions()
         self.alerts: list[Alert] = []
+        self.turn_within = 60.0
         self.restart()
 
     def restart(self) -> None:
@@ -126,6 +133,7 @@ class Bench:
             gaps=Gaps(self.positions, lambda gap: alerts.alert_gap(HUB, gap)),
             known=KnownOrders(self._used),
             alert=alerts.alert_lost,
+            turn_within=self.turn_within,
         )
         lag = LagReport(HUB, self.positions, self.clock, ports.heartbeats, ports.times, self._no_gap)
         blueprint = ingestion_blueprint(HUB, "ingestion", batches, lambda _: self.schedulers, lag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from datetime import timedelta
@@ -217,3 +218,26 @@ def test_function_is_bound_as_the_host_needs_it(bench: Bench) -> None:
     assert {name: str(getattr(trigger[name], "name", trigger[name])) for name in wanted} == wanted
     retry = function.get_settings_dict("retry_policy")
     assert (retry["strategy"], retry["max_retry_count"]) == ("exponential_backoff", "-1")
+
+
+async def test_few_batches_are_recorded_at_a_time(bench: Bench) -> None:
+    """Those of the other partitions wait: what tasks under way write must not wait behind all of them."""
+    batches = [batch(*(order(f"{p}-{n}") for n in range(10)), partition=f"{p}") for p in range(12)]
+    await asyncio.gather(*map(bench.take, batches))
+    assert (len(bench.store), bench.store.most) == (120, 4 * 10)
+
+
+async def test_batch_without_a_turn_comes_again(bench: Bench) -> None:
+    """It has done nothing by then, and is not held for longer than an invocation may last."""
+    bench.turn_within = 0.01
+    bench.restart()
+    bench.store.hold = asyncio.Event()
+    busy = [asyncio.create_task(bench.take(batch(order(f"t-{p}"), partition=f"{p}"))) for p in range(4)]
+    while bench.store.now < len(busy):
+        await asyncio.sleep(0)
+    with pytest.raises(TransientError, match="not done within"):
+        await bench.take(batch(order("late"), partition="9"))
+    bench.store.hold.set()
+    await asyncio.gather(*busy)
+    await bench.take(batch(order("late"), partition="9"))
+    assert len(bench.store) == 5

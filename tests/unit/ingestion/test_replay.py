@@ -85,10 +85,19 @@ async def test_replay_writes_and_starts_nothing(bench: Bench) -> None:
 async def test_known_order_that_nobody_began_gets_its_scheduler(bench: Bench) -> None:
     """A crash may have kept it from being started; of older ones the Supervisor takes care."""
     await bench.take(batch(order("a")))
-    for age, starts in ((120, 1), (119, 2)):
+    for later, starts in ((119, 2), (1, 2)):
+        bench.clock.advance(later)
         bench.restart()
-        enqueued_at = bench.clock.now() - timedelta(seconds=age)
-        await bench.take(batch(order("a"), enqueued_at=enqueued_at))
+        await bench.take(batch(order("a")))
+        assert bench.schedulers.started == [("a", FIRST)] * starts
+
+
+async def test_order_that_waited_in_the_hub_gets_its_scheduler_after_a_crash(bench: Bench) -> None:
+    """Recent is what was recorded just now, however long ago it was sent."""
+    sent = batch(order("a"), enqueued_at=bench.clock.now() - timedelta(hours=5))
+    for starts in (1, 2):
+        bench.restart()
+        await bench.take(sent)
         assert bench.schedulers.started == [("a", FIRST)] * starts
 
 

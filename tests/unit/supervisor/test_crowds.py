@@ -19,8 +19,9 @@ from functions.pattern.shares import Share
 from functions.pattern.states import ProcessState, Way
 from functions.pattern.step_records import MOST_DISPATCHES
 from functions.pattern.supervision import judge
-from functions.supervisor.crowds import CrowdControl, Late, read_crowds
+from functions.supervisor.crowds import CrowdControl, read_crowds
 from functions.supervisor.sweeping import SweepReport
+from functions.supervisor.swept_crowds import Late
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told

@@ -17,7 +17,14 @@ from pathlib import Path
 #: What the local broker does not have: WebSockets, TLS, authorisation, fault injection by another program.
 EXCLUDED = (
     *("over_websocket", "with_create_event_batch", "with_auth_error", "with_ssl_context"),
-    *("invalid_key", "invalid_policy", "invalid_credential", "invalid_proxy", "faultinjector"),
+    *(
+        "invalid_key",
+        "invalid_policy",
+        "invalid_credential",
+        "named_key_credential",
+        "invalid_proxy",
+        "faultinjector",
+    ),
 )
 _HERE = Path(__file__).parent
 

@@ -6,7 +6,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -15,8 +15,10 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.core.settings import settings
 from azure.eventhub import EventHubProducerClient, TransportType
+from azure.eventhub._configuration import Configuration
 from azure.eventhub._pyamqp import ReceiveClient
 from azure.eventhub._pyamqp.authentication import SASTokenAuth
+from azure.eventhub._pyamqp.client import AMQPClient
 
 from servicebus_local.config import BrokerConfig
 from servicebus_local.hubs.settings import HubSettings
@@ -64,6 +66,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Know the markers of the client's own tests."""
     config.addinivalue_line("markers", "liveTest: against a service")
     config.addinivalue_line("markers", "no_amqpproxy: not through a proxy")
+    # Some of the tests open a client without `client_args`, or pass them by a wrong name.
+    for kind in (Configuration, AMQPClient):
+        kind.__init__ = _plain(kind.__init__)  # type: ignore[method-assign]
+
+
+def _plain(made: Callable[..., None]) -> Callable[..., None]:
+    """Make a client speak without TLS unless it is told otherwise."""
+
+    @wraps(made)
+    def make(*arguments: Any, **options: Any) -> None:
+        made(*arguments, **_PLAIN | options)
+
+    return make
 
 
 @pytest.fixture(scope="session")

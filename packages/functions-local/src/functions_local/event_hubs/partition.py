@@ -110,6 +110,7 @@ class PartitionLoop:
     async def _own(self, position: Position) -> None:
         work = self._work
         reader = PartitionReader(work.hub.client, self.partition, position, work.options, work.outage)
+        renewing = asyncio.create_task(self._renew())
         try:
             while not work.stopping.is_set():
                 events = await reader.next_batch()
@@ -118,7 +119,17 @@ class PartitionLoop:
                 await asyncio.shield(self._processing)
                 reader.done()
         finally:
+            renewing.cancel()
             await reader.close()
+
+    async def _renew(self) -> None:
+        """Say again and again that this host has the partition: others look at the time, as in Azure."""
+        while True:
+            await asyncio.sleep(self._work.options.load_balancing_update_interval.total_seconds())
+            try:
+                await self._work.checkpoints.claim(self.partition)
+            except Exception as error:  # noqa: BLE001 - the next one says it
+                _log.debug("the ownership of partition %s was not renewed: %s", self.partition, error)
 
     async def _process(self, events: Sequence[EventData], reader: PartitionReader) -> None:
         self._batches += 1

@@ -1,0 +1,177 @@
+"""Shows and moves how far the event hub is taken: `python -m local.checkpoints [PARTITION NUMBER]`.
+
+The environment names hub and storage, as for the application; without `AzureWebJobsStorage`, they are those
+of `python -m local up` with its own ports. Exit codes: 0: done. 1: a fault; run it again. 2: refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+
+from functions.hubs.connect import connect_checkpoints, connect_hub, namespace_of
+from functions.hubs.positions import SEQUENCE_NUMBER, BlobPositions, checkpoint_folder
+from functions.pattern.errors import SettingsError, TransientError
+from functions.pattern.hub_positions import HubPartition, lag_of
+from functions.settings import Settings
+from local.platform import INTERRUPTED, ROOT, Addresses, PlatformPorts
+from local.platform.settings import application_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from azure.storage.blob.aio import ContainerClient
+
+_FAILED, _REFUSED = 1, 2
+_ALL = "all"
+#: An instance renews what it owns each half minute, and loses it after this time (`host.json`'s default).
+_OWNED_FOR = timedelta(minutes=2)
+
+#: The number of the last event that counts as taken, or one end of what the hub keeps.
+type Target = int | Literal["start", "end"]
+
+
+class RefusedError(Exception):
+    """The positions stay as they are; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubReaders:
+    """A hub's partitions, and the blobs with what one consumer group has taken of them."""
+
+    positions: BlobPositions
+    blobs: ContainerClient
+    folder: str
+
+    async def move(self, partitions: Sequence[HubPartition], target: Target) -> None:
+        """Set the checkpoints of partitions that nobody reads. Raises `AzureError`, `RefusedError`."""
+        if isinstance(target, int) and any(target > each.last for each in partitions):
+            raise RefusedError(f"{target} lies beyond the end of the hub: nothing would be read")
+        for each in partitions:
+            number = {"start": each.begin - 1, "end": each.last}.get(str(target), target)
+            await self._write(each.id, int(number))
+
+    async def _write(self, partition: str, number: int) -> None:
+        """Write it without an offset: the reader then goes by the number."""
+        blob = self.blobs.get_blob_client(self.folder + partition)
+        if number < 0:  # the first event of all: as before the first start
+            try:
+                await blob.delete_blob()
+            except ResourceNotFoundError:
+                return
+        else:
+            metadata = {SEQUENCE_NUMBER: str(number), "clientidentifier": "moved"}
+            await blob.upload_blob(b"", metadata=metadata, overwrite=True)
+
+    async def check_left(self, partitions: Sequence[HubPartition]) -> None:
+        """Refuse what an instance reads: it would write over it. Raises `RefusedError`, `AzureError`."""
+        wanted = {each.id for each in partitions}
+        owners = self.folder.removesuffix("checkpoint/") + "ownership/"
+        recent = datetime.now(UTC) - _OWNED_FOR
+        async for blob in self.blobs.list_blobs(owners, include=["metadata"]):
+            partition = blob.name.removeprefix(owners)
+            owned = (blob.metadata or {}).get("ownerid") and blob.last_modified > recent
+            if partition in wanted and owned:
+                raise RefusedError(
+                    f"partition {partition} is read by an instance: disable the function `ingestion`"
+                    f" (AzureWebJobs.ingestion.Disabled=true), and wait for {_OWNED_FOR.seconds} s"
+                )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show or move the positions that the command line names, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m local.checkpoints",
+        description="Shows how far the event hub is taken, or moves that: back, to have events taken again,"
+        " which changes nothing of orders that are known; or forward, past an event that can't be taken.",
+    )
+    parser.add_argument("partition", nargs="?", help=f"its id, or {_ALL}; without it, all are shown")
+    parser.add_argument(
+        "target", nargs="?", type=_target, help="the last event that counts as taken, or `start`, or `end`"
+    )
+    chosen = parser.parse_args(arguments)
+    if (chosen.partition is None) is not (chosen.target is None):
+        parser.error("give a partition and where to go, or neither")
+    try:
+        with _faults():
+            asyncio.run(_run(chosen.partition, chosen.target))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (SettingsError, RefusedError) as refused:
+        print(refused, file=sys.stderr)
+        return _REFUSED
+    except TransientError as fault:
+        print(f"{fault}: run it again", file=sys.stderr)
+        return _FAILED
+    return 0
+
+
+async def _run(partition: str | None, target: Target | None) -> None:
+    environment = os.environ
+    if not any(name.startswith("AzureWebJobsStorage") for name in environment):
+        local = {"EventHubConnection": "UseDevelopmentEmulator=true"}
+        environment |= application_settings(ROOT, environment, Addresses(PlatformPorts()), local)
+    async with AsyncExitStack() as stack:
+        readers = await open_readers(stack, Settings())
+        partitions = await readers.positions.partitions()
+        if partition is not None and target is not None:
+            wanted = [each for each in partitions if partition in {_ALL, each.id}]
+            if not wanted:
+                raise RefusedError(f"the hub has no partition {partition!r}")
+            await readers.check_left(wanted)
+            await readers.move(wanted, target)
+        _show(partitions, await readers.positions.checkpoints())
+
+
+async def open_readers(stack: AsyncExitStack, settings: Settings) -> HubReaders:
+    """Connect to the hub and the blobs until the stack is closed. Raises `SettingsError`."""
+    connection = settings.event_hubs_connection
+    if connection is None:
+        raise SettingsError("setting EventHubConnection is missing: there is no event hub")
+    name, group, namespace = (
+        settings.event_hub_name,
+        settings.event_hub_consumer_group,
+        namespace_of(connection),
+    )
+    hub, blobs = connect_hub(connection, name), connect_checkpoints(settings.host_storage_connection)
+    await stack.enter_async_context(hub())
+    await stack.enter_async_context(blobs())
+    positions = BlobPositions(hub, blobs, namespace=namespace, name=name, consumer_group=group)
+    return HubReaders(positions, blobs(), checkpoint_folder(namespace, name, group))
+
+
+def _show(partitions: Sequence[HubPartition], checkpoints: Mapping[str, int]) -> None:
+    print(f"{'partition':>9} {'kept from':>10} {'to':>10} {'taken to':>10} {'waiting':>10}")
+    for each in partitions:
+        lag = lag_of(each, checkpoints.get(each.id))
+        taken = "-" if lag.checkpoint is None else lag.checkpoint
+        print(f"{each.id:>9} {each.begin:>10} {each.last:>10} {taken:>10} {lag.waiting:>10}")
+
+
+def _target(text: str) -> Target:
+    if text in {"start", "end"}:
+        return text  # type: ignore[return-value]
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of an event, `start` or `end`")
+    return int(text)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except AzureError as error:
+        raise TransientError(f"Blob Storage: {type(error).__name__}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""A platform with an event hub of few partitions, of which two hosts can read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from azure.data.tables.aio import TableServiceClient
+from azure.eventhub import EventData
+from azure.eventhub.aio import EventHubProducerClient
+
+from local.bench.stream.evidence import StoredTasks, read_evidence
+from local.bench.stream.producers import HUB, Ways, both_ways
+from local.bench.stream.run import STREAM
+from local.platform import Platform
+
+#: Seconds that a test waits at most: more than any machine needs.
+_PATIENCE = 90
+_LOOK_EVERY = 0.5
+_PARTITIONS, _SHARDS = 4, 4
+#: Hosts take each other's partitions each second, and what a dead one leaves is recovered in seconds.
+_SETTINGS = {
+    "STATE_SHARDS": f"{_SHARDS}",
+    "SUPERVISOR_SCHEDULE": "* * * * * *",
+    "SKEW_SECONDS": "0.5",
+    "PICK_UP_SECONDS": "10",
+    "STEP_SECONDS": "letters.post=5",
+    "AzureFunctionsJobHost__extensions__eventHubs__loadBalancingUpdateInterval": "00:00:01",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HubBench:
+    """The platform, the ways into it, and what another host needs to run the same."""
+
+    platform: Platform
+    ways: Ways
+    app: Path
+    settings: Mapping[str, str]
+
+    async def send(self, partition: str, *bodies: bytes) -> None:
+        """Put events on a partition as another producer would, in one batch."""
+        connection = self.platform.addresses.service_bus_connection
+        async with EventHubProducerClient.from_connection_string(connection, eventhub_name=HUB) as producer:
+            await producer.send_batch([EventData(body) for body in bodies], partition_id=partition)
+
+    async def until_processed(self, tasks: Sequence[str]) -> StoredTasks:
+        """Wait until these orders are tasks that are `Processed`; others may be there, too."""
+        evidence, wanted = StoredTasks(), set(tasks)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while any(
+                    task not in evidence.tasks or evidence.tasks[task].state != "Processed" for task in wanted
+                ):
+                    await asyncio.sleep(_LOOK_EVERY)
+                    evidence = await read_evidence(self.platform.addresses.storage_connection, _SHARDS)
+        except TimeoutError:
+            raise AssertionError(evidence.faults(tasks)) from None
+        return evidence
+
+    async def rejected(self) -> list[dict[str, Any]]:
+        """Read what was set aside."""
+        storage = self.platform.addresses.storage_connection
+        async with TableServiceClient.from_connection_string(storage) as service:
+            return [dict(row) async for row in service.get_table_client("Rejected").list_entities()]
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[HubBench]:
+    """Run the platform."""
+    made = replace(STREAM, settings={**STREAM.settings, **_SETTINGS}).options(folder)
+    hub = {"name": HUB, "partitionCount": _PARTITIONS, "consumerGroups": ["ingestion"]}
+    (made.app / "infra" / "hubs.json").write_text(json.dumps({"hubs": [hub]}))
+    async with (
+        Platform(replace(made, in_memory_storage=True)) as platform,
+        both_ways(platform.addresses.service_bus_connection) as ways,
+    ):
+        addresses = platform.addresses
+        connections = {
+            "AzureWebJobsStorage": addresses.storage_connection,
+            "StateStore": addresses.storage_connection,
+            "ServiceBusConnection": addresses.service_bus_connection,
+            "EventHubConnection": addresses.service_bus_connection,
+        }
+        yield HubBench(platform, ways, made.app, {**made.settings, **connections})
