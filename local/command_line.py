@@ -84,6 +84,10 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
             return bench(chosen.orders, chosen.spike, chosen.profile)
+        case "cost":
+            from local.cost.command import cost  # noqa: PLC0415 - see above
+
+            return cost(chosen.orders, write_page=chosen.page)
         case "verify":
             from local.verification.command import verify_at  # noqa: PLC0415 - see above
 
@@ -137,6 +141,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--url", type=arguments.url, help="use a running application, and start nothing")
     _add_platform_options(demo)
+    cost = subcommands.add_parser("cost", help="count what orders use, and print what a million of them cost")
+    cost.add_argument(
+        "--orders", type=arguments.positive, default=200, metavar="N", help="at once (default: 200)"
+    )
+    cost.add_argument("--page", action="store_true", help="write docs/cost.md, too")
     verify = subcommands.add_parser("verify", help="prove that a running deployment works, wherever it runs")
     verify.add_argument("--url", type=arguments.url, required=True, help="its address")
     verify.add_argument(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from local.cost.model import durable_actions
+
 _DOCS = Path(__file__).parents[1] / "docs"
 PAGE, _MEASURED = _DOCS / "scale.md", _DOCS / "performance.md"
 
@@ -59,11 +61,6 @@ class Limit:
     def reached(self, cost: OrderCost) -> float:
         """Give the orders a second at which the default is used up."""
         return self.takes * self.default / self.cost(cost)
-
-
-def _actions(cost: OrderCost) -> float:
-    """Start of the Scheduler, each activity and its result; a reply wakes it once more."""
-    return 1 + 2 * cost.activities + (cost.messages > 1)
 
 
 LIMITS = (
@@ -120,7 +117,7 @@ LIMITS = (
         "or Durable Task Scheduler: capacity units",
         "2,000 actions a second",
         2_000,
-        _actions,
+        lambda cost: durable_actions(cost.activities, cost.messages > 1),
         "https://learn.microsoft.com/azure/azure-functions/durable/durable-task-scheduler/durable-task-scheduler-dedicated-sku",
         most=3,
     ),

@@ -65,6 +65,7 @@ def _add_phase(add: Callable[[str, _Cell], None], phase: _Phase) -> None:
     add("table reads an order", _per_order(phase, lambda each: each.figures.reads))
     add("messages sent an order", _per_order(phase, lambda each: each.figures.messages))
     add("Durable history events an order", _per_order(phase, lambda each: each.history_events))
+    add("function executions an order", _per_order(phase, lambda each: each.figures.executions))
     add("activities an order", _per_order(phase, lambda each: each.figures.activities))
 
 

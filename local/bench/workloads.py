@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local.bench.five_steps import workflow as five_steps
-from local.callers.client import SAMPLE_ORDER, Body
+from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER, Body
 from local.platform import ANY_PORTS, ROOT, PlatformOptions
 
 #: The shards of the promise on the cost of many orders at once; the Supervisor, whose reads are no order's,
@@ -47,6 +47,8 @@ class Workload:
 
 #: One step, by an Agent behind a queue pair that calls a sample service in the same host.
 ORDERS = Workload("orders", ROOT / "function_app.py", "orders", SAMPLE_ORDER)
+#: Up to five steps, some of them side by side, by Agents in the process that call sample services.
+DELIVERIES = Workload("deliveries", ROOT / "function_app.py", "deliveries", SAMPLE_DELIVERY)
 #: Five steps, by Agents in the process that take no time; no sample service runs.
 FIVE_STEPS = Workload(
     "five steps",

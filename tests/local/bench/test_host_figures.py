@@ -30,15 +30,17 @@ async def test_every_event_of_every_instance_is_counted() -> None:
     app = web.Application()
     app.router.add_get("/runtime/webhooks/durabletask/instances", _instances)
     app.router.add_get("/runtime/webhooks/durabletask/instances/{id}", _instance)
-    figures = Figures(transactions=0, operations=0, reads=0, messages=0, episodes=4, activities=2)
+    figures = Figures(
+        transactions=0, operations=0, reads=0, messages=0, episodes=4, activities=2, executions=0
+    )
     async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/")) as session:
         assert await history_events(session, ["one"], figures) == 16
 
 
 def test_counts_of_a_phase_leave_out_what_was_before() -> None:
     """Each count by itself."""
-    before, after = Figures(1, 2, 3, 4, 5, 6), Figures(11, 22, 33, 44, 55, 66)
-    assert after.since(before) == Figures(10, 20, 30, 40, 50, 60)
+    before, after = Figures(1, 2, 3, 4, 5, 6, 7), Figures(11, 22, 33, 44, 55, 66, 77)
+    assert after.since(before) == Figures(10, 20, 30, 40, 50, 60, 70)
 
 
 async def test_orchestrations_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

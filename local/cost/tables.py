@@ -1,0 +1,127 @@
+"""The tables of a run, as `docs/cost.md` has them: what was counted, and what a million orders cost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from local.cost.counting import CountedOrder
+from local.cost.model import ACTIONS, HUB_REQUESTS, METERS, Meter, Used, of_ours, of_plain
+from local.platform import ROOT
+
+PAGE = ROOT / "docs" / "cost.md"
+#: The tables stand between these lines of the page.
+BEGIN, END = "<!-- printed by python -m local cost -->", "<!-- end -->"
+
+_PRICES: dict[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
+_ROWS = {
+    "executions": "executions of functions",
+    "transactions": "transactions of the state store",
+    "messages": "messages",
+    "episodes": "episodes of the orchestrator",
+    "activities": "activities",
+    "cpu": "host's CPU, s",
+}
+#: The workloads that are compared with plain apps: by name, with their steps.
+_STEPS = {"orders": 1, "five steps": 5}
+
+
+def tables(counted: Sequence[CountedOrder]) -> str:
+    """Give all tables."""
+    ours = {each.name: of_ours(each) for each in counted}
+    compared = {name: ours[name] for name in _STEPS if name in ours}
+    plain = {
+        f"{each.name}, plain": of_plain(_STEPS[each.name], each) for each in counted if each.name in _STEPS
+    }
+    return "\n\n".join(
+        [
+            "What one order costs, counted:",
+            _counted(counted),
+            "A million orders: millions of each unit, and US dollars",
+            _costs(ours),
+            "The same steps, here and as a plain Durable Functions app, on both of its back ends:",
+            _compared(compared | plain),
+            f"Prices in {_PRICES['currency']}, noted on {_PRICES['date']}: {_PRICES['region']}.",
+            _prices(),
+        ]
+    )
+
+
+def read_counted(text: str) -> list[CountedOrder]:
+    """Read what was counted back from the page."""
+    [names] = re.findall(r"^\| one order \|(.*)\|$", text, re.MULTILINE)
+    columns = [[float(cell) for cell in _cells(text, label)] for label in _ROWS.values()]
+    return [
+        CountedOrder(name.strip(), *values) for name, *values in zip(names.split("|"), *columns, strict=True)
+    ]
+
+
+def page(counted: Sequence[CountedOrder]) -> str:
+    """Give the page with these tables."""
+    text = PAGE.read_text(encoding="utf-8")
+    return f"{text.split(BEGIN)[0]}{BEGIN}\n\n{tables(counted)}\n\n{END}{text.split(END)[1]}"
+
+
+def dollars(used: Used, *, instead_of: Meter) -> float:
+    """Sum up what a million orders cost, but for one of the two back ends; what has no price is left out."""
+    return sum(figure * (_price(meter) or 0) for meter, figure in used.items() if meter is not instead_of)
+
+
+def _counted(counted: Sequence[CountedOrder]) -> str:
+    assert [each.name for each in fields(CountedOrder)] == ["name", *_ROWS]  # noqa: S101 - each has its row
+    rows = [[label, *(f"{getattr(each, name):g}" for each in counted)] for name, label in _ROWS.items()]
+    return _table(["one order", *(each.name for each in counted)], rows)
+
+
+def _costs(ours: dict[str, Used]) -> str:
+    rows = []
+    for meter in METERS:
+        cells = [_figure(meter, used[meter]) for used in ours.values()]
+        rows.append([meter.name, *cells, meter.known])
+    sums = [f"**{dollars(used, instead_of=ACTIONS):,.0f} $**" for used in ours.values()]
+    rows.append(["**all, on Azure Storage**", *sums, "without what is paid whether or not orders arrive"])
+    return _table(["meter", *ours, "how it is known"], rows)
+
+
+def _compared(all_of_them: dict[str, Used]) -> str:
+    rows = [[meter.name, *(_figure(meter, used[meter]) for used in all_of_them.values())] for meter in METERS]
+    for label, other in (
+        ("all, on Azure Storage", ACTIONS),
+        ("all, on the Scheduler, without its actions", HUB_REQUESTS),
+    ):
+        cells = [f"**{dollars(used, instead_of=other):,.0f} $**" for used in all_of_them.values()]
+        rows.append([f"**{label}**", *cells])
+    return _table(["meter", *all_of_them], rows)
+
+
+def _prices() -> str:
+    rows = []
+    for meter in METERS:
+        price = _PRICES["prices"][meter.key]
+        amount = "look it up" if price["price"] is None else f"{price['price']:g}"
+        rows.append([meter.name, amount, price["unit"], f"[source]({price['source']})"])
+    return _table(["meter", "price", "for", "where"], rows)
+
+
+def _figure(meter: Meter, figure: float) -> str:
+    price = _price(meter)
+    return f"{figure:.3g}" if price is None else f"{figure:.3g}: {figure * price:,.2f} $"
+
+
+def _price(meter: Meter) -> float | None:
+    price: float | None = _PRICES["prices"][meter.key]["price"]
+    return price
+
+
+def _cells(text: str, label: str) -> list[str]:
+    [cells] = re.findall(rf"^\| {re.escape(label)} \|(.*)\|$", text, re.MULTILINE)
+    return str(cells).split("|")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
