@@ -21,8 +21,7 @@ COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extra
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
 .PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench stream vast crowds \
-	screenshots \
-	settings-page scale-page lock clean
+	screenshots settings-page scale-page lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
