@@ -45,7 +45,7 @@ def test_lost_order_is_found() -> None:
 def test_order_that_an_alert_names_is_not_lost() -> None:
     """A dead letter with a record and an alert is not lost; but its order is not finished."""
     alert = PostedAlert(None, None, f'{{"message_id": "{ORDER}.1"}}')
-    dead = {"MessageID": "x", "Body": f'{{"task_id": "{ORDER}"}}'.encode()}
+    dead = {"MessageID": "x", "Body0": f'{{"task_id": "{ORDER}"}}'.encode()}
     spoilt = replace(processed(), tasks={}, calls=(), notices=(), alerts=(alert,))
     spoilt = replace(spoilt, rejected=(*spoilt.rejected, dead), observations=Observations({}, [], 1))
     assert _broken(spoilt) == {Invariant.TERMINATION}

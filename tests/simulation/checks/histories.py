@@ -11,7 +11,7 @@ from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.checks.journal import Version
 
 #: What may end an epoch, by the state of the task.
-_UNDER_WAY = {"recovered", "exhausted", "refused", "cancelled", "released", "parked", "unparked"}
+_UNDER_WAY = {"recovered", "resumed", "exhausted", "refused", "cancelled", "released", "parked", "unparked"}
 _ENDS = {
     "Pending": _UNDER_WAY,
     "Processing": _UNDER_WAY,
@@ -20,7 +20,7 @@ _ENDS = {
     "Compensated": set[str](),
 }
 #: Ends that count nothing, and forget nothing.
-_UNCOUNTED = frozenset({"released", "parked", "unparked"})
+_UNCOUNTED = frozenset({"released", "parked", "unparked", "resumed"})
 
 
 def mutual_exclusion(evidence: SimulatedEvidence) -> Iterator[Violation]:

@@ -81,7 +81,7 @@ class SamplePath:
         workflow = next(each.workflow for each in registrations if each.workflow.name == self.workflow)
         cancelled = 0.3 if self.path is PathTaken.CANCELLED else None
         order = DrawnOrder("s1", workflow, _PAYLOADS[self.workflow], 0.0, cancelled=cancelled)
-        return Scenario(registrations, (order,), _TIMES, hosts=2)
+        return Scenario(registrations, registrations, (order,), _TIMES, hosts=2)
 
     def manner(self) -> Callable[[RemoteCall], Manner]:
         """Give how the services answer."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
+
+from tests.simulation.drawn.workflows import AGENTS
+
+#: The part of services with a limit.
+_LIMITED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +23,8 @@ class SimulatedTimes:
     skew: int = 5
     breaker_open: int = 5
     shards: int = 1
+    #: How many calls of an Agent's service may be in flight, for those that have a limit.
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def drawn(cls, chance: Random) -> SimulatedTimes:
@@ -27,12 +35,14 @@ class SimulatedTimes:
             threshold=chance.choice((1, 3)),
             extended_waits=chance.choice(((5,), (10,), (10, 30))),
             shards=chance.choice((1, 1, 1, 2)),
+            limits={each: chance.choice((1, 2, 4)) for each in AGENTS if chance.random() < _LIMITED},
         )
 
     @property
     def settings(self) -> dict[str, str]:
         """Give the settings that set these times."""
-        return {
+        limits = {f"AGENT_{each.upper()}_AT_ONCE": str(most) for each, most in self.limits.items()}
+        return limits | {
             "STATE_SHARDS": str(self.shards),
             "PICK_UP_SECONDS": str(self.pick_up),
             "SUPERVISOR_THRESHOLD": str(self.threshold),
