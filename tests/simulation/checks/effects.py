@@ -48,7 +48,7 @@ def _compensated(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iter
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         definition = evidence.steps.step(step.name)
-        if definition.undo and evidence.ledger.done[key] and not evidence.ledger.undone[key]:
+        if definition.undo and key in evidence.ledger.stands:
             yield f"Compensated, but {step.name} stands ({step.state})"
         elif definition.undo and step.started_at is not None and step.state != "Undone":
             yield f"Compensated, but {step.name} is {step.state}"

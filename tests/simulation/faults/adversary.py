@@ -99,7 +99,6 @@ class Adversary:
         if self._plan.has(SimulatedFault.VERSIONS):
             self._deployment.finish(self._start_host)
         self._platform.tick("full_sweep")
-        await self._operators.unpark_all()
 
     def _start_host(self) -> None:
         self._deployment.start(self._clock(), self._crashed)

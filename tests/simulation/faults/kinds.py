@@ -65,6 +65,8 @@ class SimulatedFault(StrEnum):
     VERSIONS = "versions rolled"
     #: Remote services fail, throttle, hang and garble.
     REMOTES = "remote services failing"
+    #: Remote services take seconds for many calls.
+    REMOTES_SLOW = "remote services slow"
     #: Remote services do it, and do not say so; or do it late.
     REMOTES_SILENT = "remote services silent"
     #: A remote service is down for long.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 
 from functions.pattern.records import BY_OPERATOR
@@ -41,7 +42,7 @@ class Operators:
     async def unpark_all(self) -> None:
         """Have everything go on that operators have parked."""
         for task in parked_tasks(self._platform.tables, BY_OPERATOR):
-            await self._ask(task, "unpark", {})
+            await self._ask(task, "unpark")
 
     def _possible(self, task: str, rows: TaskRows) -> list[tuple[str, dict[str, object]]]:
         wishes: list[tuple[str, dict[str, object]]] = [("resubmit", {}), ("undo", {}), ("cancel", {})]
@@ -66,7 +67,7 @@ class Operators:
         now = self._platform.world.now
         return not is_open and step.complete_by is not None and step.complete_by + _SETTLED_AFTER < now
 
-    async def _ask(self, task: str, wish: str, body: dict[str, object]) -> None:
+    async def _ask(self, task: str, wish: str, body: Mapping[str, object] | None = None) -> None:
         host = self._platform.running.usual("hosts of operators")
         if host is None:
             return
@@ -74,5 +75,7 @@ class Operators:
         path = f"/api/ops/tasks/{task}/{wish}"
         if wish.endswith("/skip"):
             self.given.add((task, wish.split("/")[1]))
-        status, answer = await self._platform.http(host, "POST", path, {"reason": "simulated", **body})
+        status, answer = await self._platform.http(
+            host, "POST", path, {"reason": "simulated", **(body or {})}
+        )
         self._platform.world.tell("operator", f"{wish} {task}|: {status} {answer if status >= 400 else ''}")

@@ -13,6 +13,8 @@ from tests.simulation.remotes.service import Manner
 from tests.simulation.world.world import World
 
 _FAILING = (Manner.FAILING, Manner.FAILING, Manner.THROTTLED, Manner.HANGING, Manner.GARBLED)
+#: The part of calls that take long.
+_SLOW_PART = 0.4
 _SILENT = (Manner.DONE_AND_FAILING, Manner.LATE)
 
 
@@ -42,5 +44,8 @@ class Manners:
                 if self._plan.has(kind) and self._chance.random() < 6 * self._plan.rate:
                     self._world.met(kind)
                     return self._chance.choice(manners)
+            if self._plan.has(SimulatedFault.REMOTES_SLOW) and self._chance.random() < _SLOW_PART:
+                self._world.met(SimulatedFault.REMOTES_SLOW)
+                call.takes = self._chance.uniform(1, 14)
         is_refused = not call.is_undo and (call.task, call.step_name) in self._refused
         return Manner.REFUSED if is_refused else Manner.DONE

@@ -102,6 +102,8 @@ class RemoteServices:
                 await asyncio.sleep(self._world.chance("late calls").uniform(5, 400))
             case _:
                 pass
+        if call.takes:
+            await asyncio.sleep(call.takes)
         effect = self.ledger.carry_out(call, self._world.loop.time())
         self._world.tell(call.agent, f"{call.key}: {effect}")
         return self._answer(call, manner, effect)

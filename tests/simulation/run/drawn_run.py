@@ -92,16 +92,20 @@ async def take_place(
         adversary.begin()
         await asyncio.sleep(plan.until)
         await adversary.heal()
-    leftovers = await rest(platform, callers, scenario.bound)
+    leftovers = await rest(platform, callers, operators, scenario.bound)
     limits = {} if plan.has(SimulatedFault.WILD_CLOCKS) else scenario.times.limits
     return gathering.evidence(callers, leftovers, scenario.times.most_recoveries, limits)
 
 
-async def rest(platform: Platform, callers: Callers, bound: float) -> list[str]:
-    """Wait until all is at rest, at most so many seconds; tell what is not."""
+async def rest(platform: Platform, callers: Callers, operators: Operators, bound: float) -> list[str]:
+    """Wait until all is at rest, at most so many seconds; tell what is not.
+
+    What operators have parked, perhaps by a request that took its time, goes on.
+    """
     async with asyncio.timeout(bound + 2 * _LOOK_EVERY):
         for _ in range(int(bound / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
+            await operators.unpark_all()
             if callers.are_done and not any(True for _ in _leftovers(platform)):
                 return []
     return list(_leftovers(platform))

@@ -18,6 +18,7 @@ class SimulatedTimes:
 
     sweep: int = 10
     pick_up: int = 20
+    agents_pick_up: int = 60
     threshold: int = 3
     extended_waits: tuple[int, ...] = (10, 30)
     skew: int = 5
@@ -32,6 +33,7 @@ class SimulatedTimes:
         return cls(
             sweep=chance.choice((15, 30, 60)),
             pick_up=chance.choice((15, 30, 60)),
+            agents_pick_up=chance.choice((10, 20, 60)),
             threshold=chance.choice((1, 3)),
             extended_waits=chance.choice(((5,), (10,), (10, 30))),
             shards=chance.choice((1, 1, 1, 2)),
@@ -45,6 +47,7 @@ class SimulatedTimes:
         return limits | {
             "STATE_SHARDS": str(self.shards),
             "PICK_UP_SECONDS": str(self.pick_up),
+            "AGENTS_PICK_UP_SECONDS": str(self.agents_pick_up),
             "SUPERVISOR_THRESHOLD": str(self.threshold),
             "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
             "SKEW_SECONDS": str(self.skew),
@@ -62,6 +65,6 @@ class SimulatedTimes:
         Each attempt may have to wait for the skew and a sweep; there are `most_recoveries` + 1 attempts to
         do, and as many to undo, each step once after another.
         """
-        attempt = max(step, self.pick_up) + self.skew + 2 * self.sweep
+        attempt = max(step + self.agents_pick_up, self.pick_up) + self.skew + 2 * self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
         return 2 * direction + 2 * steps * attempt
