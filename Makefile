@@ -3,6 +3,7 @@
 
 .DEFAULT_GOAL := help
 VENV := .venv/bin
+VERDICTS ?= /tmp/simulated
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
@@ -20,11 +21,11 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check simulate azure-types format bench stream vast crowds \
-	screenshots settings-page scale-page lock clean
+.PHONY: help setup run demo up reset test test-fast check simulate simulate-many simulate-night simulate-planted \
+	azure-types format bench stream vast crowds screenshots settings-page scale-page lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(PYTHON_PACKAGES) $(NODE_PACKAGES) ## Make the environment and install the pinned packages
 
@@ -55,6 +56,16 @@ check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contra
 
 simulate: $(PYTHON_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and tell what happened in it
 	@$(VENV)/python -m tests.simulation --seed $(SEED) --story --shrink $(if $(CALM),--calm)
+
+simulate-many: $(PYTHON_PACKAGES) ## Simulate 2,000 seeds
+	@$(VENV)/python -m tests.simulation --count 2000 --processes 2 --whole
+
+simulate-night: $(PYTHON_PACKAGES) ## Go on for an hour with 20,000 seeds and 20,000 pairs of faults (VERDICTS=folder)
+	@$(VENV)/python -m tests.simulation --count 20000 --processes 2 --whole --minutes 60 --keep $(VERDICTS)/seeds
+	@$(VENV)/python -m tests.simulation --pairs --count 20000 --processes 2 --minutes 60 --keep $(VERDICTS)/pairs
+
+simulate-planted: $(PYTHON_PACKAGES) ## Search which seed catches each planted bug first
+	@$(VENV)/python -m tests.simulation.planted
 
 azure-types: $(PYTHON_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES
 	@$(VENV)/python -m tests.infra.azure.fetch

@@ -83,7 +83,7 @@ def processed() -> Evidence:
         both_won=(),
         tasks={ORDER: rows(seen[-1], step("Completed", 1, started=1, finished=2))},
         in_accounts=(1,),
-        rejected=({"MessageID": POISON.id, "Body": b"{"},),
+        rejected=({"MessageID": POISON.id, "Body0": b"{"},),
         observations=Observations({ORDER: seen}, [], 3),
         calls=(call(CallDirection.DO, 1.5),),
         notices=(notice("received", 1, 0.5), notice("completed", 1, 2)),

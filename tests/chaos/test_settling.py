@@ -59,7 +59,7 @@ async def test_settling_is_waited_for() -> None:
 
 async def test_order_whose_message_was_dead_lettered_is_not_waited_for() -> None:
     """It never gets a task."""
-    dead = {"Body": f'{{"task_id":"{ORDER}"}}'.encode()}
+    dead = {"Body0": f'{{"task_id":"{ORDER}"}}'.encode()}
     assert await _leftovers(_Tables({}, rejected=[dead]), within=PATIENCE) == []
 
 

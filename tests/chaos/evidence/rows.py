@@ -92,7 +92,13 @@ class TaskRows(BaseModel):
 
 def names(rejected: Iterable[Mapping[str, Any]], order: str) -> bool:
     """Whether a rejected message is about this order."""
-    return any(f'"{order}"'.encode() in row.get("Body", b"") for row in rejected)
+    return any(f'"{order}"'.encode() in body_of(row) for row in rejected)
+
+
+def body_of(rejected: Mapping[str, Any]) -> bytes:
+    """Join the parts of a rejected message's body; of a very large one, only the beginning is kept."""
+    parts = sorted((name for name in rejected if name[4:].isdigit() and name.startswith("Body")), key=len)
+    return b"".join(rejected[name] for name in parts)
 
 
 def tasks_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, TaskRows]:

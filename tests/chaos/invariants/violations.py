@@ -35,12 +35,23 @@ class Invariant(Enum):
     ALERTS = ("I12", "what was posted to the alert webhook against the task's history")
     #: What a caller cancelled is undone, once.
     CANCELLED = ("I15", "the callers' answers, table Tasks, rows of closed epochs")
+    #: What concerns others, or nobody, costs a task nothing: it ends as it would have, without a recovery.
+    UNHARMED = (
+        "I16",
+        "how tasks end, and their recoveries, where nothing should harm them",
+    )
+    #: A service has no more calls in flight than its limit allows, over all hosts.
+    LIMIT = ("I17", "the calls in flight at each service")
     #: Every fault really happened.
     NOT_VACUOUS = ("I14", "counts of faults that affected something")
 
     def __init__(self, number: str, evidence: str) -> None:
         self.number = number
         self.evidence = evidence
+
+
+#: What only the simulation checks.
+SIMULATED = frozenset({Invariant.UNHARMED, Invariant.LIMIT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class SimulatedSender:
 
     def _accept(self, messages: Sequence[QueuedMessage]) -> None:
         for each in messages:
-            self._namespace.accept(self._queue, each)
+            self._namespace.accept(self._queue, each, delay=self._namespace.delay(self._queue, each))
 
     def _queued(self, sent: ServiceBusMessage) -> QueuedMessage:
         now = self._world.loop.time()

@@ -11,6 +11,7 @@ from typing import Any
 
 from functions.messages.queues import dead_letter_queue
 from tests.simulation.bus.messages import QueuedMessage, QueueRules, SimulatedQueue
+from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.world.world import World
 
 _QUEUES = Path(__file__).parents[3] / "infra/queues.json"
@@ -29,14 +30,27 @@ class Namespace:
         self.queues |= {queue.dead.name: queue.dead for queue in self.queues.values() if queue.dead}
         self.poke: Poke = lambda _queue: None
         self._numbers = count(1)
+        #: The part of messages that come late.
+        self.late = 0.0
+        #: Messages that died, with their queues.
+        self.buried: list[tuple[str, QueuedMessage]] = []
 
-    def accept(self, queue: str, message: QueuedMessage) -> bool:
+    def delay(self, queue: str, message: QueuedMessage) -> float:
+        """Tell by how many seconds a message is late."""
+        chance = self._world.chance("late messages")
+        if not self.late or chance.random() >= self.late:
+            return 0.0
+        self._world.fault(SimulatedFault.LATE_MESSAGES, queue, str(message.message_id))
+        return chance.uniform(1, 120)
+
+    def accept(self, queue: str, message: QueuedMessage, delay: float = 0.0) -> bool:
         """Take a message, unless it is a duplicate; tell whether it was taken."""
         there, now = self.queues[queue], self._world.loop.time()
         if there.is_duplicate(message.message_id, now):
             self._world.tell(queue, f"drops {message.message_id}, a duplicate")
             return False
         message.number = next(self._numbers)
+        message.available_at += delay
         message.expires_at = min(message.expires_at, max(now, message.available_at) + there.rules.to_live)
         there.messages.append(message)
         self._poke_at(queue, message.available_at)
@@ -73,7 +87,7 @@ class Namespace:
             return
         message.locked = None
         if message.deliveries >= there.rules.deliveries and there.dead is not None:
-            self._bury(there, message, "MaxDeliveryCountExceeded")
+            self.bury(there, message, "MaxDeliveryCountExceeded")
             return
         self._poke_at(queue, self._world.loop.time())
 
@@ -91,13 +105,15 @@ class Namespace:
         if message.locked is not None:  # looked at again when its lock is over
             self._world.loop.call_later(queue.rules.lock, self._expire, queue, message)
         elif queue.rules.dead_letters_expired and queue.dead is not None:
-            self._bury(queue, message, "TTLExpiredException")
+            self.bury(queue, message, "TTLExpiredException")
         else:
             queue.messages.remove(message)
             self._world.tell(queue.name, f"{message.message_id}: its time to live is over")
 
-    def _bury(self, queue: SimulatedQueue, message: QueuedMessage, reason: str) -> None:
+    def bury(self, queue: SimulatedQueue, message: QueuedMessage, reason: str) -> None:
+        """Have a message die."""
         assert queue.dead is not None
+        self.buried.append((queue.name, message))
         queue.messages.remove(message)
         self._world.tell(queue.name, f"dead-letters {message.message_id} ({reason})")
         dead = replace(

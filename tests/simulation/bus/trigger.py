@@ -16,6 +16,8 @@ from tests.simulation.world.world import World
 #: As `host.json` sets them: messages of one batch, and seconds of one function.
 _BATCH = 40
 _LONGEST = 300
+#: Seconds at most for which the messages of a batch are collected.
+_COLLECTED_FOR = 0.5
 
 
 class Triggers:
@@ -26,6 +28,7 @@ class Triggers:
         self._namespace = namespace
         self._running = running
         self._triggers: Mapping[str, QueueTrigger] = {}
+        self._collecting: set[str] = set()
         namespace.poke = self._poke
         running.on_start(self._started)
 
@@ -40,6 +43,16 @@ class Triggers:
             self._poke(queue)
 
     def _poke(self, queue: str) -> None:
+        trigger = self._triggers.get(queue)
+        if trigger is None or not trigger.is_batch:
+            self._take(queue)
+        elif queue not in self._collecting:
+            self._collecting.add(queue)
+            seconds = self._world.chance("batches").uniform(0, _COLLECTED_FOR)
+            self._world.loop.call_later(seconds, self._take, queue)
+
+    def _take(self, queue: str) -> None:
+        self._collecting.discard(queue)
         trigger = self._triggers.get(queue)
         while trigger is not None and (host := self._running.any("hosts of queues")) is not None:
             taken = self._namespace.take(queue, _BATCH if trigger.is_batch else 1)

@@ -20,7 +20,7 @@ def status_agrees(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.STATUS_AGREES, notice["id"], "a notice lacks its correlation id")
     for task in evidence.accepted:
         expected = {("received", 1), *((_ENDS[state], epoch) for state, epoch in _entered(evidence, task))}
-        if sent.get(task, set()) != expected:
+        if task in evidence.tasks and sent.get(task, set()) != expected:
             what = f"its notices are {sorted(sent.get(task, ()))}, but what happened is {sorted(expected)}"
             yield Violation(Invariant.STATUS_AGREES, task, what)
 
@@ -37,6 +37,7 @@ def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]
 def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find transitions to `Error`, and tasks that were given up, without an alert."""
     sent = {(alert.get("task"), alert.get("epoch")) for alert in evidence.alerts}
+    sent |= {(alert.get("id"), alert.get("epoch")) for alert in evidence.dead_alerts}
     for task, rows in evidence.tasks.items():
         entered = {epoch for state, epoch in _entered(evidence, task) if state == "Error"}
         exhausted = {each.epoch for each in rows.history if each.ended_by == "exhausted"}

@@ -8,12 +8,21 @@ from typing import Any
 
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.definitions import StepsByName
+from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.tables.rows import Rows
 
 _NOT_BEGUN = frozenset({"NotStarted", "Skipped"})
 _SETTLED = frozenset({"Completed", "Skipped"})
 _UNDOABLE = frozenset({"Running", "Completed", "Failed", "Unrecorded", "Undoing"})
+
+
+def limits_of_services(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find services that had more calls in flight than their limit allows."""
+    for agent, limit in evidence.limits.items():
+        most = evidence.most_in_flight.get(agent, 0)
+        if most > limit:
+            yield Violation(Invariant.LIMIT, None, f"{agent} had {most} calls in flight, of {limit}")
 
 
 class OrderOfCalls:

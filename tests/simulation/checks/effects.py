@@ -34,7 +34,8 @@ def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterat
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         definition = evidence.steps.step(step.name)
-        is_called = not definition.via.waits and definition.agent not in evidence.only_read
+        is_read = definition.via.waits or definition.agent in evidence.only_read
+        is_called = not is_read and (task, step.name) not in evidence.given
         if step.state == "Completed" and is_called and not evidence.ledger.done[key]:
             yield f"Processed, but {step.name} was never done"
         if evidence.ledger.undone[key]:
@@ -47,7 +48,7 @@ def _compensated(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iter
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         definition = evidence.steps.step(step.name)
-        if definition.undo and evidence.ledger.done[key] and not evidence.ledger.undone[key]:
+        if definition.undo and key in evidence.ledger.stands:
             yield f"Compensated, but {step.name} stands ({step.state})"
         elif definition.undo and step.started_at is not None and step.state != "Undone":
             yield f"Compensated, but {step.name} is {step.state}"

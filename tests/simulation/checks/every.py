@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tests.chaos.invariants.violations import Violation
 from tests.simulation.checks.announcements import alerts, status_agrees
+from tests.simulation.checks.calls import limits_of_services
 from tests.simulation.checks.effects import net_effect, one_effect
-from tests.simulation.checks.ends import as_seen, cancelled, no_late_outcome, no_loss, termination
+from tests.simulation.checks.ends import as_seen, cancelled, no_loss, no_message_dies_unseen, termination
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.checks.histories import failure_count, monotone, mutual_exclusion
+from tests.simulation.checks.outcomes import no_late_outcome, no_outcome_of_another
 
 _CHECKS = (
     no_loss,
+    no_message_dies_unseen,
     one_effect,
     net_effect,
     mutual_exclusion,
@@ -18,7 +21,9 @@ _CHECKS = (
     as_seen,
     termination,
     no_late_outcome,
+    no_outcome_of_another,
     failure_count,
+    limits_of_services,
     status_agrees,
     alerts,
     cancelled,

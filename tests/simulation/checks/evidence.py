@@ -10,7 +10,7 @@ from typing import Any
 from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.invariants.violations import Violation
 from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.journal import Version
+from tests.simulation.checks.journal import StepChange, Version
 from tests.simulation.remotes.ledger import RemoteLedger
 
 
@@ -20,7 +20,10 @@ class SimulatedEvidence:
 
     tasks: Mapping[str, TaskRows]
     births: Mapping[str, str]
+    #: The version of its workflow that each task has.
+    versions: Mapping[str, int]
     journal: Mapping[str, Sequence[Version]]
+    step_changes: Mapping[str, Sequence[StepChange]]
     seen: Sequence[Violation]
     steps: StepsByName
     ledger: RemoteLedger
@@ -28,12 +31,20 @@ class SimulatedEvidence:
     only_read: Collection[str]
     notices: Sequence[Mapping[str, Any]]
     alerts: Sequence[Mapping[str, Any]]
+    #: Alerts that died on their queue, and all messages that died, with their queues.
+    dead_alerts: Sequence[Mapping[str, Any]]
+    buried: Sequence[tuple[str, bytes]]
     rejected: Sequence[Mapping[str, Any]]
     accepted: Collection[str]
     refused: Mapping[str, object]
+    #: Steps of tasks whose results operators gave.
+    given: Collection[tuple[str, str]]
     cancelled: Collection[str]
     leftovers: Sequence[str]
     most_recoveries: int
+    #: Calls of each Agent that were in flight at once, and how many may be.
+    most_in_flight: Mapping[str, int]
+    limits: Mapping[str, int]
     unhandled: Sequence[str]
 
 

@@ -11,7 +11,7 @@ from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.checks.journal import Version
 
 #: What may end an epoch, by the state of the task.
-_UNDER_WAY = {"recovered", "exhausted", "refused", "cancelled", "released", "parked", "unparked"}
+_UNDER_WAY = {"recovered", "resumed", "exhausted", "refused", "cancelled", "released", "parked", "unparked"}
 _ENDS = {
     "Pending": _UNDER_WAY,
     "Processing": _UNDER_WAY,
@@ -19,8 +19,10 @@ _ENDS = {
     "Error": {"resubmitted", "undo requested", "found done", "found not done", "result given", "cancelled"},
     "Compensated": set[str](),
 }
+#: What an operator says of one step.
+_ANSWERS = frozenset({"found done", "found not done", "result given"})
 #: Ends that count nothing, and forget nothing.
-_UNCOUNTED = frozenset({"released", "parked", "unparked"})
+_UNCOUNTED = frozenset({"released", "parked", "unparked", "resumed"})
 
 
 def mutual_exclusion(evidence: SimulatedEvidence) -> Iterator[Violation]:
@@ -45,7 +47,8 @@ def mutual_exclusion(evidence: SimulatedEvidence) -> Iterator[Violation]:
 def monotone(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find changes that are not in the transition table."""
     for task, versions in evidence.journal.items():
-        for what in (*_wrong_steps(versions), *_wrong_ends(evidence.tasks.get(task))):
+        rows = evidence.tasks.get(task)
+        for what in (*_wrong_steps(versions), *_wrong_ends(rows), *_left_in_error(versions, rows)):
             yield Violation(Invariant.MONOTONE, task, what)
 
 
@@ -57,6 +60,15 @@ def _wrong_steps(versions: Sequence[Version]) -> Iterator[str]:
             yield f"was turned from undo to do in epoch {after.epoch}"
         if before.state == "Compensated" and after.epoch != before.epoch:
             yield f"left Compensated for epoch {after.epoch}"
+
+
+def _left_in_error(versions: Sequence[Version], rows: TaskRows | None) -> Iterator[str]:
+    """Only an operator's answer leads from Error to Error, where another one is missing: nobody is told."""
+    ends = {} if rows is None else {epoch.epoch: epoch.ended_by for epoch in rows.history}
+    for before, after in pairwise(versions):
+        is_left = before.state == after.state == "Error" and before.epoch != after.epoch
+        if is_left and ends.get(before.epoch) not in _ANSWERS:
+            yield f"was left in Error in epoch {after.epoch}, as '{ends.get(before.epoch)}'"
 
 
 def _wrong_ends(rows: TaskRows | None) -> Iterator[str]:

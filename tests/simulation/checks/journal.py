@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.chaos.evidence.rows import INDEXES
 from tests.chaos.invariants.violations import Invariant, Violation
@@ -29,6 +30,16 @@ class Version:
     is_parked: bool
 
 
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A step's row before and after a transaction, and its task's; times in them are the writer's."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    task_before: Mapping[str, Any]
+    task_after: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Journal:
     """Watches the table of the tasks."""
@@ -36,25 +47,42 @@ class Journal:
     world: World
     rows: Rows
     tasks: dict[str, list[Version]] = field(default_factory=dict)
+    step_changes: dict[str, list[StepChange]] = field(default_factory=dict)
     #: How many steps each task was born with.
     steps: dict[str, int] = field(default_factory=dict)
     #: Tasks of which an index row was taken away.
     robbed: set[str] = field(default_factory=set)
     torn: list[Violation] = field(default_factory=list)
+    #: Rows of tasks and steps as they were last.
+    _latest: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Watch from now on."""
         self.rows.watch = self._watch
 
     def _watch(self, changes: Sequence[RowChange]) -> None:
+        before = {each.key: self._latest.get(each.key) for each in changes}
         for change in changes:
             task, _, part = change.key.partition("|")
             partition = self.rows.partitions[change.partition]
+            if change.key in partition.rows and (part == "task" or part.startswith("step|")):
+                self._latest[change.key] = partition.rows[change.key].properties
             if part == "task" and change.key in partition.rows:
                 version = self._version(partition, change.key)
                 self.tasks.setdefault(task, []).append(version)
                 for what in self._missing(partition, task):
                     self.torn.append(Violation(Invariant.ATOMIC_CREATION, task, what))
+        for change in changes:
+            self._note_step(change.key, before)
+
+    def _note_step(self, key: str, before: Mapping[str, Mapping[str, Any] | None]) -> None:
+        task, _, part = key.partition("|")
+        step, own = before[key], f"{task}|task"
+        if step is None or not part.startswith("step|") or key not in self._latest:
+            return
+        task_before = before.get(own) or self._latest[own]
+        change = StepChange(step, self._latest[key], task_before, self._latest[own])
+        self.step_changes.setdefault(task, []).append(change)
 
     def _version(self, partition: Partition, key: str) -> Version:
         there = partition.rows[key].properties

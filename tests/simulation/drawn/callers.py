@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from functions.pattern.states import Way
+from tests.chaos.evidence.rows import names
 from tests.simulation.drawn.load import DrawnOrder
 from tests.simulation.run.platform import Platform
+from tests.simulation.run.rows import births, rows_of_table
 
 #: Seconds until a caller whose request has failed repeats it, and how often.
 _AGAIN = 5.0
@@ -72,11 +75,24 @@ class Callers:
     async def _until_answered(self, method: str, path: str, body: object) -> tuple[int, object]:
         """Repeat a request until it has a clear answer: 404 is none before the order is recorded."""
         for _ in range(_MOST_TRIES):
-            host = self._platform.running.any("hosts of callers")
+            host = self._platform.running.usual("hosts of callers")
             if host is not None:
                 status, answer = await self._platform.http(host, method, path, body)
-                if status and status < 500 and status != 429 and (status != 404 or method == "PUT"):
+                if (
+                    status
+                    and status < 500
+                    and status != 429
+                    and (status != HTTPStatus.NOT_FOUND or method == "PUT")
+                ):
                     self._platform.world.tell("caller", f"{method} {path}: {status}")
                     return status, answer
+                if status == HTTPStatus.NOT_FOUND and self._is_lost(path):
+                    return status, None
             await asyncio.sleep(_AGAIN)
         raise AssertionError(f"{method} {path} got no answer")
+
+    def _is_lost(self, path: str) -> bool:
+        """Tell whether the order's message has died, or its task is there, and has not what is asked for."""
+        if path.split("/")[3] in births(self._platform.tables):
+            return True
+        return names(rows_of_table(self._platform.tables, "Rejected"), path.split("/")[3])

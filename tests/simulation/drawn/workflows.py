@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -30,6 +31,15 @@ def draw_workflows(chance: Random) -> tuple[Registration, ...]:
     child = _workflow(chance, CHILD, _size(chance, most=3), ways=(Way.ACTIVITY, Way.QUEUE))
     drawn = [_workflow(chance, f"w{number}", _size(chance)) for number in range(chance.choice((1, 1, 1, 2)))]
     return tuple(Registration(each) for each in (*drawn, child))
+
+
+def draw_next(chance: Random, registrations: Sequence[Registration]) -> tuple[Registration, ...]:
+    """Draw the next version of the first workflow, beside what is there; no step of it waits for anybody."""
+    first, *others = registrations
+    ways = (Way.ACTIVITY, Way.QUEUE, Way.TIMER)
+    drawn = _workflow(chance, f"{first.workflow.name}b", _size(chance, most=8), ways)
+    following = replace(drawn, name=first.workflow.name, resource=first.workflow.resource, version=2)
+    return (Registration(following, older=first.versions), *others)
 
 
 def _size(chance: Random, most: int = 40) -> int:

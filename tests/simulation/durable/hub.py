@@ -152,7 +152,7 @@ class TaskHub:
         self._on_a_host(run)
         chance = self._world.chance("doubled activities")
         if chance.random() < self.doubled:
-            self._world.fault("activity run twice", "durable", f"{instance.id} #{task}")
+            self._world.fault("activities run twice", "durable", f"{instance.id} #{task}")
             self._world.loop.call_later(chance.uniform(0, 30), self._on_a_host, run)
 
     def _run_activity(self, instance: Orchestration, task: int, decision: RunActivity, host: Host) -> None:

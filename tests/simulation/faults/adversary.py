@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
-from functions.workflows.registration import Registration
-from tests.simulation.checks.definitions import StepsByName
+from tests.simulation.faults.deployment import Deployment
 from tests.simulation.faults.fates import FaultyFates
 from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
 from tests.simulation.faults.operators import Operators
@@ -31,17 +31,19 @@ class Adversary:
         platform: Platform,
         plan: FaultPlan,
         fates: FaultyFates,
-        registrations: Sequence[Registration],
+        deployment: Deployment,
+        operators: Operators,
+        *,
         hosts: int,
     ) -> None:
         self._platform = platform
         self._world = platform.world
         self._plan = plan
         self._fates = fates
-        self._registrations = registrations
+        self._deployment = deployment
+        self._operators = operators
         self._chance: Random = platform.world.chance("adversary")
         self._hosts = hosts
-        self._started = 0
         self.services = ServiceFaults(platform)
         self._at_work: list[asyncio.Task[None]] = []
 
@@ -67,11 +69,17 @@ class Adversary:
             SimulatedFault.STUCK: services.stick,
             SimulatedFault.INDEX_LOST: services.lose_index_row,
             SimulatedFault.TIMERS: self._double_timers,
-            SimulatedFault.OPERATORS: Operators(self._platform, StepsByName(self._registrations)).act,
+            SimulatedFault.DEAD_LETTERS: services.kill_message,
+            SimulatedFault.BAD_ROWS: services.damage,
+            SimulatedFault.BLIPS: self._blip,
+            SimulatedFault.OPERATORS: self._operators.act,
+            SimulatedFault.VERSIONS: self._roll,
         }
         for kind in sorted(self._plan.kinds & acts.keys()):
             self._at_work.append(asyncio.get_running_loop().create_task(self._again_and_again(acts[kind])))
         self._platform.hub.doubled = 0.2 if self._plan.has(SimulatedFault.ACTIVITIES_TWICE) else 0.0
+        self._platform.namespace.late = 0.15 if self._plan.has(SimulatedFault.LATE_MESSAGES) else 0.0
+        self._platform.tables.on_torn = partial(self._world.met, SimulatedFault.TORN_PAGES)
         self._platform.tables.torn = 0.3 if self._plan.has(SimulatedFault.TORN_PAGES) else 0.0
 
     async def heal(self) -> None:
@@ -80,6 +88,7 @@ class Adversary:
             each.cancel()
         self._fates.heal()
         self._platform.hub.doubled = 0.0
+        self._platform.namespace.late = 0.0
         self._platform.missed = 0.0
         self._world.tell("adversary", "** heals everything")
         for host in self._platform.running.hosts:
@@ -87,12 +96,12 @@ class Adversary:
             host.clock.set_right()
         while len(self._platform.running.hosts) < self._hosts:
             await asyncio.sleep(1)
+        if self._plan.has(SimulatedFault.VERSIONS):
+            self._deployment.finish(self._start_host)
         self._platform.tick("full_sweep")
 
     def _start_host(self) -> None:
-        self._started += 1
-        host = self._platform.start_host(f"h{self._started}", self._registrations, self._clock())
-        host.on_crash = self._crashed
+        self._deployment.start(self._clock(), self._crashed)
 
     def _crashed(self) -> None:
         absent = 1.0 if self._fates.is_healed else self._chance.uniform(*_ABSENT)
@@ -101,8 +110,10 @@ class Adversary:
     def _clock(self) -> HostClock:
         skew, rate = 0.0, 1.0
         if not self._fates.is_healed and self._plan.has(SimulatedFault.SKEW):
+            self._world.met(SimulatedFault.SKEW)
             skew = self._chance.uniform(-2, 2)
         if not self._fates.is_healed and self._plan.has(SimulatedFault.WILD_CLOCKS):
+            self._world.met(SimulatedFault.WILD_CLOCKS)
             skew, rate = self._chance.uniform(-90, 90), self._chance.uniform(0.5, 2)
         return HostClock(self._world, skew=skew, rate=rate)
 
@@ -137,11 +148,19 @@ class Adversary:
     async def _outage(self) -> None:
         await self._cut("*", SimulatedFault.OUTAGE)
 
-    async def _cut(self, host: str, kind: SimulatedFault) -> None:
-        link = (host, self._chance.choice(list(Place)))
+    async def _roll(self) -> None:
+        self._deployment.roll(self._start_host)
+
+    async def _blip(self) -> None:
+        await self._cut("*", SimulatedFault.BLIPS, Place.TABLES, self._chance.uniform(0.5, 4))
+
+    async def _cut(
+        self, host: str, kind: SimulatedFault, place: Place | None = None, seconds: float | None = None
+    ) -> None:
+        link = (host, place or self._chance.choice(list(Place)))
         self._world.fault(kind, host, f"to {link[1]}")
         self._fates.down.add(link)
-        await asyncio.sleep(self._chance.uniform(*_LONG))
+        await asyncio.sleep(self._chance.uniform(*_LONG) if seconds is None else seconds)
         self._fates.down.discard(link)
         self._world.tell(host, f"reaches {link[1]}")
 

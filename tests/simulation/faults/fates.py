@@ -28,7 +28,7 @@ class FaultyFates:
     def __init__(self, chance: Random, plan: FaultPlan) -> None:
         self._chance = chance
         self._plan = plan
-        self._mishaps = [each for kind in sorted(plan.kinds) for each in _MISHAPS.get(kind, ())]
+        self._mishaps = [(kind, *each) for kind in sorted(plan.kinds) for each in _MISHAPS.get(kind, ())]
         self.down: set[tuple[str, Place]] = set()
         self.is_healed = not plan.kinds
 
@@ -37,7 +37,7 @@ class FaultyFates:
         self.is_healed = True
         self.down.clear()
 
-    def of(self, host: str, place: Place, what: str) -> Fate:  # noqa: ARG002 - all requests are treated alike
+    def of(self, host: str, place: Place, what: str) -> Fate:  # noqa: ARG002 - those of one place are alike
         """Decide what becomes of a request."""
         chance = self._chance
         there, back = chance.uniform(0.0005, 0.02), chance.uniform(0.0005, 0.02)
@@ -45,9 +45,12 @@ class FaultyFates:
             return Fate(there, back)
         if (host, place) in self.down or ("*", place) in self.down:
             return Fate(_UNREACHABLE_AFTER, back, Mishap.NOT_SENT)
+        if self._plan.is_mild and place is not Place.TABLES:
+            return Fate(there, back)
+        slow: SimulatedFault | None = None
         if self._plan.has(SimulatedFault.SLOW) and chance.random() < self._plan.rate:
-            there, back = chance.uniform(0.5, 20), chance.uniform(0.5, 20)
-        for mishap, weight in self._mishaps:
+            there, back, slow = chance.uniform(0.5, 20), chance.uniform(0.5, 20), SimulatedFault.SLOW
+        for kind, mishap, weight in self._mishaps:
             if chance.random() < self._plan.rate * weight:
-                return Fate(there, back, mishap)
-        return Fate(there, back)
+                return Fate(there, back, mishap, kind)
+        return Fate(there, back, None, slow)

@@ -39,6 +39,10 @@ class SimulatedFault(StrEnum):
     DUPLICATES = "duplicate messages"
     #: A lock is lost while its message is processed.
     LOCKS_LOST = "locks lost"
+    #: Messages come late, some beyond their step's complete-by.
+    LATE_MESSAGES = "messages late"
+    #: Messages die, as if they had been delivered too often.
+    DEAD_LETTERS = "messages dead-lettered"
     #: What nobody can read lies on each queue.
     POISON = "poison messages"
     #: Activities run a second time.
@@ -53,8 +57,16 @@ class SimulatedFault(StrEnum):
     TORN_PAGES = "torn pages"
     #: Index rows are lost.
     INDEX_LOST = "index rows lost"
+    #: Rows lie there that nobody can read.
+    BAD_ROWS = "rows damaged"
+    #: No host reaches the tables for a few seconds.
+    BLIPS = "blips of the tables"
+    #: Other versions of the workflows are deployed, host after host.
+    VERSIONS = "versions rolled"
     #: Remote services fail, throttle, hang and garble.
     REMOTES = "remote services failing"
+    #: Remote services take seconds for many calls.
+    REMOTES_SLOW = "remote services slow"
     #: Remote services do it, and do not say so; or do it late.
     REMOTES_SILENT = "remote services silent"
     #: A remote service is down for long.
@@ -63,13 +75,33 @@ class SimulatedFault(StrEnum):
     OPERATORS = "operators"
 
 
+#: What must harm no task: all end as they were drawn, and none is recovered.
+MILD = frozenset(
+    {
+        SimulatedFault.ANSWERS_LOST,
+        SimulatedFault.DUPLICATES,
+        SimulatedFault.POISON,
+        SimulatedFault.TORN_PAGES,
+        SimulatedFault.BAD_ROWS,
+        SimulatedFault.BLIPS,
+        SimulatedFault.VERSIONS,
+    }
+)
+#: The part of seeds that have only such faults, or none.
+_MILD_PART = 0.25
+
+
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """What a seed draws: kinds, how often a request is met by one, and when all are over (seconds)."""
+    """What a seed draws: kinds, how often a request is met by one, and when all are over (seconds).
+
+    In one that `is_mild`, what befalls requests befalls those to the tables only.
+    """
 
     kinds: frozenset[SimulatedFault]
     rate: float
     until: float
+    is_mild: bool = False
 
     def has(self, kind: SimulatedFault) -> bool:
         """Tell whether it was drawn."""
@@ -79,11 +111,14 @@ class FaultPlan:
     def drawn(cls, seed: int | str, without: Collection[SimulatedFault] = ()) -> FaultPlan:
         """Draw it; what it is to be `without` is drawn, and left out."""
         chance = Random(f"{seed}/faults")
+        is_mild = chance.random() < _MILD_PART
         part = chance.choice((0.1, 0.2, 0.4, 0.9))
         kinds = {kind for kind in SimulatedFault if chance.random() < part} or {SimulatedFault.CRASH}
-        rate = chance.choice((0.005, 0.02, 0.05))
-        return cls(frozenset(kinds - set(without)), rate, chance.choice((60.0, 150.0, 300.0)))
+        if is_mild:
+            kinds &= MILD
+        rate, until = chance.choice((0.005, 0.02, 0.05)), chance.choice((60.0, 150.0, 300.0))
+        return cls(frozenset(kinds - set(without)), rate, until, is_mild)
 
 
 #: Nothing goes wrong.
-CALM = FaultPlan(frozenset(), 0.0, 0.0)
+CALM = FaultPlan(frozenset(), 0.0, 0.0, is_mild=True)

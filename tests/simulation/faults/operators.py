@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 
-from tests.chaos.evidence.rows import RawStep, TaskRows
+from functions.pattern.records import BY_OPERATOR
+from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.run.platform import Platform
-from tests.simulation.run.rows import births, task_rows
+from tests.simulation.run.rows import births, parked_tasks, task_rows
 
 #: Seconds after which no request for a step can be on its way any more.
 _SETTLED_AFTER = timedelta(seconds=120)
@@ -22,12 +24,14 @@ class Operators:
         self._platform = platform
         self._steps = steps
         self._chance = platform.world.chance("operators")
+        #: Steps of tasks whose results were given, as far as operators know.
+        self.given: set[tuple[str, str]] = set()
 
     async def act(self) -> None:
         """Have one or two operators act on a task."""
         tasks = task_rows(self._platform.tables)
         in_error = {task: rows for task, rows in tasks.items() if rows.task and rows.task.state == "Error"}
-        some = in_error or (tasks if self._chance.random() < 0.2 else {})
+        some = in_error or (tasks if self._chance.random() < 0.4 else {})
         if not some:
             return
         task = self._chance.choice(sorted(some))
@@ -35,10 +39,19 @@ class Operators:
         wishes = self._chance.choices(self._possible(task, rows), k=self._chance.choice((1, 1, 2)))
         await asyncio.gather(*(self._ask(task, *wish) for wish in wishes))
 
+    async def unpark_all(self) -> None:
+        """Have everything go on that operators have parked."""
+        for task in parked_tasks(self._platform.tables, BY_OPERATOR):
+            await self._ask(task, "unpark")
+
     def _possible(self, task: str, rows: TaskRows) -> list[tuple[str, dict[str, object]]]:
         wishes: list[tuple[str, dict[str, object]]] = [("resubmit", {}), ("undo", {}), ("cancel", {})]
+        if rows.task is not None and rows.task.state not in FINAL:
+            wishes = [("park", {}), ("park", {}), ("unpark", {}), ("cancel", {})]
         for step in rows.steps:
             definition = self._steps.step(step.name)
+            if step.state == "Failed" or (step.state == "Running" and definition.idempotent):
+                wishes.append((f"steps/{step.name}/skip", {"result": {"done": True}}))
             is_open = step.state == "Running" and not definition.via.waits and not definition.idempotent
             if is_open and self._is_settled(step):
                 key = f"{task}.{births(self._platform.tables)[task]}/{step.name}"
@@ -54,11 +67,15 @@ class Operators:
         now = self._platform.world.now
         return not is_open and step.complete_by is not None and step.complete_by + _SETTLED_AFTER < now
 
-    async def _ask(self, task: str, wish: str, body: dict[str, object]) -> None:
-        host = self._platform.running.any("hosts of operators")
+    async def _ask(self, task: str, wish: str, body: Mapping[str, object] | None = None) -> None:
+        host = self._platform.running.usual("hosts of operators")
         if host is None:
             return
         self._platform.world.fault(SimulatedFault.OPERATORS, "operator", f"{wish} {task}|")
         path = f"/api/ops/tasks/{task}/{wish}"
-        status, answer = await self._platform.http(host, "POST", path, {"reason": "simulated", **body})
+        if wish.endswith("/skip"):
+            self.given.add((task, wish.split("/")[1]))
+        status, answer = await self._platform.http(
+            host, "POST", path, {"reason": "simulated", **(body or {})}
+        )
         self._platform.world.tell("operator", f"{wish} {task}|: {status} {answer if status >= 400 else ''}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.simulation.bus.messages import QueuedMessage
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.run.platform import Platform
+from tests.simulation.run.rows import BAD
+from tests.simulation.tables.rows import Partition, StoredRow
 
 _FOR_EVER = 1e12
 _POISON = (b"", b"{", b"\xff\xfe", b'"text"', b'{"schema_version": 99}', b"[" * 5_000)
@@ -21,6 +23,7 @@ class ServiceFaults:
         self._chance = platform.world.chance("service faults")
         #: Tasks of which an index row was taken away.
         self.robbed: set[str] = set()
+        self._damaged = 0
 
     async def deliver_again(self) -> None:
         """Have messages that are being processed come once more, soon or late."""
@@ -67,10 +70,44 @@ class ServiceFaults:
             self._world.fault(SimulatedFault.STUCK, "durable", stuck.id)
             stuck.is_stuck = True
 
+    async def kill_message(self) -> None:
+        """Have a message die."""
+        namespace = self._platform.namespace
+        for queue in self._chance.sample(sorted(namespace.queues), len(namespace.queues)):
+            there = namespace.queues[queue]
+            free = [each for each in there.messages if each.locked is None]
+            if free and there.dead is not None and there.dead.name in self._platform.triggers.names:
+                message = self._chance.choice(free)
+                self._world.fault(SimulatedFault.DEAD_LETTERS, queue, str(message.message_id))
+                namespace.bury(there, message, "MaxDeliveryCountExceeded")
+                return
+
+    async def damage(self) -> None:
+        """Put rows beside those of a task that nobody can read: of its state, or of an index."""
+        for partition in self._platform.tables.tables["Tasks"].partitions.values():
+            keys = [each for each in partition.keys if each.startswith(_LOSABLE) and f"|{BAD}" not in each]
+            if keys:
+                self._damage(partition, self._chance.choice(keys))
+                return
+
+    def _damage(self, partition: Partition, key: str) -> None:
+        self._damaged += 1
+        bad, task = f"{BAD}{self._damaged}", key.rpartition("|")[2]
+        copied = f"{key.removesuffix(task)}{bad}"
+        self._world.fault(SimulatedFault.BAD_ROWS, "tables", copied)
+        index = {**partition.rows[key].properties, "RowKey": copied, "OrderID": bad}
+        if self._chance.random() < 0.5:
+            index["Workflow"], index["Workflow@odata.type"] = "7", "Edm.Int64"
+        partition.put(copied, StoredRow(index, 'W/"bad"'))
+        for part in ("order", "task"):
+            row = {**partition.rows[f"{task}|{part}"].properties, "RowKey": f"{bad}|{part}"}
+            row |= {"OrderID": bad, "ProcessState": "Nonsense"} if part == "task" else {}
+            partition.put(row["RowKey"], StoredRow(row, 'W/"bad"'))
+
     async def lose_index_row(self) -> None:
         """Have an index row be gone."""
         for partition in self._platform.tables.tables["Tasks"].partitions.values():
-            keys = [key for key in partition.keys if key.startswith(_LOSABLE)]
+            keys = [each for each in partition.keys if each.startswith(_LOSABLE) and f"|{BAD}" not in each]
             if keys:
                 key = self._chance.choice(keys)
                 self._world.fault(SimulatedFault.INDEX_LOST, "tables", key)

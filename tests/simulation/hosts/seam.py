@@ -43,6 +43,8 @@ class Seam:
         await self._way(fate.there)
         if fate.mishap is not None:
             world.fault(f"{self._place}: {fate.mishap.value}", host.name, what)
+        if fate.kind is not None:
+            world.met(fate.kind)
         match fate.mishap:
             case Mishap.CRASH_BEFORE:
                 await self._crash()

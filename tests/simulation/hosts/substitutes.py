@@ -49,6 +49,7 @@ def of_durable(post: Callable[..., Any], delete: Callable[..., Any]) -> Iterator
 def of_the_outside(
     *,
     settings: Mapping[str, str],
+    endpoints: Callable[..., Any],
     clock: Any,
     new_id: Callable[[], str],
     transport: Any,
@@ -63,6 +64,7 @@ def of_the_outside(
             patch.multiple(
                 wiring,
                 SystemClock=lambda: clock,
+                load_endpoints=endpoints,
                 new_id=new_id,
                 connect_bus=lambda _connection: lambda: bus,
                 http_session=lambda: session,

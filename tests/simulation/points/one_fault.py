@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +15,7 @@ from tests.simulation.faults.fates import FaultyFates
 from tests.simulation.faults.kinds import CALM
 from tests.simulation.points.paths import SamplePath, answer
 from tests.simulation.run.drawn_run import take_place
+from tests.simulation.run.figures import Figures
 from tests.simulation.run.platform import Platform
 from tests.simulation.run.simulate import simulate
 from tests.simulation.world.fate import Fate, Mishap, Place
@@ -45,6 +48,24 @@ class PointVerdict:
     violations: list[Violation]
     timeline: Timeline
     requests: int
+    states: Mapping[str, int]
+    seconds: float
+    cpu: float
+
+    def figures(self, number: int) -> Figures:
+        """Give what is kept of it under a number."""
+        return Figures(
+            seed=number,
+            violations=tuple(f"{self.path}: {e.invariant.number} {e.what}" for e in self.violations),
+            digest=self.timeline.digest,
+            outcomes=dict(self.states),
+            faults=dict(self.timeline.faults),
+            kinds=frozenset(self.timeline.kinds),
+            seconds=self.seconds,
+            cpu=self.cpu,
+            widest=0,
+            deepest=0,
+        )
 
     def __str__(self) -> str:
         points = ", ".join(f"{mishap.value} at request {number}" for number, mishap in self.mishaps.items())
@@ -53,9 +74,10 @@ class PointVerdict:
         )
 
 
-def run_path(path: SamplePath, mishaps: Mapping[int, Mishap]) -> PointVerdict:
-    """Run it."""
-    scenario, fates = path.scenario(), FatesAtPoints(mishaps)
+def run_path(path: SamplePath, mishaps: Mapping[int, Mishap], *, threshold: int = 1) -> PointVerdict:
+    """Run it; the Supervisor recovers a task so often before it makes it wait."""
+    begin = time.process_time()
+    scenario, fates = path.scenario(threshold), FatesAtPoints(mishaps)
 
     async def story(platform: Platform) -> tuple[list[Violation], dict[str, str]]:
         platform.services.result = answer
@@ -68,7 +90,16 @@ def run_path(path: SamplePath, mishaps: Mapping[int, Mishap]) -> PointVerdict:
     for task, state in states.items():
         if state not in path.ends:
             found.append(Violation(Invariant.MONOTONE, task, f"ended {state}"))
-    return PointVerdict(path, mishaps, found, world.timeline, fates.count)
+    return PointVerdict(
+        path,
+        mishaps,
+        found,
+        world.timeline,
+        fates.count,
+        Counter(states.values()),
+        world.loop.time(),
+        time.process_time() - begin,
+    )
 
 
 def failures(path: SamplePath, every: int = 1, first: int = 1) -> Iterator[PointVerdict]:

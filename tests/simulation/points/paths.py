@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.simulation.remotes.service import Manner
 from tests.simulation.run.drawn_run import Scenario
 from tests.simulation.run.settings import SimulatedTimes
 
-_TIMES = SimulatedTimes(sweep=15, pick_up=15, threshold=1, extended_waits=(5,))
+_TIMES = SimulatedTimes(sweep=15, pick_up=15, extended_waits=(5,))
 _PAYLOADS: Mapping[str, Mapping[str, Any]] = {
     "orders": {
         "customer": "C-1",
@@ -75,13 +75,13 @@ class SamplePath:
         is_undone = self.path in {PathTaken.COMPENSATED, PathTaken.CANCELLED}
         return frozenset({"Compensated" if is_undone else "Processed"})
 
-    def scenario(self) -> Scenario:
+    def scenario(self, threshold: int) -> Scenario:
         """Give what takes place: one order, on two hosts."""
         registrations = tuple(_with_services(each) for each in load_registrations())
         workflow = next(each.workflow for each in registrations if each.workflow.name == self.workflow)
         cancelled = 0.3 if self.path is PathTaken.CANCELLED else None
         order = DrawnOrder("s1", workflow, _PAYLOADS[self.workflow], 0.0, cancelled=cancelled)
-        return Scenario(registrations, (order,), _TIMES, hosts=2)
+        return Scenario(registrations, registrations, (order,), replace(_TIMES, threshold=threshold), hosts=2)
 
     def manner(self) -> Callable[[RemoteCall], Manner]:
         """Give how the services answer."""

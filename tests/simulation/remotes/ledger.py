@@ -27,6 +27,8 @@ class RemoteCall:
     agent: str
     key: str
     arrived: float
+    #: Seconds that the service takes for it.
+    takes: float = 0.0
     effect: CallEffect = CallEffect.NONE
     carried_out: float | None = None
     #: It has arrived, and may still be carried out.
@@ -64,6 +66,8 @@ class RemoteLedger:
     plain: set[str] = field(default_factory=set)
     done: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     undone: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    #: What was done last, and not undone.
+    stands: set[str] = field(default_factory=set)
 
     def carry_out(self, call: RemoteCall, now: float) -> CallEffect:
         """Do it, or undo it; give the effect."""
@@ -71,6 +75,7 @@ class RemoteLedger:
         call.effect = self._effect(call)
         if call.effect is CallEffect.PERFORMED or (call.is_undo and not self.undone[call.step]):
             (self.undone if call.is_undo else self.done)[call.step] += 1
+            (self.stands.discard if call.is_undo else self.stands.add)(call.step)
         return call.effect
 
     def _effect(self, call: RemoteCall) -> CallEffect:

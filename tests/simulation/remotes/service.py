@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -55,6 +57,18 @@ class RemoteServices:
         self.alerts: list[Any] = []
         #: Agents that have read something.
         self.readers: set[str] = set()
+        self._in_flight: Counter[str] = Counter()
+        self.most_in_flight: Counter[str] = Counter()
+
+    @contextmanager
+    def in_flight(self, agent: str) -> Iterator[None]:
+        """Count a call as long as its caller waits."""
+        self._in_flight[agent] += 1
+        self.most_in_flight[agent] = max(self.most_in_flight[agent], self._in_flight[agent])
+        try:
+            yield
+        finally:
+            self._in_flight[agent] -= 1
 
     def read(self, agent: str, resource: str) -> ServiceAnswer:
         """Answer a GET, which changes nothing."""
@@ -88,6 +102,8 @@ class RemoteServices:
                 await asyncio.sleep(self._world.chance("late calls").uniform(5, 400))
             case _:
                 pass
+        if call.takes:
+            await asyncio.sleep(call.takes)
         effect = self.ledger.carry_out(call, self._world.loop.time())
         self._world.tell(call.agent, f"{call.key}: {effect}")
         return self._answer(call, manner, effect)

@@ -67,7 +67,8 @@ class SimulatedSession:
         for middleware in middlewares:
             sent = partial(_through, middleware, sent)
         async with asyncio.timeout(timeout.total):
-            answer = await sent(None)
+            with self._services.in_flight(agent):
+                answer = await sent(None)
         yield _Answered(answer)
 
     @asynccontextmanager

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from random import Random
 
 from functions.workflows.registration import Registration
+from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.drawn.load import DrawnOrder, draw_orders
-from tests.simulation.drawn.workflows import draw_workflows
+from tests.simulation.drawn.workflows import draw_next, draw_workflows
 from tests.simulation.faults.adversary import Adversary
+from tests.simulation.faults.deployment import Deployment
 from tests.simulation.faults.fates import FaultyFates
-from tests.simulation.faults.kinds import FaultPlan
+from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
+from tests.simulation.faults.operators import Operators
 from tests.simulation.faults.remotes import Manners
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.remotes.service import Manner
@@ -25,6 +28,8 @@ from tests.simulation.run.settings import SimulatedTimes
 
 #: Seconds between looks whether all is at rest.
 _LOOK_EVERY = 5.0
+#: Seconds between runs of housekeeping, which finds nothing that is past its time.
+_HOUSEKEEPING_EVERY = 90.0
 #: Seconds of the longest wait that is drawn: of a step that is a task.
 _LONGEST_WAIT = 3_600.0
 
@@ -34,6 +39,8 @@ class Scenario:
     """What a seed draws."""
 
     registrations: tuple[Registration, ...]
+    #: What is deployed instead, host after host, where versions are rolled.
+    following: tuple[Registration, ...]
     orders: tuple[DrawnOrder, ...]
     times: SimulatedTimes
     hosts: int
@@ -44,12 +51,15 @@ class Scenario:
         chance = Random(f"{seed}/scenario")
         registrations = draw_workflows(chance)
         orders = draw_orders(chance, registrations)
-        return cls(registrations, orders, SimulatedTimes.drawn(chance), chance.choice((1, 2, 2, 3)))
+        following = draw_next(Random(f"{seed}/next"), registrations)
+        return cls(
+            registrations, following, orders, SimulatedTimes.drawn(chance), chance.choice((1, 2, 2, 3))
+        )
 
     @property
     def bound(self) -> float:
         """Bound the time until all is at rest, from the last order and the last fault on."""
-        steps = max(len(each.workflow.steps) for each in self.registrations)
+        steps = max(len(version.steps) for each in self.following for version in each.versions)
         return _LONGEST_WAIT + 2 * self.times.termination(steps, 60)
 
 
@@ -64,29 +74,38 @@ async def take_place(
 
     How services answer is drawn, unless a `manner` is given.
     """
-    steps = (step for each in scenario.registrations for step in each.workflow.steps)
+    steps = (step for each in scenario.following for version in each.versions for step in version.steps)
     platform.services.ledger.plain |= {step.name for step in steps if not step.idempotent}
-    manners = Manners(platform.world.chance("manners"), plan, fates, scenario.orders)
+    manners = Manners(platform.world, plan, fates, scenario.orders)
     platform.services.manner = manner or manners.of
-    adversary = Adversary(platform, plan, fates, scenario.registrations, scenario.hosts)
+    steps_by_name = StepsByName(scenario.following)
+    deployment = Deployment(platform, scenario.registrations, scenario.following)
+    operators = Operators(platform, steps_by_name)
+    adversary = Adversary(platform, plan, fates, deployment, operators, hosts=scenario.hosts)
     adversary.start_hosts()
-    gathering = Gathering(platform, scenario.registrations, adversary.services.robbed)
+    gathering = Gathering(platform, steps_by_name, operators, adversary.services.robbed)
     platform.every(scenario.times.sweep, "supervisor")
+    platform.every(_HOUSEKEEPING_EVERY, "housekeeping")
     callers = Callers(platform)
     callers.begin(scenario.orders)
     if plan.kinds:
         adversary.begin()
         await asyncio.sleep(plan.until)
         await adversary.heal()
-    leftovers = await rest(platform, callers, scenario.bound)
-    return gathering.evidence(callers, leftovers, scenario.times.most_recoveries)
+    leftovers = await rest(platform, callers, operators, scenario.bound)
+    limits = {} if plan.has(SimulatedFault.WILD_CLOCKS) else scenario.times.limits
+    return gathering.evidence(callers, leftovers, scenario.times.most_recoveries, limits)
 
 
-async def rest(platform: Platform, callers: Callers, bound: float) -> list[str]:
-    """Wait until all is at rest, at most so many seconds; tell what is not."""
+async def rest(platform: Platform, callers: Callers, operators: Operators, bound: float) -> list[str]:
+    """Wait until all is at rest, at most so many seconds; tell what is not.
+
+    What operators have parked, perhaps by a request that took its time, goes on.
+    """
     async with asyncio.timeout(bound + 2 * _LOOK_EVERY):
         for _ in range(int(bound / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
+            await operators.unpark_all()
             if callers.are_done and not any(True for _ in _leftovers(platform)):
                 return []
     return list(_leftovers(platform))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from functions.workflows.registration import Registration
+from functions.messages.queues import dead_letter_queue
+from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from tests.simulation.checks.calls import OrderOfCalls
 from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.checks.evidence import SimulatedEvidence, read_body
 from tests.simulation.checks.journal import Journal
 from tests.simulation.drawn.callers import Callers
+from tests.simulation.faults.operators import Operators
 from tests.simulation.run.platform import Platform
-from tests.simulation.run.rows import births, rows_of_table, task_rows
+from tests.simulation.run.rows import births, rows_of_table, task_rows, versions
 
 NOTICES = "notices-demo"
 
@@ -19,33 +21,60 @@ NOTICES = "notices-demo"
 class Gathering:
     """Begin it when the tables are there."""
 
-    def __init__(self, platform: Platform, registrations: Sequence[Registration], robbed: set[str]) -> None:
+    def __init__(
+        self, platform: Platform, steps: StepsByName, operators: Operators, robbed: set[str]
+    ) -> None:
         self._platform = platform
-        self._steps = StepsByName(registrations)
+        self._steps = steps
+        self._operators = operators
         tasks = platform.tables.tables["Tasks"]
         self._journal = Journal(platform.world, tasks, robbed=robbed)
         self._journal.begin()
         self._calls = OrderOfCalls(tasks, self._steps)
         platform.services.arrived = self._calls.arrived
 
-    def evidence(self, callers: Callers, leftovers: Sequence[str], most_recoveries: int) -> SimulatedEvidence:
-        """Give the evidence."""
+    def evidence(
+        self, callers: Callers, leftovers: Sequence[str], most_recoveries: int, limits: Mapping[str, int]
+    ) -> SimulatedEvidence:
+        """Give the evidence; the `limits` are of calls in flight."""
         platform, tables = self._platform, self._platform.tables
         return SimulatedEvidence(
             tasks=task_rows(tables),
             births=births(tables),
+            versions=versions(tables),
             journal=self._journal.tasks,
+            step_changes=self._journal.step_changes,
             seen=[*self._journal.torn, *self._calls.violations],
             steps=self._steps,
             ledger=platform.services.ledger,
             only_read=platform.services.readers - {call.agent for call in platform.services.ledger.calls},
-            notices=[read_body(each.body) for each in platform.namespace.queues[NOTICES].messages],
+            notices=[*map(read_body, self._sent_to(NOTICES))],
             alerts=platform.services.alerts,
+            dead_alerts=[*map(read_body, self._dead_of(OPERATOR_ALERTS_QUEUE))],
+            buried=self._buried(),
             rejected=list(rows_of_table(tables, "Rejected")),
             accepted=list(callers.accepted),
             refused=callers.refused,
             cancelled=callers.cancelled,
+            given=self._operators.given,
             leftovers=leftovers,
             most_recoveries=most_recoveries,
+            limits=limits,
+            most_in_flight=platform.services.most_in_flight,
             unhandled=platform.world.loop.unhandled,
         )
+
+    def _sent_to(self, queue: str) -> list[bytes]:
+        """Give the bodies of all messages that came to a queue which nobody takes from, the dead ones too."""
+        return [
+            *(each.body for each in self._platform.namespace.queues[queue].messages),
+            *self._dead_of(queue),
+        ]
+
+    def _dead_of(self, queue: str) -> list[bytes]:
+        return [each.body for name, each in self._platform.namespace.buried if name == queue and each.subject]
+
+    def _buried(self) -> list[tuple[str, bytes]]:
+        """Give the messages that died where somebody looks after them."""
+        watched, buried = self._platform.triggers.names, self._platform.namespace.buried
+        return [(queue, each.body) for queue, each in buried if dead_letter_queue(queue) in watched]

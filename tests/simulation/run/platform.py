@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import azure.functions as func
 
-from functions.settings import load_settings
+from functions.agents.endpoints import load_endpoints
+from functions.settings import Settings, load_settings
 from functions.wiring import Wiring
 from functions.workflows.registration import Registration
 from tests.simulation.bus.client import SimulatedBusClient
 from tests.simulation.bus.namespace import Namespace
 from tests.simulation.bus.trigger import Triggers
+from tests.simulation.drawn.workflows import AGENTS, QUEUED_AGENT
 from tests.simulation.durable.client import DurableRequests
 from tests.simulation.durable.hub import TaskHub
 from tests.simulation.hosts.clock import HostClock
@@ -53,8 +55,10 @@ class Platform:
         self.hub = TaskHub(world, self.running)
         self.requests = DurableRequests(self.hub)
         self.triggers = Triggers(world, self.namespace, self.running)
-        self._settings = {**_SETTINGS, **settings}
-        self._is_prepared = False
+        self._environment = {**_SETTINGS, **settings}
+        self._settings: Settings | None = None
+        #: Reading settings is half of a host's start: they are the same for all.
+        self._endpoints = cache(load_endpoints)
         #: The part of a timer's times that it misses.
         self.missed = 0.0
 
@@ -66,7 +70,8 @@ class Platform:
         host = Host(world, name, clock or HostClock(world))
         ids = world.chance("ids")
         outside = of_the_outside(
-            settings=self._settings | _addresses(registrations),
+            settings=self._environment | _addresses(registrations),
+            endpoints=self._endpoints,
             clock=host.clock,
             new_id=lambda: f"{ids.getrandbits(128):032x}",
             transport=SimulatedTransport(self.tables, host.seam(Place.TABLES)),
@@ -75,10 +80,10 @@ class Platform:
             session=SimulatedSession(self.services, host.seam(Place.REMOTE)),
         )
         with outside:
-            wiring = Wiring(load_settings(), registrations)
-            if not self._is_prepared:
+            is_first, self._settings = self._settings is None, self._settings or load_settings()
+            wiring = Wiring(self._settings, registrations)
+            if is_first:
                 wiring.prepare()
-                self._is_prepared = True
             host.serve(wiring)
         world.tell(name, "** starts")
         self.running.add(host)
@@ -116,5 +121,7 @@ class Platform:
 def _addresses(registrations: Sequence[Registration]) -> dict[str, str]:
     """Set the address of each Agent's service."""
     versions = (version for each in registrations for version in each.versions)
-    agents = {step.agent for version in versions for step in version.steps if not step.via.waits}
+    agents = {*AGENTS, QUEUED_AGENT} | {
+        step.agent for version in versions for step in version.steps if not step.via.waits
+    }
     return {f"{each.upper().replace('-', '_')}_URL": f"https://services.example/{each}" for each in agents}

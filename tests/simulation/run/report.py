@@ -8,9 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
+from tests.simulation.run.figures import Figures
 from tests.simulation.run.verdict import Verdict
 
 _MOST_LINES = 400
+_OUTCOMES = ("Processed", "Compensated", "Error")
+
+
+#: What a run of many seeds must show, or it proves nothing: the least part of tasks with each outcome, the
+#: least part of seeds in which each kind of faults had an effect, and the graphs that were drawn.
+_LEAST_OF_TASKS, _LEAST_OF_SEEDS, _WIDE, _DEEP = 0.05, 0.01, 40, 10
 
 
 @dataclass(slots=True)
@@ -18,42 +25,54 @@ class Report:
     """Adds up what came of seeds."""
 
     calm: bool
-    seeds: int = 0
-    violated: list[int] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    violated: list[int] = field(default_factory=list)
     hours: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     #: In how many seeds each kind of fault had an effect.
     met: Counter[str] = field(default_factory=Counter)
     widest: int = 0
+    deepest: int = 0
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, figures: Figures) -> None:
         """Add one."""
-        self.seeds += 1
-        self.cpu.append(verdict.cpu)
-        self.hours += verdict.seconds / 3_600
-        self.outcomes.update(verdict.outcomes)
-        self.faults.update(verdict.timeline.faults)
-        self.met.update(verdict.timeline.faults.keys())
-        self.widest = max(self.widest, verdict.widest)
-        if verdict.violations:
-            self.violated.append(verdict.seed)
+        self.cpu.append(figures.cpu)
+        self.hours += figures.seconds / 3_600
+        self.outcomes.update(figures.outcomes)
+        self.faults.update(figures.faults)
+        self.met.update(figures.kinds)
+        self.widest = max(self.widest, figures.widest)
+        self.deepest = max(self.deepest, figures.deepest)
+        if figures.violations:
+            self.violated.append(figures.seed)
+
+    @property
+    def vacuous(self) -> list[str]:
+        """Tell what happened too seldom for the run to prove anything (I14)."""
+        seeds, tasks = len(self.cpu), self.outcomes.total()
+        rare = [each for each in _OUTCOMES if self.outcomes[each] < _LEAST_OF_TASKS * tasks]
+        rare += [each for each in SimulatedFault if self.met[each] < _LEAST_OF_SEEDS * seeds]
+        small = [f"{_WIDE} steps wide"] if self.widest < _WIDE else []
+        return [*rare, *small, *([f"{_DEEP} steps deep"] if self.deepest < _DEEP else [])]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        if not self.seeds:
+        if not self.cpu:
             return
-        yield f"seeds {self.seeds}, violated {len(self.violated)}: {self.violated}"
+        seeds, tasks = len(self.cpu), self.outcomes.total()
+        yield f"seeds {seeds}, violated {len(self.violated)}: {self.violated}"
         yield f"CPU of a seed: median {statistics.median(self.cpu):.2f} s, most {max(self.cpu):.2f} s"
-        yield f"virtual hours {self.hours:.1f}; faults {self.faults.total()}; widest workflow {self.widest}"
-        tasks = self.outcomes.total()
+        yield f"virtual hours {self.hours:.1f}; faults {self.faults.total()}"
+        yield f"workflows up to {self.widest} steps wide and {self.deepest} deep; tasks {tasks}"
         for outcome, count in sorted(self.outcomes.items()):
             yield f"  {outcome:<12} {count:>6}  {100 * count / tasks:5.1f} %"
-        for fault, seeds in sorted(self.met.items()):
-            yield f"  {fault:<32} {self.faults[fault]:>6}  in {100 * seeds / self.seeds:5.1f} % of seeds"
+        for kind in SimulatedFault:
+            yield f"  {kind:<32} in {100 * self.met[kind] / seeds:5.1f} % of seeds"
+        for fault, count in sorted(self.faults.items()):
+            yield f"  {fault:<32} {count:>7} times"
 
 
 def told(verdict: Verdict, without: Sequence[SimulatedFault], *, calm: bool, story: bool) -> str:

@@ -9,6 +9,9 @@ from typing import Any
 from tests.chaos.evidence.rows import TaskRows, tasks_of
 from tests.simulation.tables.service import TableService
 
+#: How the ids of tasks begin whose rows nobody can read.
+BAD = "bad"
+
 _FINAL = frozenset({"Processed", "Compensated", "Error"})
 
 
@@ -26,7 +29,17 @@ def task_rows(tables: TableService) -> dict[str, TaskRows]:
     found: dict[str, TaskRows] = {}
     for partition in tables.tables["Tasks"].partitions.values():
         found |= tasks_of(plain(partition.rows[key].properties) for key in partition.keys)
-    return {task: rows for task, rows in found.items() if rows.task is not None}
+    return {task: rows for task, rows in found.items() if rows.task is not None and not task.startswith(BAD)}
+
+
+def parked_tasks(tables: TableService, waiting_for: str) -> list[str]:
+    """Name the tasks that are parked so."""
+    return [
+        key.partition("|")[0]
+        for partition in tables.tables["Tasks"].partitions.values()
+        for key in partition.keys
+        if partition.rows[key].properties.get("ParkedFor") == waiting_for and key.endswith("|task")
+    ]
 
 
 def rows_of_table(tables: TableService, table: str) -> Iterator[dict[str, Any]]:
@@ -37,12 +50,19 @@ def rows_of_table(tables: TableService, table: str) -> Iterator[dict[str, Any]]:
 
 def births(tables: TableService) -> dict[str, str]:
     """Read the birth of each task."""
-    found = {}
+    return {task: order["Birth"] for task, order in _orders(tables)}
+
+
+def versions(tables: TableService) -> dict[str, int]:
+    """Read which version of its workflow each task has."""
+    return {task: order["WorkflowVersion"] for task, order in _orders(tables)}
+
+
+def _orders(tables: TableService) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for partition in tables.tables["Tasks"].partitions.values():
         for key in partition.keys:
             if key.endswith("|order"):
-                found[key.partition("|")[0]] = partition.rows[key].properties["Birth"]
-    return found
+                yield key.partition("|")[0], partition.rows[key].properties
 
 
 def unfinished(tables: TableService) -> Iterator[str]:
@@ -51,7 +71,7 @@ def unfinished(tables: TableService) -> Iterator[str]:
         if name.startswith("!"):
             continue
         for key in partition.keys:
-            if key.endswith("|task"):
+            if key.endswith("|task") and not key.startswith(BAD):
                 state = partition.rows[key].properties["ProcessState"]
                 if state not in _FINAL:
                     yield f"{key} is {state}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import Random
@@ -59,6 +59,7 @@ class TableService:
     def __init__(self, chance: Random) -> None:
         self.tables: dict[str, Rows] = {}
         self.torn = 0.0
+        self.on_torn: Callable[[], None] = lambda: None
         self._chance = chance
 
     def answer(self, asked: Asked) -> Answer:
@@ -131,6 +132,7 @@ class TableService:
         most = min(int(query.get("$top", ["1000"])[0]), _MOST_ROWS)
         if self.torn and self._chance.random() < self.torn:
             most = self._chance.randint(1, min(most, 5))
+            self.on_torn()
         after = None
         if "NextPartitionKey" in query:
             after = query["NextPartitionKey"][0], query.get("NextRowKey", [""])[0]

@@ -37,11 +37,12 @@ class Mishap(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How long a request takes there and back, in seconds, and what goes wrong."""
+    """How long a request takes there and back, in seconds, and what goes wrong: a mishap of a kind."""
 
     there: float = 0.002
     back: float = 0.002
     mishap: Mishap | None = None
+    kind: str | None = None
 
 
 class Fates(Protocol):

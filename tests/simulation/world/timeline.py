@@ -26,6 +26,8 @@ class Timeline:
     def __init__(self) -> None:
         self.moments: list[Moment] = []
         self.faults: Counter[str] = Counter()
+        #: Kinds of faults that were drawn, and had an effect.
+        self.kinds: set[str] = set()
 
     def add(self, at: float, who: str, what: str) -> None:
         """Add a moment."""

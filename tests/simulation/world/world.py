@@ -46,7 +46,12 @@ class World:
     def fault(self, kind: str, who: str, what: str = "") -> None:
         """Count a fault that had an effect, and tell it."""
         self.timeline.faults[kind] += 1
+        self.timeline.kinds.add(kind)
         self.tell(who, f"!! {kind} {what}")
+
+    def met(self, kind: str) -> None:
+        """Note that a kind of faults that was drawn had an effect."""
+        self.timeline.kinds.add(kind)
 
     async def sleep_until(self, at: float) -> None:
         """Wait until a virtual time."""

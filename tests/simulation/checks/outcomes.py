@@ -1,0 +1,60 @@
+"""I8, silence of the late, and I4, mutual exclusion: which starts and outcomes of steps are on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.journal import StepChange
+
+_UNDER_WAY = frozenset({"Running", "Undoing"})
+_DONE = frozenset({"Completed", "Undone"})
+
+
+def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find what can be repeated, and was recorded as done after its complete-by, by the writer's clock."""
+    for task, change in _of_repeatable_steps(evidence):
+        late = change.after.get("FinishedAt", "") > change.after.get("CompleteBy", "9")
+        if late and _has_ended(change) and not _opens_epoch(change):
+            what = f"{change.after['Name']} was recorded {change.after['State']} after its complete-by"
+            yield Violation(Invariant.NO_LATE_OUTCOME, task, what)
+
+
+def no_outcome_of_another(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find starts and outcomes of an epoch that had ended; what must not be repeated is kept all the same."""
+    for task, changes in evidence.step_changes.items():
+        for change in changes:
+            begun = change.after.get("State") in _UNDER_WAY and _start(change.before) != _start(change.after)
+            if begun and change.after["Epoch"] < change.task_before["Epoch"]:
+                what = (
+                    f"{change.after['Name']} was started for epoch {change.after['Epoch']}, which had ended"
+                )
+                yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
+    for task, change in _of_repeatable_steps(evidence):
+        is_old = change.before.get("Epoch", 0) == change.after.get("Epoch") < change.task_before["Epoch"]
+        if is_old and _has_ended(change) and not _opens_epoch(change):
+            what = f"an outcome of {change.after['Name']} counted, of epoch {change.after['Epoch']}"
+            yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
+
+
+def _of_repeatable_steps(evidence: SimulatedEvidence) -> Iterator[tuple[str, StepChange]]:
+    for task, changes in evidence.step_changes.items():
+        for change in changes:
+            definition = evidence.steps.step(change.after["Name"])
+            if definition.idempotent and not definition.via.waits:
+                yield task, change
+
+
+def _has_ended(change: StepChange) -> bool:
+    return change.after.get("State") in _DONE and change.before.get("State") in _UNDER_WAY
+
+
+def _opens_epoch(change: StepChange) -> bool:
+    """Tell whether an operator said so, which opens another epoch."""
+    return bool(change.task_before["Epoch"] != change.task_after["Epoch"])
+
+
+def _start(step: Mapping[str, Any]) -> tuple[object, object]:
+    return step.get("StartId"), step.get("Epoch")

@@ -1,0 +1,67 @@
+"""Runs many seeds, in this process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from functions.machine import collect_garbage_rarely
+from tests.simulation.faults.kinds import SimulatedFault
+from tests.simulation.points.pairs import run_pair
+from tests.simulation.run.figures import Figures
+from tests.simulation.run.report import told
+from tests.simulation.run.shrinking import shrunk
+from tests.simulation.run.verdict import run_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How seeds are run; with `pairs`, they are numbers of two faults on a path."""
+
+    calm: bool
+    without: tuple[SimulatedFault, ...]
+    story: bool
+    shrink: bool
+    pairs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a seed, and what is to be told of it, if anything."""
+
+    figures: Figures
+    told: str = ""
+
+
+def ran(seeds: Sequence[int], asked: Asked, processes: int) -> Iterator[Ran]:
+    """Run them in their order."""
+    run = partial(_run_pair if asked.pairs else _run, asked)
+    if processes == 1:
+        yield from map(run, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, _prepare) as pool:
+        yield from pool.imap(run, seeds)
+
+
+def _prepare() -> None:
+    warnings.simplefilter("ignore")
+    collect_garbage_rarely()
+
+
+def _run(asked: Asked, seed: int) -> Ran:
+    """Run one; tell the story of the tasks in question, of the smallest set of faults that does it."""
+    verdict, without = run_seed(seed, calm=asked.calm, without=asked.without), [*asked.without]
+    figures = verdict.figures
+    if not (verdict.violations or asked.story):
+        return Ran(figures)
+    if verdict.violations and asked.shrink and not asked.calm:
+        verdict, without = shrunk(verdict, without)
+    return Ran(figures, told(verdict, without, calm=asked.calm, story=asked.story or asked.shrink))
+
+
+def _run_pair(_asked: Asked, number: int) -> Ran:
+    verdict = run_pair(number)
+    return Ran(verdict.figures(number), str(verdict) if verdict.violations else "")
