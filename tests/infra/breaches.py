@@ -210,9 +210,9 @@ def _form() -> Iterator[Breach]:
     yield Breach(described, _APPLICATION, "  @description('Recoveries that a task gets at once.')\n", "")
     bounds = "@minValue(0)\n@maxValue(20)\nparam alwaysReadyInstances"
     yield Breach(form.numbers_are_bounded, _MAIN, bounds, "param alwaysReadyInstances")
-    hold, days = form.bounds_hold_in_modules, "@minValue(30)\n@maxValue(730)\nparam retentionInDays"
-    yield Breach(hold, _MONITORING, days, "@minValue(31)\n@maxValue(730)\nparam retentionInDays")
-    yield Breach(hold, _MONITORING, days, "@minValue(30)\n@maxValue(365)\nparam retentionInDays")
+    hold, most = form.bounds_hold_in_modules, "@minValue(40)\n@maxValue(1000)\nparam maximumInstances"
+    yield Breach(hold, _APP, most, "@minValue(41)\n@maxValue(1000)\nparam maximumInstances")
+    yield Breach(hold, _APP, most, "@minValue(40)\n@maxValue(999)\nparam maximumInstances")
     yield Breach(form.files_are_short, _ROLES, "@export()\n", "\n" * 300 + "@export()\n")
     here = form.modules_are_files_here
     yield Breach(here, _WATCHING, "'budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'")

@@ -95,14 +95,15 @@ class ServiceFaults:
         bad, task = f"{BAD}{self._damaged}", key.rpartition("|")[2]
         copied = f"{key.removesuffix(task)}{bad}"
         self._world.fault(SimulatedFault.BAD_ROWS, "tables", copied)
-        index = {**partition.rows[key].properties, "RowKey": copied, "OrderID": bad}
+        there = partition.rows[key]
+        index = {**there.properties, "RowKey": copied, "OrderID": bad}
         if self._chance.random() < 0.5:
             index["Workflow"], index["Workflow@odata.type"] = "7", "Edm.Int64"
-        partition.put(copied, StoredRow(index, 'W/"bad"'))
+        partition.put(copied, StoredRow(index, 'W/"bad"', there.changed_at))
         for part in ("order", "task"):
             row = {**partition.rows[f"{task}|{part}"].properties, "RowKey": f"{bad}|{part}"}
             row |= {"OrderID": bad, "ProcessState": "Nonsense"} if part == "task" else {}
-            partition.put(row["RowKey"], StoredRow(row, 'W/"bad"'))
+            partition.put(row["RowKey"], StoredRow(row, 'W/"bad"', there.changed_at))
 
     async def lose_index_row(self) -> None:
         """Have an index row be gone."""

@@ -48,7 +48,7 @@ class Platform:
 
     def __init__(self, world: World, settings: Mapping[str, str]) -> None:
         self.world = world
-        self.tables = TableService(world.chance("pages"))
+        self.tables = TableService(world.chance("pages"), lambda: world.now)
         self.namespace = Namespace(world)
         self.services = RemoteServices(world, RemoteLedger())
         self.running = Running(world)

@@ -6,6 +6,7 @@ import bisect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import count
@@ -47,6 +48,7 @@ class StoredRow:
 
     properties: Mapping[str, Any]
     etag: str
+    changed_at: datetime
 
 
 class RefusedError(Exception):
@@ -82,7 +84,8 @@ class Partition:
 class Rows:
     """One table."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
         self.partitions: dict[str, Partition] = {}
         self._versions = count(1)
         #: Is told of every transaction that was made.
@@ -145,7 +148,7 @@ class Rows:
         properties = {**(there.properties if merged and there else {}), **change.properties}
         properties |= {"PartitionKey": change.partition, "RowKey": change.key}
         _check(properties)
-        return StoredRow(properties, f"W/\"datetime'{next(self._versions)}'\"")
+        return StoredRow(properties, f"W/\"datetime'{next(self._versions)}'\"", self._now())
 
 
 def _check(properties: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
 from random import Random
 from typing import Any
@@ -56,11 +57,12 @@ class Answer:
 class TableService:
     """One account. The part `torn` of the pages is short, as the service's may be."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, now: Callable[[], datetime]) -> None:
         self.tables: dict[str, Rows] = {}
         self.torn = 0.0
         self.on_torn: Callable[[], None] = lambda: None
         self._chance = chance
+        self._now = now
 
     def answer(self, asked: Asked) -> Answer:
         """Carry a request out."""
@@ -88,7 +90,7 @@ class TableService:
         name = json.loads(asked.body)["TableName"]
         if name in self.tables:
             raise RefusedError(HTTPStatus.CONFLICT, "TableAlreadyExists")
-        self.tables[name] = Rows()
+        self.tables[name] = Rows(self._now)
         return Answer(HTTPStatus.CREATED, json.dumps({"TableName": name}).encode(), _JSON)
 
     def _group(self, asked: Asked) -> Answer:
@@ -179,9 +181,11 @@ def _shown(row: StoredRow, asked: Asked, selected: frozenset[str] | None) -> dic
         for name, value in row.properties.items()
         if selected is None or name.partition("@")[0] in selected
     }
+    if selected is None or "Timestamp" in selected:
+        shown["Timestamp"] = f"{row.changed_at:%Y-%m-%dT%H:%M:%S.%fZ}"
     if "nometadata" in asked.headers.get("accept", ""):
         return {name: value for name, value in shown.items() if "@" not in name}
-    return {"odata.etag": row.etag, **shown, "Timestamp": "2026-01-05T00:00:00.000000Z"}
+    return {"odata.etag": row.etag, **shown}
 
 
 def _refusal(refused: RefusedError) -> Answer:

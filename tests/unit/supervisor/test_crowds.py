@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from functions.pattern.breaker import BreakerRecord, BreakerState
-from functions.pattern.crowds import SCHEDULERS, Crowd, CrowdCause
+from functions.pattern.crowds import SCHEDULERS, CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event, Recovered, StepNotTaken
 from functions.pattern.identity import Epoch, TaskId, start_of
@@ -35,8 +35,7 @@ SENDING = workflow(step("send", complete_within=60), name="sending")
 SEND = SENDING.steps[0].agent
 WITHIN = PAYING.steps[0].complete_within
 MANY = 60
-#: Tasks that may try, in one sweep, what is down.
-PROBES = 5
+PROBES = 5  # tasks that may try, in one sweep, what is down
 
 
 def _named(number: int) -> TaskId:
@@ -256,8 +255,7 @@ async def test_last_ones_of_a_crowd_go_on_uncounted_once() -> None:
     assert (await bench.sweep()).recovered == 0
     assert _failure_counts(bench) == {0}
     bench.clock.advance(100)
-    assert (await bench.sweep()).recovered == 3
-    assert _failure_counts(bench) == {1}
+    assert ((await bench.sweep()).recovered, _failure_counts(bench)) == (3, {1})
 
 
 async def test_what_was_extended_for_a_day_is_overdue_like_any_other() -> None:
@@ -287,9 +285,7 @@ async def test_row_of_crowds_comes_back_and_a_damaged_one_is_forgotten() -> None
     """At worst, an alert comes once more."""
     bench = _bench()
     await bench.sweep()
-    [known] = read_crowds(bench.heartbeat.latest_of(Chore.CROWDS))
-    assert isinstance(known, Crowd)
-    assert bench.crowds.alerts == [known]
+    assert bench.crowds.alerts == [*read_crowds(bench.heartbeat.latest_of(Chore.CROWDS))]
     assert read_crowds({"crowds": b"{"}) == read_crowds(None) == ()
 
 
