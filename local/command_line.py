@@ -14,22 +14,19 @@ import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
-from local import commands
+from local import arguments, commands
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
 _REFUSED = 2
 _DEFAULTS = PlatformOptions()
-#: Azurite's services, in the order of their ports.
-_AZURITE_SERVICES = 3
-#: Long enough for every kind of fault; the longest run is a day.
+#: Long enough for every kind of fault.
 _CHAOS_MINUTES = 1.2
-_MOST_MINUTES = 1_440
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser().parse_args(given)
     try:
         return asyncio.run(_command(chosen))
     except KeyboardInterrupt:
@@ -67,7 +64,9 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "chaos":
             from tests.chaos.run import command  # noqa: PLC0415 - only this command needs the tests
 
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.accounts)
+            return command.chaos(
+                chosen.seed, chosen.orders, chosen.minutes, chosen.accounts, split=chosen.roles == "split"
+            )
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - as above
 
@@ -117,9 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     demo = subcommands.add_parser(
         "demo", help="start everything, send many orders and deliveries, print a summary, stop"
     )
-    demo.add_argument("--orders", type=_count, default=50, metavar="N", help="how many (default: 50)")
-    demo.add_argument("--deliveries", type=_count, default=50, metavar="M", help="how many (default: 50)")
-    demo.add_argument("--url", type=_url, help="use a running application, and start nothing")
+    demo.add_argument(
+        "--orders", type=arguments.count, default=50, metavar="N", help="how many (default: 50)"
+    )
+    demo.add_argument(
+        "--deliveries", type=arguments.count, default=50, metavar="M", help="how many (default: 50)"
+    )
+    demo.add_argument("--url", type=arguments.url, help="use a running application, and start nothing")
     _add_platform_options(demo)
     _add_chaos_options(
         subcommands.add_parser(
@@ -145,52 +148,68 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     ports = _DEFAULTS.ports
     azurite = (ports.blob, ports.queue, ports.table)
     group = parser.add_argument_group("ports (0: any free one)")
-    group.add_argument("--port", type=_port, default=ports.host, help="the host's (default: %(default)s)")
     group.add_argument(
-        "--sb-port", type=_port, default=ports.service_bus, help="the broker's (default: %(default)s)"
+        "--port", type=arguments.port, default=ports.host, help="the host's (default: %(default)s)"
     )
     group.add_argument(
-        "--admin-port", type=_port, default=ports.admin, help="its HTTP port (default: %(default)s)"
+        "--sb-port",
+        type=arguments.port,
+        default=ports.service_bus,
+        help="the broker's (default: %(default)s)",
+    )
+    group.add_argument(
+        "--admin-port", type=arguments.port, default=ports.admin, help="its HTTP port (default: %(default)s)"
     )
     group.add_argument(
         "--azurite-ports",
-        type=_azurite_ports,
+        type=arguments.azurite_ports,
         default=azurite,
         metavar="BLOB,QUEUE,TABLE|0",
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
+    _add_roles_option(parser)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
 
 
 def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--orders", type=_positive, default=200, metavar="N", help="how many (default: 200)")
+    parser.add_argument(
+        "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
     parser.add_argument(
         "--minutes",
-        type=_minutes,
+        type=arguments.minutes,
         default=_CHAOS_MINUTES,
         metavar="M",
         help="how long orders and faults are sent, before the platform settles (default: %(default)s)",
     )
     several = "how many storage accounts the state store lies in (default: 1)"
-    parser.add_argument("--accounts", type=_positive, default=1, metavar="N", help=several)
+    parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
+    _add_roles_option(parser)
+
+
+def _add_roles_option(parser: argparse.ArgumentParser) -> None:
+    meaning = "one host with all roles, or a host for each role (default: all)"
+    parser.add_argument("--roles", choices=("all", "split"), default="all", help=meaning)
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--orders", type=_positive, default=500, metavar="N", help="at once (default: 500)")
+    parser.add_argument(
+        "--orders", type=arguments.positive, default=500, metavar="N", help="at once (default: 500)"
+    )
     parser.add_argument(
         "--spike",
-        type=_positive,
+        type=arguments.positive,
         default=50_000,
         metavar="N",
         help="orders that come to the door in batches of 500 (default: 50000)",
     )
     parser.add_argument(
         "--profile",
-        type=_svg,
+        type=arguments.svg,
         metavar="FILE.svg",
         help="write a flame graph of the host too",
     )
@@ -201,7 +220,9 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", required=True, metavar="CMD", help="starts one process of the Agent, in the foreground"
     )
-    parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="how many (default: 2)")
+    parser.add_argument(
+        "--processes", type=arguments.positive, default=2, metavar="N", help="how many (default: 2)"
+    )
     parser.add_argument("--request", type=Path, metavar="FILE", help="what to ask (default: a payment)")
     parser.add_argument("--effects", metavar="CMD", help="prints a line `KEY COUNT` for each effect key")
     parser.add_argument(
@@ -212,7 +233,7 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--lock",
-        type=_positive,
+        type=arguments.positive,
         default=15,
         metavar="S",
         help="the queue's lock, 5 s to 5 min, in seconds (default: 15)",
@@ -245,54 +266,5 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
     ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
-    return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
-
-
-def _port(text: str) -> int:
-    if not (text.isdecimal() and int(text) <= 65_535):  # noqa: PLR2004 - the highest TCP port
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
-    return int(text)
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes <= _MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes (above 0, at most a day)")
-    return minutes
-
-
-def _azurite_ports(text: str) -> tuple[int, ...]:
-    ports = tuple(map(_port, text.split(",")))
-    if ports == (0,):
-        return ports * _AZURITE_SERVICES
-    if len(ports) != _AZURITE_SERVICES:
-        raise argparse.ArgumentTypeError("give three ports, as in 10000,10001,10002, or 0")
-    return ports
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address, such as http://127.0.0.1:7071")
-    return text
-
-
-def _svg(text: str) -> Path:
-    file = Path(text)
-    if file.suffix != ".svg" or not file.resolve().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an .svg file in a folder that exists")
-    return file
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
+    is_split = chosen.roles == "split"
+    return PlatformOptions(ports=ports.split() if is_split else ports, data=chosen.data, app=chosen.app)

@@ -9,28 +9,29 @@ from tests.chaos.run import command
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int, bool]]:
     """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[tuple[int, int, float, int]] = []
+    calls: list[tuple[int, int, float, int, bool]] = []
 
-    async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
-        calls.append((seed, orders, minutes, accounts))
+    async def chaos(seed: int, orders: int, minutes: float, accounts: int, *, split: bool) -> int:
+        calls.append((seed, orders, minutes, accounts, split))
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(started: list[tuple[int, int, float, int]]) -> None:
+def test_run_takes_its_defaults(started: list[tuple[int, int, float, int, bool]]) -> None:
     """200 orders, seed 1; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, 1)]
+    assert started == [(1, 200, 1.2, 1, False)]
 
 
-def test_everything_can_be_chosen(started: list[tuple[int, int, float, int]]) -> None:
-    """Seed, orders, minutes, accounts."""
-    main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5", "--accounts", "2"])
-    assert started == [(5, 30, 0.5, 2)]
+def test_everything_can_be_chosen(started: list[tuple[int, int, float, int, bool]]) -> None:
+    """Seed, orders, minutes, accounts, a host for each role."""
+    chosen = ["--seed", "5", "--orders", "30", "--minutes", "0.5", "--accounts", "2", "--roles", "split"]
+    main(["chaos", *chosen])
+    assert started == [(5, 30, 0.5, 2, True)]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ _HELD = 0
 _VIOLATED = 1
 
 
-async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
+async def chaos(seed: int, orders: int, minutes: float, accounts: int, *, split: bool = False) -> int:
     """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
@@ -34,7 +34,7 @@ async def chaos(seed: int, orders: int, minutes: float, accounts: int) -> int:
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     found: list[Violation] = []
-    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts)
+    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts, split=split)
 
     async def observe_and_check() -> int:
         evidence = await observe(plan, limits, environment, folder / "parts.log", console)
