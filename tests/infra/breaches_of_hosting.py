@@ -10,8 +10,9 @@ from tests.infra.policies import access, hosting, network, transport, watching
 
 _ALERTS = "infra/modules/watching/alerts.json"
 _APP = "infra/modules/function-app.bicep"
+_APP_BASE = "infra/modules/app-base.bicep"
 _APP_SETTINGS = "infra/modules/app-settings.bicep"
-_BACKING = "infra/modules/backing-services.bicep"
+_APPS = "infra/modules/applications.bicep"
 _BUS = "infra/modules/service-bus.bicep"
 _DURABLE = "infra/modules/durable-scheduler.bicep"
 _ENDPOINTS = "infra/modules/private-endpoints.bicep"
@@ -33,6 +34,7 @@ def _hosting() -> Iterator[Breach]:
     yield Breach(tested, _APP, "version: '3.13'", "version: '3.9'")
     ready = hosting.always_ready_groups_exist
     yield Breach(ready, _APP, "name: 'durable'", "name: 'scheduler'")
+    yield Breach(ready, _APP, "hasTaskHub && ", "")
     yield Breach(ready, _APP, "zoneRedundant ? max(alwaysReadyHttpInstances, 2) : ", "")
     fill = hosting.callers_may_fill_an_instance
     yield Breach(fill, _APP, "            perInstanceConcurrency: requestsAtOnce\n", "")
@@ -47,12 +49,12 @@ def _hosting() -> Iterator[Breach]:
     protected = hosting.data_is_protected_as_chosen
     yield Breach(protected, _VAULT, "purgeProtection ? true : null", "purgeProtection")
     yield Breach(protected, _LOCKS, "'CanNotDelete'", "'ReadOnly'")
-    yield Breach(protected, _MAIN, "if (locked)", "if (purgeProtection && false)")
+    yield Breach(protected, _APPS, "if (locked)", "if (purgeProtection && false)")
     listed = hosting.regions_are_listed
     yield Breach(listed, _REGIONS, "'australiaeast'", "'australiaest'")
     yield Breach(listed, _MAIN, "type: 'location'", "type: 'region'")
     role = access.every_role_is_assigned
-    yield Breach(role, _BACKING, "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue")
+    yield Breach(role, _APP_BASE, "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue")
     told = watching.alerts_tell_the_operators
     yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")
