@@ -8,7 +8,7 @@ PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
 # Files, not tests, are distributed, so that a platform that the tests of a file share is started once.
-PYTEST := pytest --numprocesses 2 --dist loadfile -rs
+PYTEST := pytest --numprocesses 2 --dist loadfile -rsfE
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 # Runs the tests of the packages and of the application with the given options; fails at the end if any failed.

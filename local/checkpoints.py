@@ -53,9 +53,10 @@ class HubReaders:
     folder: str
 
     async def move(self, partitions: Sequence[HubPartition], target: Target) -> None:
-        """Set the checkpoints of partitions that nobody reads. Raises `AzureError`, `RefusedError`."""
+        """Set the checkpoints. Raises `RefusedError`: it leads nowhere, or an instance reads; `AzureError`."""
         if isinstance(target, int) and any(target > each.last for each in partitions):
             raise RefusedError(f"{target} lies beyond the end of the hub: nothing would be read")
+        await self._check_left(partitions)
         for each in partitions:
             number = {"start": each.begin - 1, "end": each.last}.get(str(target), target)
             await self._write(each.id, int(number))
@@ -72,7 +73,7 @@ class HubReaders:
             metadata = {SEQUENCE_NUMBER: str(number), "clientidentifier": "moved"}
             await blob.upload_blob(b"", metadata=metadata, overwrite=True)
 
-    async def check_left(self, partitions: Sequence[HubPartition]) -> None:
+    async def _check_left(self, partitions: Sequence[HubPartition]) -> None:
         """Refuse what an instance reads: it would write over it. Raises `RefusedError`, `AzureError`."""
         wanted = {each.id for each in partitions}
         owners = self.folder.removesuffix("checkpoint/") + "ownership/"
@@ -127,7 +128,6 @@ async def _run(partition: str | None, target: Target | None) -> None:
             wanted = [each for each in partitions if partition in {_ALL, each.id}]
             if not wanted:
                 raise RefusedError(f"the hub has no partition {partition!r}")
-            await readers.check_left(wanted)
             await readers.move(wanted, target)
         _show(partitions, await readers.positions.checkpoints())
 
