@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +18,9 @@ from functions.store import accounts, connect, group_pipeline, shard_map, task_w
 from functions.telemetry import collected
 from functions.web import problems
 
-_DURABLE = "azure.durable_functions.models.DurableOrchestrationClient"
+_MODELS = "azure.durable_functions.models"
+_DURABLE = f"{_MODELS}.DurableOrchestrationClient"
+_HISTORY = f"{_MODELS}.history.HistoryEvent"
 
 
 @contextmanager
@@ -40,8 +43,12 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
 @contextmanager
 def of_durable(post: Callable[..., Any], delete: Callable[..., Any]) -> Iterator[None]:
     """Have the SDK's Durable clients send their requests there."""
-    module = sys.modules[_DURABLE]
-    with patch.multiple(module, post_async_request=post, delete_async_request=delete):
+    with ExitStack() as stack:
+        stack.enter_context(
+            patch.multiple(sys.modules[_DURABLE], post_async_request=post, delete_async_request=delete)
+        )
+        # The SDK reads the times of a history by a parser of free text: a seventh of a seed's time.
+        stack.enter_context(patch.object(sys.modules[_HISTORY], "dt_parse", datetime.fromisoformat))
         yield
 
 
