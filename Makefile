@@ -7,8 +7,9 @@ VERDICTS ?= /tmp/simulated
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
-# Files, not tests, are distributed, so that a platform that the tests of a file share is started once.
-PYTEST := pytest --numprocesses 2 --dist loadfile -rsfE
+# Files, not tests, are distributed, in the order of their folders: a platform that they share is started once on a
+# worker, and stopped when its folder is done.
+PYTEST := pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -rsfE
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 # Runs the tests of the packages and of the application with the given options; fails at the end if any failed.

@@ -14,7 +14,7 @@ from tests.contract.table_pair import Pair
 from tests.integration.azurite import running_azurite
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def connection_string(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """Run Azurite, and yield its connection string."""
     async with running_azurite(tmp_path_factory.mktemp("azurite")) as connection_string:

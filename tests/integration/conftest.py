@@ -18,7 +18,7 @@ from tests.integration.processes import Process
 MakeProcess = Callable[[], Process]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def connection(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connection]:
     """Run Azurite, and yield its connection string."""
     async with running_azurite(tmp_path_factory.mktemp("azurite")) as connection_string:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.process
 _SHARDS = 4
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def another(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connection]:
     """Run a second Azurite."""
     async with running_azurite(tmp_path_factory.mktemp("another")) as connection_string:

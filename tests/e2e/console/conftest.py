@@ -16,14 +16,14 @@ from tests.e2e.recovery.bench import Bench
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
     """Run a platform whose deliveries can be refused."""
     async with running(tmp_path_factory.mktemp("console")) as bench:
         yield bench
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Run a browser. If there is none, the tests are skipped; in continuous integration they fail."""
     try:

@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.e2e.recovery.bench import Bench, running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
     settings = {"SUPERVISOR_SCHEDULE": "* * * * * *", "PICK_UP_SECONDS": "8"}

@@ -15,14 +15,14 @@ from tests.e2e.side_by_side.outage import TablesWithOutages
 _APP = Path(__file__).parent / "app"
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def tables() -> AsyncIterator[TablesWithOutages]:
     """Stand between the host and its tables."""
     async with TablesWithOutages().serving() as tables:
         yield tables
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOutages) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps when a test asks for it: costs are those of the tasks alone."""
     async with RemoteService().serving() as remote:

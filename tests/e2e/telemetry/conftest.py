@@ -19,14 +19,14 @@ EXPORT_SETTINGS = {
 }
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def receiver() -> AsyncIterator[Receiver]:
     """Receive telemetry."""
     async with Receiver().serving() as receiver:
         yield receiver
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> AsyncIterator[Bench]:
     """Run the tests' deliveries with scripted services."""
     settings = {**EXPORT_SETTINGS, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}

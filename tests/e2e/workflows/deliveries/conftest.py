@@ -11,7 +11,7 @@ from tests.e2e.recovery.bench import Bench
 from tests.e2e.workflows.deliveries.bench import running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
     """Run the product's application with scripted services."""
     async with running(tmp_path_factory.mktemp("deliveries"), {}) as bench:
