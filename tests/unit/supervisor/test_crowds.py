@@ -298,3 +298,41 @@ async def test_signs_that_cannot_be_read_leave_late_tasks_to_the_next_sweep() ->
     bench.breakers.failure = None
     bench.clock.advance(30)
     assert (await bench.sweep()).asked_again == MANY
+
+
+async def test_turns_of_a_crowd_end_as_extensions_do() -> None:
+    """A few tasks have one in each sweep, and keep the crowd alive themselves."""
+    bench = await _with_last_ones()
+    for name in map(_named, range(3)):
+        record = bench.store.record(name)
+        spent = POLICY.crowd.longest.total_seconds() - 600
+        extension = Extension(until=START, seconds=spent, times=9, behind=BY_AGENT, cause="no reply")
+        bench.store.put(replace(record, task=replace(record.task, extended=extension)))
+    assert await _sweeps_until_all_count(bench) <= 12
+
+
+async def test_few_tasks_that_nothing_explains_do_not_keep_a_crowd_alive() -> None:
+    """Their Agent replies to others, and its queue is short: in minutes, they count as any."""
+    bench = await _with_last_ones()
+    assert await _sweeps_until_all_count(bench, replies=True) <= 6
+
+
+async def _with_last_ones() -> Bench:
+    bench = _bench("pay")
+    await bench.sweep()
+    for number in range(3, MANY):
+        bench.store.remove(_named(number))
+    return bench
+
+
+async def _sweeps_until_all_count(bench: Bench, *, replies: bool = False) -> int:
+    """Count the sweeps, a hundred at most, in each of which all are late."""
+    for sweeps in range(100):
+        if 0 not in _failure_counts(bench):
+            return sweeps
+        _run_schedulers(bench, "pay")
+        bench.clock.advance(WITHIN + 6)
+        if replies:
+            await _replied(bench)
+        await bench.sweep()
+    return 100
