@@ -155,7 +155,7 @@ async def test_place_of_a_step_whose_agent_failed_is_free() -> None:
 async def test_place_that_was_taken_for_a_claim_is_free_when_that_is_not_recorded(
     monkeypatch: pytest.MonkeyPatch, *, another_claims: bool
 ) -> None:
-    """It would be missing as long as the process lives, and after enough of them, the service has no calls."""
+    """Else it is missing as long as the process lives, and after enough of them, the service has no calls."""
     bench = Bench()
     place = await bench.places.take()
     assert place is not None
