@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from functions.ingestion.events import HubEvent
-from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.store_ports import KnownOrder, StateStore
 
@@ -41,5 +40,5 @@ class KnownOrders:
         async with limit:
             try:
                 return await self._store.order(task)
-            except TransientError:
+            except Exception:  # noqa: BLE001 - whatever is wrong with its row
                 return None

@@ -52,7 +52,21 @@ def turn(
         return replace(more_time(record, behind, now, policy), asks=True)
     not_before = now + timedelta(minutes=before / policy.crowd.per_minute) if before else None
     start_by = (not_before or now) + policy.start_within
-    return Resumed(epoch=record.task.epoch, start_by=start_by, not_before=not_before)
+    return Resumed(
+        epoch=record.task.epoch,
+        start_by=start_by,
+        not_before=not_before,
+        behind=behind.name,
+        cause=str(behind.cause),
+        lost=min(_lost(record, now, policy), _left(record, policy)),
+    )
+
+
+def _lost(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> timedelta:
+    """Give the time that what is late had in the epoch, beside its extensions."""
+    late = (step for step in record.steps if step.is_late(now))
+    had = (step.complete_by - step.began_at for step in late if step.complete_by and step.began_at)
+    return max([policy.start_within, *had])
 
 
 def _left(record: TaskRecord, policy: SupervisionPolicy) -> timedelta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
@@ -168,11 +168,15 @@ class Recovered(_EndsEpoch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(_EndsEpoch):
-    """The Supervisor gives a task to the next epoch that was late in a crowd: that does not count.
+    """The Supervisor gives a task to the next epoch that was late in a crowd, as in `Extended`: uncounted.
 
-    It starts not before `not_before`: those that have their turn together do not come back at once.
+    It starts not before `not_before`: those that have their turn together do not come back at once. What was
+    `lost` with the epoch counts as an extension does.
     """
 
+    behind: str
+    cause: str
+    lost: timedelta
     not_before: datetime | None = None
 
 

@@ -92,7 +92,8 @@ def _next_by_supervisor(
 def _eased(record: TaskRecord, event: Eased, now: datetime) -> TaskRecord | Refused:
     """Give a task more time: who holds it keeps it, and whoever is asked for again is of the same epoch."""
     if isinstance(event, Resumed):
-        return _next_by_supervisor(record, event, now, EpochEnd.RESUMED)
+        resumed = _next_by_supervisor(record, event, now, EpochEnd.RESUMED)
+        return replace(resumed, task=replace(resumed.task, extended=_with_lost_time(record, event, now)))
     if event.asks and record.task.process_state is not ProcessState.PENDING:
         return Refused(RefusalReason.NOT_OVERDUE)  # it was claimed meanwhile
     task, before = record.task, record.task.extended
@@ -106,6 +107,13 @@ def _eased(record: TaskRecord, event: Eased, now: datetime) -> TaskRecord | Refu
     )
     changed = replace(task, complete_by=event.until, due_at=event.until, extended=extension, updated_at=now)
     return replace(record, task=changed)
+
+
+def _with_lost_time(record: TaskRecord, event: Resumed, now: datetime) -> Extension:
+    before = record.task.extended or Extension(
+        until=now, seconds=0, times=0, behind=event.behind, cause=event.cause
+    )
+    return replace(before, seconds=before.seconds + event.lost.total_seconds())
 
 
 def _is_known_by_now(record: TaskRecord, event: Intervention | Eased) -> bool:

@@ -104,9 +104,10 @@ def awaits_first_turn(state: object, epoch: object, run: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """The time that a crowd cost a task: `seconds` in so many `times`, the last of them `until` then (UTC).
+    """The time that a crowd cost a task: extended so many `times`, for the last time `until` then (UTC).
 
-    It waited `behind` what the last `cause` names. Its Scheduler was `asked` for so often meanwhile.
+    The `seconds` are those of the extensions, and of the epochs that ended with a turn. It waited `behind`
+    what the last `cause` names. Its Scheduler was `asked` for so often meanwhile.
     """
 
     until: datetime

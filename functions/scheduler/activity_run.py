@@ -85,10 +85,10 @@ class ActivityRun:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
         await again_until(start_by, partial(self._parents.look, self._newest), self._ports.clock)
         follow = self._plan.follow(is_first=True, may_share=not self._share)
-        claimed = await self._tell(self._claim(start_by), start_by, follow)
-        if isinstance(claimed, Refused):
-            return ended(claimed.reason)
         try:
+            claimed = await self._tell(self._claim(start_by), start_by, follow)
+            if isinstance(claimed, Refused):
+                return ended(claimed.reason)
             await self._run(claimed.record)
         finally:
             self._places.release()

@@ -143,15 +143,16 @@ class TableTimes:
         """Keep the time, unless there is one of less than `every` ago; tell whether it was kept."""
         key = time_row(occasion, name)
         there = await self._rows.read(key)
-        if there is not None and now < there.entity["At"] + every:
+        before = None if there is None else _time_of(there.entity)
+        if before is not None and now < before + every:
             return False
         kept, _ = await self._rows.swap({"RowKey": key, "At": now}, None if there is None else there.version)
         return kept
 
     async def latest(self, occasion: Occasion) -> Mapping[str, datetime]:
-        """Read the times of an occasion, by their names, in one request."""
-        rows = await self._rows.every(occasion)
-        return {row["RowKey"].partition("|")[2]: row["At"] for row in rows}
+        """Read the times of an occasion, by their names, in one request; what is none is left out."""
+        times = {row["RowKey"].partition("|")[2]: _time_of(row) for row in await self._rows.every(occasion)}
+        return {name: at for name, at in times.items() if at is not None}
 
 
 class TableContent:
@@ -178,6 +179,12 @@ class TableContent:
                 if won:
                     return result
         raise TransientError(f"row {self._key}: too many others change it")
+
+
+def _time_of(row: Mapping[str, Any]) -> datetime | None:
+    """Read a time; a damaged row must hold up no reply, and no sweep."""
+    at = row.get("At")
+    return at if isinstance(at, datetime) else None
 
 
 def _stored(row: VersionedRow | None) -> StoredBreaker | None:

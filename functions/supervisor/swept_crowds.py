@@ -45,7 +45,10 @@ class Late:
 
 @dataclass(slots=True)
 class _Line:
-    """Late tasks behind the same: as long as they may be few, they are held back until the sweep's end."""
+    """Late tasks behind the same: as long as they may be few, they are held back until the sweep's end.
+
+    Those of a crowd of before are its last ones, unless it `lasts`: then something still says why.
+    """
 
     held: list[tuple[Late, Behind]] = field(default_factory=list)
     count: int = 0
@@ -54,6 +57,7 @@ class _Line:
     few: Crowd | None = None
     crowd: Crowd | None = None
     is_long: bool | None = None
+    lasts: bool = False
 
 
 class SweptCrowds:
@@ -120,12 +124,12 @@ class SweptCrowds:
         return [line.crowd for line in self._lines.values() if line.crowd is not None]
 
     def counted(self) -> list[Crowd]:
-        """Give all that something explains, few or many; a queue is no reason before it was found long."""
+        """Give all that something explains, few or many; a queue is no reason unless it was found long."""
         found = [line.crowd or line.few for line in self._lines.values()]
         return [each for each in found if each and not self._is_suspected(each)]
 
-    def _is_suspected(self, few: Crowd) -> bool:
-        return few.cause is CrowdCause.QUEUE_LONG and self._lines[few.behind].crowd is None
+    def _is_suspected(self, each: Crowd) -> bool:
+        return each.cause is CrowdCause.QUEUE_LONG and not self._lines[each.behind].lasts
 
     def _line(self, name: str) -> _Line:
         late = self._late.get(name, 0)
@@ -167,12 +171,12 @@ class SweptCrowds:
 
     async def _is_crowd(self, line: _Line, found: Behind, record: TaskRecord) -> bool:
         """Tell whether there are many, or were when the last sweep ended."""
-        if line.crowd is not None or any(each.behind == found.name for each in self.known):
-            return True
-        if line.count < self._policy.crowd.tasks:
+        was_crowd = line.crowd is not None or any(each.behind == found.name for each in self.known)
+        if not was_crowd and line.count < self._policy.crowd.tasks:
             return False
         is_known = found.cause is not CrowdCause.QUEUE_LONG or is_exhausted(record)  # its Agent said so
-        return is_known or await self._is_long(line, record)
+        line.lasts = line.lasts or is_known or await self._is_long(line, record)
+        return was_crowd or line.lasts
 
     async def _is_long(self, line: _Line, record: TaskRecord) -> bool:
         """Look at an Agent's queue, once in a sweep."""

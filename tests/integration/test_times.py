@@ -10,6 +10,7 @@ import pytest
 
 from functions.pattern.shared_rows import Occasion
 from functions.store.conditional_rows import ConditionalRows, TableTimes
+from functions.store.keys import time_row
 from tests.fakes.tasks import after
 from tests.integration.conftest import MakeProcess
 
@@ -34,3 +35,15 @@ async def test_time_is_noted_once_in_a_while(make_process: MakeProcess) -> None:
     assert await one.note(Occasion.REPLIED, "drone", after(61), MINUTE)
     assert await two.note(Occasion.REFUSED, "payment|given twice", after(61), MINUTE)
     assert await two.latest(Occasion.REPLIED) == {"payment": after(60), "drone": after(61)}
+
+
+async def test_damaged_time_is_none_and_is_noted_anew(make_process: MakeProcess) -> None:
+    """Else no reply of that Agent could be taken, and no late task be judged."""
+    process = make_process()
+    rows = ConditionalRows(process.table, new_id=lambda: uuid.uuid4().hex, figures=process.figures)
+    times = TableTimes(rows)
+    await rows.replace({"RowKey": time_row(Occasion.REPLIED, "payment"), "At": "yesterday"})
+    assert await times.note(Occasion.REPLIED, "drone", after(0), MINUTE)
+    assert await times.latest(Occasion.REPLIED) == {"drone": after(0)}
+    assert await times.note(Occasion.REPLIED, "payment", after(1), MINUTE)
+    assert await times.latest(Occasion.REPLIED) == {"drone": after(0), "payment": after(1)}

@@ -120,3 +120,12 @@ async def test_order_that_cannot_be_looked_up_is_left_to_its_admission(bench: Be
 
 async def _silent(task: TaskId) -> None:
     raise TransientError(f"Table Storage: {task}")
+
+
+async def test_order_whose_row_cannot_be_read_holds_up_no_other(bench: Bench) -> None:
+    """A batch that fails is tried again for ever: its partition would stand still."""
+    await bench.take(batch(order("a")))
+    bench.restart()
+    bench.store.damaged = {TaskId("a")}
+    await bench.take(batch(order("a"), order("b"), first=0))
+    assert bench.store.record(TaskId("b")).task.epoch == FIRST

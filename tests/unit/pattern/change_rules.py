@@ -20,6 +20,7 @@ from functions.pattern.events import (
     Resubmitted,
     StepCompleted,
     StepFailed,
+    StepNotTaken,
     StepOutcome,
     StepStarted,
 )
@@ -35,6 +36,8 @@ CANCEL_WITHIN = 30
 
 def is_late(before: TaskRecord, now: TaskRecord, event: Event) -> bool:
     """Tell whether an outcome was recorded although the task did not go on with it."""
+    if isinstance(event, StepNotTaken) and before.task.process_state in FINAL:
+        return now.task == before.task
     return isinstance(event, StepOutcome) and event.start_id is not None and now.task == before.task
 
 

@@ -44,7 +44,7 @@ class SoundRecord(RuleBasedStateMachine):
     def due_is_never_too_late(self) -> None:
         """Never later than the earliest complete-by of a running step, unless an outcome is awaited then.
 
-        What is decided waits for that outcome, whatever else is overdue.
+        What is decided waits for that outcome, whatever else is overdue. What is due by now is not too late.
         """
         task, awaited = self.record.task, awaited_until(self.record)
         if task.process_state is not ProcessState.PROCESSING:
@@ -53,10 +53,10 @@ class SoundRecord(RuleBasedStateMachine):
             under_way = each.state in {StepState.RUNNING, StepState.UNDOING} and each.epoch == task.epoch
             if under_way and not (each.shape.via.waits or each.was_not_taken):
                 assert each.complete_by is not None
-                outcome = awaited if each.complete_by < self.now else None
+                outcome = awaited if each.complete_by <= self.now else None
                 until = task.complete_by if task.decision is not None else outcome
                 extended = START if task.extended is None else task.extended.until
-                assert task.due_at <= max(each.complete_by, until or START, extended)
+                assert task.due_at <= max(each.complete_by, until or START, extended, self.now)
 
     @invariant()
     def extensions_are_bounded(self) -> None:

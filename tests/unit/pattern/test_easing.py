@@ -143,11 +143,14 @@ def test_task_that_a_scheduler_held_goes_on_in_the_next_epoch_uncounted() -> Non
     assert extended.task.complete_by is not None
     now = extended.task.complete_by + POLICY.skew
     event = turn(extended, CROWD, now, POLICY, in_crowd=True)
-    assert event == Resumed(epoch=FIRST, start_by=now + POLICY.start_within)
+    assert isinstance(event, Resumed)
+    assert (event.epoch, event.start_by) == (FIRST, now + POLICY.start_within)
     resumed = told(extended, event, now=now)
     assert (resumed.task.epoch, resumed.task.failure_count) == (SECOND, 0)
     assert resumed.history[-1].ended_by is EpochEnd.RESUMED
-    assert resumed.task.extended == extended.task.extended
+    assert extended.task.extended is not None
+    lost = extended.task.extended.seconds + POLICY.start_within.total_seconds()
+    assert resumed.task.extended == replace(extended.task.extended, seconds=lost)
     assert not resumed.task.is_extended
     assert starts_scheduler(extended, resumed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,11 @@ from functions.agents.breaker import Breaker
 from functions.agents.places import Places
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry, Workflow
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Event
+from functions.pattern.folding import Follow, Told, fold
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.scheduler.progress import Progress, RunInput
 from functions.scheduler.run_steps import RunSteps
@@ -145,3 +149,24 @@ async def test_place_of_a_step_whose_agent_failed_is_free() -> None:
     await bench.run()
     async with asyncio.timeout(5):
         assert await bench.places.take() is not None
+
+
+@pytest.mark.parametrize("another_claims", [False, True])
+async def test_place_that_was_taken_for_a_claim_is_free_when_that_is_not_recorded(
+    monkeypatch: pytest.MonkeyPatch, *, another_claims: bool
+) -> None:
+    """Else it is missing as long as the process lives, and after enough of them, the service has no calls."""
+    bench = Bench()
+    place = await bench.places.take()
+    assert place is not None
+    place.release()
+
+    async def lose(_: TaskId, event: Event, *, follow: Follow, until: datetime) -> Refused:  # noqa: ARG001
+        fold(bench.store.record(TASK), [Told(event, follow)], bench.clock.now())
+        if another_claims:
+            return Refused(RefusalReason.NOT_HOLDER)
+        raise TransientError("no store")
+
+    monkeypatch.setattr(bench.store, "change", lose)
+    await bench.run()
+    assert bench.places.take_now() is not None

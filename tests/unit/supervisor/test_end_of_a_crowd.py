@@ -1,0 +1,75 @@
+"""The last ones of a crowd: each sweep has turns for them, and still they don't go round for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from functions.pattern.crowds import Crowd, CrowdCause
+from functions.pattern.identity import TaskId
+from functions.pattern.records import Extension
+from functions.pattern.shared_rows import Chore, Occasion
+from functions.pattern.states import ProcessState, Way
+from functions.supervisor.crowds import written_crowds
+from tests.fakes.clock import START
+from tests.fakes.supervision import POLICY
+from tests.fakes.tasks import after, claimed, pending, started, told
+from tests.fakes.workflows import step, workflow
+from tests.unit.supervisor.bench import Bench
+
+PAYING = workflow(step("pay", via=Way.QUEUE, complete_within=60), name="paying")
+PAY = PAYING.steps[0].agent
+BY_AGENT = f"Agent {PAY}"
+WITHIN = PAYING.steps[0].complete_within
+FEW = [TaskId(f"task-{number}") for number in range(3)]
+
+
+async def test_turns_of_a_crowd_end_as_extensions_do() -> None:
+    """Its Agent never replies, and they keep the crowd alive themselves."""
+    bench = await _with_last_ones()
+    spent = POLICY.crowd.longest.total_seconds() - 600
+    for name in FEW:
+        record = bench.store.record(name)
+        extension = Extension(until=START, seconds=spent, times=9, behind=BY_AGENT, cause="no reply")
+        bench.store.put(replace(record, task=replace(record.task, extended=extension)))
+    assert await _sweeps_until_all_count(bench) <= 12
+
+
+async def test_few_tasks_that_nothing_explains_do_not_keep_a_crowd_alive() -> None:
+    """Their Agent replies to others, and its queue is short: in minutes, they count as any."""
+    bench = await _with_last_ones()
+    assert await _sweeps_until_all_count(bench, replies=True) <= 6
+
+
+async def _with_last_ones() -> Bench:
+    bench = Bench(deployed=(PAYING,))
+    for name in FEW:
+        bench.store.put(pending(PAYING, name))
+    crowd = Crowd(
+        behind=BY_AGENT, cause=CrowdCause.NO_REPLY, since=START, tasks=60, found_at=START, until=after(120)
+    )
+    await bench.heartbeat.beat(Chore.CROWDS, written_crowds((crowd,)))
+    return bench
+
+
+async def _sweeps_until_all_count(bench: Bench, *, replies: bool = False) -> int:
+    """Count the sweeps, a hundred at most, in each of which all are late."""
+    for sweeps in range(100):
+        if all(each.task.failure_count for each in bench.store.records()):
+            return sweeps
+        _run_schedulers(bench)
+        bench.clock.advance(WITHIN + 6)
+        if replies:
+            await bench.times.note(Occasion.REPLIED, PAY, bench.clock.now(), timedelta())
+        await bench.sweep()
+    return 100
+
+
+def _run_schedulers(bench: Bench) -> None:
+    """Let the Schedulers that were asked for begin the step, which nobody answers."""
+    for record in bench.store.records():
+        task, epoch = record.order.task, record.task.epoch
+        if record.task.process_state is ProcessState.PENDING:
+            until = (bench.clock.now() - START).total_seconds() + WITHIN
+            begun = claimed(epoch, task=task), started("pay", epoch, task=task, complete_by=until)
+            bench.store.put(told(record, *begun, now=bench.clock.now()))
