@@ -41,7 +41,11 @@ class CallSpans:
     @property
     def most(self) -> int:
         """Tell how many were in flight at most, of those that have ended."""
-        return max((each.in_flight for each in self.ended), default=0)
+        return self.most_since(-math.inf)
+
+    def most_since(self, began: float) -> int:
+        """Tell how many were in flight at most, when one of those began that began since, and have ended."""
+        return max((each.in_flight for each in self.ended if each.began >= began), default=0)
 
     def on_average(self, since: float, until: float) -> list[float]:
         """Return how many calls were in flight on average of each whole second."""

@@ -25,10 +25,6 @@ class CountingServices(FleetServices):
             await asyncio.shield(asyncio.create_task(self._take_time()))
         return await super().carry_out(request, effect, prefix)
 
-    def called_for(self, step: str) -> int:
-        """Count the calls for a step."""
-        return sum(call.step == step for call in self.calls)
-
     async def _take_time(self) -> None:
         with self.spans.one():
             await asyncio.sleep(self._seconds)
