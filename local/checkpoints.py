@@ -53,7 +53,7 @@ class HubReaders:
     folder: str
 
     async def move(self, partitions: Sequence[HubPartition], target: Target) -> None:
-        """Set the checkpoints. Raises `RefusedError`: it leads nowhere, or an instance reads; `AzureError`."""
+        """Set them. Raises `RefusedError`: it leads nowhere, or something reads; `AzureError`."""
         if isinstance(target, int) and any(target > each.last for each in partitions):
             raise RefusedError(f"{target} lies beyond the end of the hub: nothing would be read")
         await self._check_left(partitions)
