@@ -47,7 +47,9 @@ class CallPlace:
     def __init__(self, places: Places, *, counts: bool) -> None:
         self.places = places
         self.counts = counts
-        self.is_in_use = False
+        #: Calls that a step makes at the same time go in turn: if each took a place, steps that hold all
+        #: places would wait for each other.
+        self.turn = asyncio.Lock()
 
     def release(self) -> None:
         """Have another use it."""
@@ -141,18 +143,17 @@ class Places:
 
     @asynccontextmanager
     async def for_call(self) -> AsyncIterator[CallPlace]:
-        """Give the place of the step that is under way, or another where that is in use already."""
+        """Give the place of the step that is under way, in its turn, or another where there is none."""
         given = _GIVEN.get()
-        place = given if given is not None and given.places is self and not given.is_in_use else None
-        own = None if place is not None else await self.take()
-        place = place or own or CallPlace(self, counts=False)
-        place.is_in_use = True
+        if given is not None and given.places is self and self._lease.limit is not None:
+            async with given.turn:
+                yield given
+            return
+        own = await self.take() or CallPlace(self, counts=False)
         try:
-            yield place
+            yield own
         finally:
-            place.is_in_use = False
-            if own is not None:
-                own.release()
+            own.release()
 
     @asynccontextmanager
     async def call_in(self, place: CallPlace, cut_off: CutOff) -> AsyncIterator[None]:

@@ -56,6 +56,9 @@ class PeekedLine:
         # One that waits for a time of its own has not waited for us.
         is_scheduled = later.state is type(later.state).SCHEDULED
         last = await self._last(begin, _number(later))
+        if _number(later) >= begin + 2 * _STUCK:  # others have passed those before it long ago
+            begin = await self._head(_number(later), last)
+            last = await self._last(begin, begin)
         return Line(last - begin + 1, None if is_scheduled else later.enqueued_time_utc)
 
     async def _last(self, begin: int, there: int) -> int:
@@ -77,6 +80,19 @@ class PeekedLine:
             else:
                 there = _number(found)
         return there
+
+    async def _head(self, begin: int, last: int) -> int:
+        """Give nearly the first number from which on there is no gap: a few before it may wait for hours."""
+        head = last
+        while head - begin > max(_STUCK, (last - head) * _PART):
+            middle = (begin + head) // 2
+            found = await self._peek(middle, until=last + 1)
+            there = last if found is None else _number(found)
+            if there < middle + _STUCK:
+                head = middle
+            else:
+                begin = min(there, head)
+        return head
 
     async def _peek(self, number: int, *, until: int | None = None) -> ServiceBusReceivedMessage | None:
         """Give the first message from a number on, and before another; None without any."""

@@ -53,9 +53,9 @@ class Backlog:
 
     async def _measure(self) -> None:
         line = await self._ports.line.look()
-        crowds = read_crowds(await self._ports.heartbeats.latest(Chore.CROWDS))
-        late = sum(each.tasks for each in crowds if each.behind == SCHEDULERS)
-        intake = measured(line, late, self._ports.clock.now(), self._limits)
+        crowds, now = read_crowds(await self._ports.heartbeats.latest(Chore.CROWDS)), self._ports.clock.now()
+        late = sum(each.tasks for each in crowds if each.behind == SCHEDULERS and each.was_found_lately(now))
+        intake = measured(line, late, now, self._limits)
         await self._ports.heartbeats.beat(Chore.INTAKE, asdict(intake))
         if intake.retry_after:
             facts = {name: value for name, value in asdict(intake).items() if name != "at"}

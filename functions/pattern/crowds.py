@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,6 +20,8 @@ SCHEDULERS = "Schedulers"
 
 #: A crowd of which nothing was found for this long after its last extension is over.
 _OVER_AFTER = timedelta(minutes=2)
+#: One of which nothing was found for this long holds nobody up: of those in line, some come due all the time.
+_FOUND_LATELY = timedelta(minutes=5)
 
 
 class CrowdCause(StrEnum):
@@ -168,6 +171,10 @@ class Crowd:
         """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
         return now > max(self.until, self.found_at) + _OVER_AFTER
 
+    def was_found_lately(self, now: datetime) -> bool:
+        """Tell whether a sweep has found something of it just now, so that its tasks may be taken to wait."""
+        return now <= self.found_at + _FOUND_LATELY
+
     def minutes(self, per_minute: int) -> int:
         """Tell how long it takes until each task has had its turn, at that rate."""
         return -(-self.tasks // per_minute)
@@ -228,9 +235,21 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime) -
 
 
 def _merged(before: Crowd, found: Crowd) -> Crowd:
+    left = min(before.tasks - found.turns, _in_line(before, found))
     return replace(
         found,
         since=min(before.since, found.since),
-        tasks=max(before.tasks - found.turns, found.tasks),
+        tasks=max(left, found.tasks),
         until=max(before.until, found.until),
     )
+
+
+def _in_line(before: Crowd, found: Crowd) -> int:
+    """Tell how many are left at most, if as many come due until the last one as since the sweep before.
+
+    Those that have gone on by themselves never come due: without this, they would count until then.
+    """
+    pause = found.found_at - before.found_at
+    if before.blocked or found.blocked or pause <= timedelta():
+        return before.tasks
+    return math.ceil(found.tasks * (1 + max(timedelta(), before.until - found.found_at) / pause))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from azure.core import MatchConditions
@@ -14,7 +14,7 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, Re
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.breaker import BreakerRecord
+from functions.pattern.breaker import BreakerRecord, new_record
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker, Swap
@@ -29,6 +29,8 @@ _IF_UNCHANGED: dict[str, Any] = {"mode": UpdateMode.REPLACE, "match_condition": 
 _CONTENT = "Content"
 #: Instances that may come first, one after the other.
 _MOST_CONFLICTS = 50
+#: Since when the circuit of a row that can't be read is taken to be closed.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = frozenset({"PartitionKey", "RowKey"})
 
 
@@ -97,12 +99,12 @@ class TableBreakerRows:
 
     async def read(self, service: str) -> StoredBreaker | None:
         """Read a service's row, or None when its circuit was never open."""
-        return _stored(await self._rows.read(breaker_row(service)))
+        return _stored(service, await self._rows.read(breaker_row(service)))
 
     async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
         """Write the service's row if it is still at `version` (None: not there)."""
         won, there = await self._rows.swap(BREAKER.encode(breaker_row(record.service), record), version)
-        return Swap(won=won, there=_stored(there))
+        return Swap(won=won, there=_stored(record.service, there))
 
     async def every(self) -> Sequence[BreakerRecord]:
         """Read all rows, in one request; one that can't be read is logged, and left out."""
@@ -187,13 +189,17 @@ def _time_of(row: Mapping[str, Any]) -> datetime | None:
     return at if isinstance(at, datetime) else None
 
 
-def _stored(row: VersionedRow | None) -> StoredBreaker | None:
-    return None if row is None else StoredBreaker(_record(row.entity), row.version)
+def _stored(service: str, row: VersionedRow | None) -> StoredBreaker | None:
+    return None if row is None else StoredBreaker(_record(service, row.entity), row.version)
 
 
-def _record(row: Mapping[str, Any]) -> BreakerRecord:
-    """Read a record; a damaged row must fail no call, and counts as an outage of the store."""
+def _record(service: str, row: Mapping[str, Any]) -> BreakerRecord:
+    """Read a record; one that is damaged is as good as none, and the next write replaces it.
+
+    It must fail no call, and a limit that can't be shared would stop them all.
+    """
     try:
         return BREAKER.decode(row)
     except UnreadableError as error:
-        raise TransientError(str(error)) from error
+        _log.warning("%s", error)
+        return new_record(service, _LONG_AGO)

@@ -110,9 +110,12 @@ class Division:
         await self._ports.postbox.put(SWEEPS_QUEUE, message_id, content, not_before=not_before)
 
     async def round_of(self, shard: int) -> ShardRound | None:
-        """Read how far a shard's latest round has come. Raises `TransientError`."""
-        row = await self._ports.heartbeats.latest(Chore.SHARD_SWEEP, shard)
-        return None if row is None else ShardRound(row["round"], row["at"], row["done"], read_crowds(row))
+        """Read how far a shard's latest round has come, if that can be read. Raises `TransientError`."""
+        row = await self._ports.heartbeats.latest(Chore.SHARD_SWEEP, shard) or {}
+        began, at = row.get("round"), row.get("at")
+        if not (isinstance(began, datetime) and isinstance(at, datetime)):
+            return None
+        return ShardRound(began, at, row.get("done") is True, read_crowds(row))
 
 
 def _handed_by(latest: Mapping[str, Any] | None) -> dict[int, datetime]:

@@ -206,12 +206,13 @@ async def test_all_rows_are_read_in_one_request(process: Process) -> None:
 
 @pytest.mark.parametrize("damage", [{"State": "ajar"}, {"Since": None}], ids=["state", "since"])
 async def test_damaged_row_fails_no_call(process: Process, damage: Mapping[str, Any]) -> None:
-    """It counts as a fault of the store, and the breaker continues on its own."""
+    """It counts as none, also where the calls are limited, and is replaced by the next write."""
     row = {"PartitionKey": "!settings", "RowKey": "breaker|drone", "Service": "drone", "Failures": 2}
     row |= {"State": "open", "Since": START, **damage}
     await process.table.create_entity({name: value for name, value in row.items() if value is not None})
-    with pytest.raises(TransientError, match=r"row breaker\|drone can't be read"):
-        await _rows(process).read("drone")
+    limited = Breaker("drone", fake_ports(clock=process.clock, breakers=_rows(process)), POLICY, at_once=1)
+    assert await limited.places.take(10) is not None
+    limited.places.stop()
     instance = Instance(process)
     assert [await instance.call() for _ in range(3)] == ["failed", "failed", "circuit open"]
 

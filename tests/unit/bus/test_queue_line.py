@@ -70,6 +70,16 @@ async def test_age_is_that_of_the_twentieth() -> None:
     assert (await _line(Queue(stuck)).look()).since == START + timedelta(minutes=5_000)
 
 
+@pytest.mark.parametrize("stuck", [[1], [1, 5_000], [*range(1, 200_000, 997)]])
+@pytest.mark.parametrize("there", [5, 40, 30_000])
+async def test_numbers_that_have_passed_a_stuck_message_do_not_wait(stuck: list[int], there: int) -> None:
+    """One that was put back for an hour must not close the intake: the numbers run on meanwhile."""
+    queue = Queue([*stuck, *range(300_000, 300_000 + there)])
+    line = await _line(queue).look()
+    assert 0.7 * there - queue_line._STUCK <= line.count <= there + len(stuck)
+    assert queue.peeks <= 40
+
+
 @pytest.mark.parametrize(("there", "expected"), [(0, Line(0, None)), (1, Line(1, None)), (19, Line(1, None))])
 async def test_few_messages_are_no_line(there: int, expected: Line) -> None:
     """Nothing waits for long because of them."""

@@ -69,6 +69,23 @@ async def test_row_tells_what_waits_and_that_orders_are_refused(
     assert [line for line in caplog.messages if line.startswith("orders are refused for now {")]
 
 
+async def test_intake_is_not_shut_by_tasks_of_which_nothing_was_found_for_long(measuring: Measuring) -> None:
+    """They were claimed meanwhile: a crowd is known until its last extension ends, which may take hours."""
+    crowd = Crowd(
+        behind=SCHEDULERS,
+        cause=CrowdCause.NOT_PICKED_UP,
+        since=after(-1_000),
+        tasks=100_000,
+        found_at=after(-301),
+        until=after(10_000),
+    )
+    await measuring.heartbeats.beat(Chore.CROWDS, written_crowds((crowd,)))
+    await measuring.run()
+    intake = read_intake(measuring.heartbeats.latest_of(Chore.INTAKE))
+    assert intake is not None
+    assert (intake.not_picked_up, intake.retry_after) == (0, 0)
+
+
 async def test_nothing_is_said_while_orders_are_taken(
     measuring: Measuring, caplog: pytest.LogCaptureFixture
 ) -> None:

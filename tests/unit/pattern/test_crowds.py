@@ -133,6 +133,16 @@ def test_crowd_begins_once_and_lasts_while_tasks_wait_in_it() -> None:
     assert (over.known, over.begun, over.ended) == ((), (), again.known)
 
 
+@pytest.mark.parametrize(("due", "left"), [(300, 19_700), (3, 198), (400, 19_600)])
+def test_tasks_of_a_line_that_went_on_by_themselves_do_not_count_on(due: int, left: int) -> None:
+    """Of 20,000 in line for 33 minutes, 300 come due in 30 seconds; if only a few do, only a few are left."""
+    known = (_crowd(20_000, found=0, until=1_980),)
+    found = replace(_crowd(due, found=30, until=30), turns=due)
+    assert [each.tasks for each in after_sweep(known, (found,), after(60)).known] == [left]
+    blocked = replace(found, blocked=True)  # these are not in line
+    assert [each.tasks for each in after_sweep(known, (blocked,), after(60)).known] == [20_000 - due]
+
+
 def test_crowd_that_a_long_sweep_has_found_is_not_over_at_its_end() -> None:
     """Its sweep took minutes: it would be told anew by the next one."""
     known = after_sweep((), (_crowd(),), after(60)).known

@@ -175,6 +175,18 @@ async def test_damaged_heartbeat_has_handed_nothing_over(handed: object) -> None
     assert (await bench.sweep()).failures == 0
 
 
+@pytest.mark.parametrize("row", [{}, {"round": "soon", "at": START}, {"round": START, "at": None}])
+async def test_damaged_row_of_a_shard_does_not_keep_it_from_being_divided(row: dict[str, object]) -> None:
+    """Its message is worked on, which writes the row anew."""
+    bench = _bench()
+    for shard in (0, 1):
+        await bench.heartbeat.beat(Chore.SHARD_SWEEP, row, shard)
+    await bench.sweep()
+    assert await _take_all(bench) == 2
+    assert _extended(bench) == {1: _MANY}
+    assert (await bench.sweep()).failures == 0
+
+
 async def test_process_that_works_on_many_shards_leaves_others_on_the_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

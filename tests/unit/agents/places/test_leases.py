@@ -96,6 +96,26 @@ def test_place_is_handed_to_the_next_at_once_and_lost_by_no_cancellation() -> No
     in_virtual_time(scenario())
 
 
+def test_steps_that_call_twice_at_once_do_not_wait_for_each_other_for_ever() -> None:
+    """Each holds its place until it is done: if a second call took another, both would wait in vain."""
+
+    async def scenario() -> None:
+        service = CountingService(seeded(5), (4, 4))
+        instance = Instance(MemoryBreakerRows(), service, tasks=0, at_once=2)
+
+        async def step() -> None:
+            place = await instance.breaker.places.take()
+            assert place is not None
+            with place.given():
+                await asyncio.gather(*(instance.breaker.call(service.call) for _ in range(2)))
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(step(), step())
+        assert (service.calls, service.most) == (4, 2)
+
+    in_virtual_time(scenario())
+
+
 async def _until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not true():
