@@ -22,13 +22,13 @@ NAMING = [pytest.param(route, id=str(route)) for route in ROUTES if TASK in rout
 ODATA = "' or PartitionKey ne '"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def api() -> Api:
-    """Serve callers."""
+    """Serve callers: what is refused leaves nothing behind."""
     return Api()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def desk() -> Desk:
     """Serve the operators' application, with one task."""
     desk = Desk()
