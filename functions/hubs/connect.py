@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from functions.connections import Connection, connection_string_of
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection, connection_string_of
 
 if TYPE_CHECKING:
     from azure.eventhub.aio import EventHubProducerClient

@@ -9,12 +9,13 @@ from contextlib import ExitStack, suppress
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import TableClient
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection, Settings
+from functions.settings import Settings
 from functions.store.connect import connect_at_start
 from functions.store.keys import ACCOUNT_ROW, SHARD_MAP_ROW, SHARDS_PARTITION
 from functions.store.shard_map import ShardMap, map_entity, map_of
-from functions.store.tables import TASKS_TABLE, answering, prepare_tables
+from functions.store.tables import TASKS_TABLE, answering, make_tables, prepare_tables
 
 _ACCOUNT = re.compile(r"StateStore__(\d+)(?:__(tableServiceUri|clientId))?")
 
@@ -49,8 +50,16 @@ def _connection(number: int, parts: Mapping[str, str]) -> Connection:
     return Connection(text, address, parts.get("clientId"), setting=f"StateStore__{number}")
 
 
+def prepare_agent_tables(connection: Connection, names: tuple[str, ...]) -> None:
+    """Make missing tables of the Agents in their own account. Raises `SettingsError`."""
+    with connect_at_start(connection) as service:
+        make_tables(service, names, setting=connection.setting)
+
+
 def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], shards: int) -> None:
     """Make missing tables, and see that each account is the one that the map of the shards means by it.
+
+    Without `names`, none is made: what is missing is a fault.
 
     The first start with several accounts writes the map: shards of a new state store are spread over them,
     and those of an older one stay in the first, until they are moved. Raises `SettingsError`.
@@ -60,7 +69,9 @@ def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], 
         tables: list[TableClient] = []
         for service, connection in zip(services, connections, strict=True):
             with answering(connection.setting):
-                tables.append(service.create_table_if_not_exists(TASKS_TABLE))
+                if names:
+                    service.create_table_if_not_exists(TASKS_TABLE)
+                tables.append(service.get_table_client(TASKS_TABLE))
                 _check_mark(tables[-1], len(tables) - 1, None)  # before anything is written to the wrong one
         first = connections[0].setting
         is_new = prepare_tables(services[0], names, shards=shards, setting=first)

@@ -9,18 +9,26 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.data.tables import TableServiceClient
 
 from functions.pattern.errors import SettingsError
-from functions.store.agent_requests import AGENT_REQUESTS_TABLE
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
 from functions.store.rejected import REJECTED_TABLE
 from functions.store.trends import TRENDS_TABLE
 
 TASKS_TABLE = "Tasks"
+#: The circuits and limits of remote services, in the Agents' store.
+CIRCUITS_TABLE = "Circuits"
 
-#: All tables of the application itself.
-TABLES = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, TRENDS_TABLE)
+#: All tables of the application itself, but for those of the Agents (`roles.AGENT_TABLES`).
+TABLES = (TASKS_TABLE, REJECTED_TABLE, TRENDS_TABLE)
 
 #: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
 ROW_FORMAT = 4
+
+
+def make_tables(service: TableServiceClient, names: tuple[str, ...], *, setting: str) -> None:
+    """Make those of the tables that are missing. Raises `SettingsError`."""
+    with answering(setting):
+        for name in names:
+            service.create_table_if_not_exists(name)
 
 
 def prepare_tables(
@@ -30,9 +38,8 @@ def prepare_tables(
 
     Raises `SettingsError` when the table of the tasks has another row format or number of shards.
     """
+    make_tables(service, names, setting=setting)
     with answering(setting):
-        for name in names:
-            service.create_table_if_not_exists(name)
         row_format, made_with, is_new = _made_with(service, shards)
     if row_format != ROW_FORMAT:
         raise SettingsError(

@@ -119,6 +119,7 @@ var logsOfComponent = '${logsPage}/resourceId/${uriComponent(component.id)}/sour
 var operationIs = uriComponent('union requests, dependencies, traces, exceptions | where operation_Id == ')
 
 var chosenSettings = {
+  ROLES: 'front,scheduler,agents,supervisor'
   AUTH_MODE: signIn ? 'easyauth' : 'keys'
   ALERT_WEBHOOK_URL: empty(alertWebhookInVault) ? '' : '@Microsoft.KeyVault(SecretUri=${alertWebhookInVault})'
   // Less would refuse a caller before there is another instance; with function keys, all callers count as one.

@@ -57,7 +57,7 @@ param namedKeys string[]
 var packageContainer = 'app-package'
 
 // The application makes these too, when they are missing: functions/store/, functions/services/service.py.
-var stateTables = ['Tasks', 'Rejected', 'AgentRequests', 'Trends']
+var stateTables = ['Tasks', 'Rejected', 'Trends', 'Circuits', 'AgentRequests', 'AgentRejected']
 var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
 
 module identity 'identity.bicep' = {

@@ -23,6 +23,7 @@ from functions.pattern.messages import (
     requests_queue,
 )
 from functions.pattern.states import Way
+from functions.roles import AGENT_TABLES
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
 from functions.store.accounts import load_accounts
@@ -33,12 +34,15 @@ from functions.workflows.registry import load_registrations
 
 REGISTRATIONS = load_registrations()
 _STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
-STATE_TABLES = frozenset(TABLES)
+STATE_TABLES = frozenset({*TABLES, *AGENT_TABLES})
 
 #: They contain keys; in Azure, an address and an identity replace them.
 CONNECTION_STRINGS = frozenset(
-    {"StateStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
+    {"StateStore", "AgentStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
 )
+
+#: Set only where the Agents' tables lie in an account of their own.
+AGENT_STORE = frozenset({"AgentStore__tableServiceUri", "AgentStore__clientId"})
 
 #: Set only where there is an event hub: without them, nothing reads one.
 HUB_CONNECTION = frozenset({"EventHubConnection__fullyQualifiedNamespace", "EventHubConnection__clientId"})

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection
 from functions.store import shard_move
 from functions.store.accounts import load_accounts, prepare_accounts
 from functions.store.connect import connect_at_start

@@ -171,7 +171,7 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     durable = {DURABLE_CONNECTION} if _scheduled(environment) else set()
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
     hub = {"EventHubConnection__credential"} | application.HUB_CONNECTION if environment.has_hub else set()
-    own -= application.HUB_CONNECTION
+    own -= application.HUB_CONNECTION | application.AGENT_STORE
     accounts = environment.parameters.get("stateAccounts", 1)
     if isinstance(accounts, int) and accounts > 1:
         only = {"StateStore__tableServiceUri", "StateStore__clientId"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from functions.connections import Connection
 from functions.hubs.connect import connect_checkpoints, connect_hub, namespace_of
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection
 
 _KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5="
 _LOCAL, _IN_AZURE = "127.0.0.1", "orders.servicebus.windows.net"
