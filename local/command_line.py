@@ -27,9 +27,9 @@ _CHAOS_MINUTES = 1.2
 _PATIENCE = 90
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser().parse_args(given)
     try:
         return asyncio.run(_command(chosen))
     except KeyboardInterrupt:
@@ -79,7 +79,8 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             from tests.chaos.run import command  # noqa: PLC0415 - see above
 
             where = (chosen.accounts, chosen.submit_to)
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where)
+            is_split = chosen.roles == "split"
+            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where, split=is_split)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
@@ -200,6 +201,7 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
+    _add_roles_option(parser)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
@@ -217,6 +219,12 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     several = "how many storage accounts the state store lies in (default: 1)"
     parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
     parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
+    _add_roles_option(parser)
+
+
+def _add_roles_option(parser: argparse.ArgumentParser) -> None:
+    meaning = "one host with all roles, or a host for each role (default: all)"
+    parser.add_argument("--roles", choices=["all", "split"], default="all", help=meaning)
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:
@@ -231,10 +239,7 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
         help="orders that come to the door in batches of 500 (default: 50000)",
     )
     parser.add_argument(
-        "--profile",
-        type=arguments.svg,
-        metavar="FILE.svg",
-        help="write a flame graph of the host too",
+        "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"
     )
 
 
@@ -289,4 +294,5 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
     ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
-    return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
+    is_split = chosen.roles == "split"
+    return PlatformOptions(ports=ports.split() if is_split else ports, data=chosen.data, app=chosen.app)

@@ -13,6 +13,8 @@ from local.platform import PartName, Platform
 from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.chaos.plan.faults import InjectedFault, Injection
 
+#: The only host is the first.
+_HOSTS = (PartName.HOST, PartName.SCHEDULER, PartName.AGENTS, PartName.SUPERVISOR)
 _KILLED = {InjectedFault.HOST_KILLED: PartName.HOST, InjectedFault.BROKER_KILLED: PartName.BROKER}
 _RESTARTED = {
     InjectedFault.HOST_RESTARTED: PartName.HOST,
@@ -50,12 +52,13 @@ class ProxiedAccount:
 class Outages:
     """Injects outages one at a time: a part that starts needs the others.
 
-    Those of the storage affect one of the accounts, each in its turn.
+    Those of the storage affect one of the accounts, and those of the host one of the hosts, each in its turn.
     """
 
     def __init__(self, platform: Platform, accounts: Sequence[ProxiedAccount]) -> None:
         self._platform = platform
         self._accounts = cycle(accounts)
+        self._hosts = cycle((*_HOSTS[1:], *_HOSTS[:1]) if platform.addresses.ports.are_split else _HOSTS[:1])
         self._host_pauses: list[Interval] = []
 
     @property
@@ -67,22 +70,25 @@ class Outages:
         """Inject the fault, end it, and return how often it affected something."""
         fault, account = injection.fault, next(self._accounts)
         if fault in _KILLED:
-            part = _KILLED[fault]
+            part = self._one_of(_KILLED[fault])
             await self._platform.kill(part)
             await asyncio.sleep(injection.lasts / 2)
             await self._platform.start(part)
             return 1
         if fault in _RESTARTED:
-            part = _RESTARTED[fault]
+            part = self._one_of(_RESTARTED[fault])
             await self._of(part, account).restart(part)
             return 1
         if fault in _PAUSED:
-            async with self._paused(_PAUSED[fault], account):
+            async with self._paused(self._one_of(_PAUSED[fault]), account):
                 await asyncio.sleep(injection.lasts)
             return 1
         async with account.proxy.mode(_MODES[fault]):
             await asyncio.sleep(injection.lasts)
         return account.proxy.affected
+
+    def _one_of(self, part: PartName) -> PartName:
+        return next(self._hosts) if part is PartName.HOST else part
 
     def _of(self, part: PartName, account: ProxiedAccount) -> Platform:
         return account.platform if part is PartName.AZURITE else self._platform
@@ -95,5 +101,5 @@ class Outages:
             yield
         finally:
             platform.resume(part)
-            if part is PartName.HOST:
+            if part in _HOSTS:
                 self._host_pauses.append(Interval(start, datetime.now(UTC)))

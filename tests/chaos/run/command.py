@@ -24,7 +24,9 @@ _HELD = 0
 _VIOLATED = 1
 
 
-async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to: SubmitTo) -> int:
+async def chaos(
+    seed: int, orders: int, minutes: float, accounts: int, submit_to: SubmitTo, *, split: bool
+) -> int:
     """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
@@ -34,7 +36,9 @@ async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     found: list[Violation] = []
-    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts, submit_to=submit_to)
+    environment = RunEnvironment(
+        plan, limits, folder / "data", accounts=accounts, submit_to=submit_to, split=split
+    )
 
     async def observe_and_check() -> int:
         evidence = await observe(plan, limits, environment, folder / "parts.log", console)

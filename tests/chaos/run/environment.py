@@ -30,16 +30,25 @@ type SubmitTo = Literal["queue", "hub"]
 class RunEnvironment:
     """The platform, proxies and remote services of one run, on free ports, with all state beside `data`.
 
-    The first account is the platform's own Azurite; each further one has an Azurite of its own.
+    The first account is the platform's own Azurite; each further one has an Azurite of its own. With `split`,
+    each role has a host of its own.
     """
 
     def __init__(
-        self, plan: Plan, limits: Limits, data: Path, *, accounts: int = 1, submit_to: SubmitTo = "queue"
+        self,
+        plan: Plan,
+        limits: Limits,
+        data: Path,
+        *,
+        accounts: int = 1,
+        submit_to: SubmitTo = "queue",
+        split: bool = False,
     ) -> None:
         self.submit_to = submit_to
         self.fault_counts = FaultCounts()
         self.remotes = Remotes(plan, self.fault_counts)
-        options = PlatformOptions(ports=ANY_PORTS, data=data, settings=limits.settings)
+        ports = ANY_PORTS.split() if split else ANY_PORTS
+        options = PlatformOptions(ports=ports, data=data, settings=limits.settings)
         self.platform = Platform(options, self._blueprint)
         self._others = [
             Platform(
