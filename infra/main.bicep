@@ -254,8 +254,11 @@ output STATE_STORE_REPLICATION string = replication
 @description('Whether the vault has the key of the sample services: the hook infra/hooks/preprovision then makes no other.')
 output SAMPLE_SERVICES_KEY_MADE bool = sampleServices
 
-@description('Address of the operators\' console.')
-output OPERATORS_URI string = 'https://${last(applications.outputs.hostNames)}/api/ops'
+@description('Name of the function app that operators use: with an app for each role, the last.')
+output AZURE_OPERATORS_FUNCTION_NAME string = last(applications.outputs.names)
+
+@description('Address of that app; the console is at api/ops.')
+output OPERATORS_APP_URI string = 'https://${last(applications.outputs.hostNames)}'
 
 @description('Address of the application.')
 output SERVICE_APP_URI string = 'https://${applications.outputs.hostNames[0]}'

@@ -92,7 +92,7 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "verify":
             from local.verification.command import verify_at  # noqa: PLC0415 - see above
 
-            return verify_at(chosen.url, chosen.patience)
+            return verify_at(chosen.url, chosen.operators_url or chosen.url, chosen.patience)
         case _:
             return _agent_check(chosen)
 
@@ -149,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     cost.add_argument("--page", action="store_true", help="write docs/cost.md, too")
     verify = subcommands.add_parser("verify", help="prove that a running deployment works, wherever it runs")
     verify.add_argument("--url", type=arguments.url, required=True, help="its address")
+    verify.add_argument("--operators-url", type=arguments.url, help="the operators' app, if it is another")
     verify.add_argument(
         "--patience",
         type=arguments.positive,
