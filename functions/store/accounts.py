@@ -12,7 +12,7 @@ from azure.data.tables import TableClient
 from functions.pattern.errors import SettingsError
 from functions.settings import Connection, Settings
 from functions.store.connect import connect_at_start
-from functions.store.keys import ACCOUNT_ROW, SHARD_MAP_ROW, SHARDS_PARTITION
+from functions.store.keys import ACCOUNT_ROW, SHARD_MAP_ROW, SHARDS_PARTITION, SHARDS_ROW
 from functions.store.shard_map import ShardMap, map_entity, map_of
 from functions.store.tables import TASKS_TABLE, answering, prepare_tables
 
@@ -108,10 +108,23 @@ def _check_mark(table: TableClient, number: int, store: str | None) -> None:
     try:
         mark = table.get_entity(SHARDS_PARTITION, ACCOUNT_ROW)
     except ResourceNotFoundError:
+        _check_is_no_first(table, number)
         return
     if mark["Account"] != number or store not in {None, mark["Store"]}:
         whose = "a" if store in {None, mark["Store"]} else "another"
         raise SettingsError(
             f"setting StateStore__{number} leads to account {mark['Account']} of {whose} state store: set it"
             f" to the account that is number {number} of this one"
+        )
+
+
+def _check_is_no_first(table: TableClient, number: int) -> None:
+    """Refuse an account, not marked yet, that other tasks lie in: of a state store's, only its first says."""
+    if number == 0:
+        return
+    with suppress(ResourceNotFoundError):
+        table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+        raise SettingsError(
+            f"setting StateStore__{number} leads to the first account of another state store: make that"
+            " StateStore__0, or set an account that holds no tasks yet"
         )

@@ -94,6 +94,15 @@ def test_wrong_map_is_refused_in_one_line(accounts: list[Connection]) -> None:
     assert "StateStore__1 leads to account 1 of another state store" in _refusal(accounts)
 
 
+def test_older_store_is_no_second_account_of_a_new_one(accounts: list[Connection]) -> None:
+    """Its tasks would be hidden behind an empty account, and orders that it knows be taken for new."""
+    empty, older = accounts
+    _start_alone(older)
+    assert "StateStore__1 leads to the first account of another state store" in _refusal([empty, older])
+    _start([older, empty])
+    assert _map(older).accounts == (0,) * _SHARDS
+
+
 def test_shard_is_moved_by_a_command(
     accounts: list[Connection], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
