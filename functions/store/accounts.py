@@ -83,7 +83,12 @@ def _map(first: TableClient, new: ShardMap, accounts: int) -> ShardMap | None:
     except ResourceNotFoundError:
         return None
     except ValueError as error:
-        raise SettingsError(f"setting StateStore__0: {error}: deploy the version that wrote it") from None
+        raise SettingsError(f"setting StateStore__0: {error}") from None
+    if len(shard_map.accounts) != len(new.accounts):
+        raise SettingsError(
+            f"setting StateStore__0: the map of the shards names {len(shard_map.accounts)} shards, and there"
+            f" are {len(new.accounts)}: mend its row"
+        )
     named = {*shard_map.accounts, *(() if shard_map.moving is None else (shard_map.moving.to,))}
     missing = min(named - {*range(accounts)}, default=None)
     if missing is not None:

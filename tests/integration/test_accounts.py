@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from azure.data.tables import UpdateMode
 
 from functions.pattern.errors import SettingsError
 from functions.settings import Connection
@@ -101,6 +102,30 @@ def test_older_store_is_no_second_account_of_a_new_one(accounts: list[Connection
     assert "StateStore__1 leads to the first account of another state store" in _refusal([empty, older])
     _start([older, empty])
     assert _map(older).accounts == (0,) * _SHARDS
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"Schema": 2}, "has schema 2, and this version reads 1: deploy the version that wrote it"),
+        ({"Schema": None}, "has schema None"),
+        ({"Accounts": None}, "is damaged"),
+        ({"Accounts": "0,one,0,1"}, "is damaged"),
+        ({"Accounts": "0,1"}, "names 2 shards, and there are 4"),
+    ],
+)
+def test_map_that_is_not_understood_is_refused_in_one_line(
+    accounts: list[Connection], changed: dict[str, object], said: str
+) -> None:
+    """It may be another version's, or damaged: nobody guesses where a shard is."""
+    _start(accounts)
+    with connect_at_start(accounts[0]) as service:
+        table = service.get_table_client(TASKS_TABLE)
+        row = table.get_entity(SHARDS_PARTITION, SHARD_MAP_ROW) | changed
+        table.update_entity(
+            {name: each for name, each in row.items() if each is not None}, UpdateMode.REPLACE
+        )
+    assert said in _refusal(accounts)
 
 
 def test_shard_is_moved_by_a_command(
