@@ -26,6 +26,9 @@ from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
+#: Properties with which a message is put back: a queue takes 64 KB, a hub far more; only the trace is read.
+_MOST_PROPERTIES_BYTES = 32 * 1024
+
 
 class _RejectedError(Exception):
     """A message can't become a task; the text is the reason, and `about` what could be read of it."""
@@ -115,7 +118,8 @@ class Intake:
         if delay is None:
             raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
-        sent_as, again = counts.once_put_back().sent_with(message_id, content)
+        light = replace(content, labels=content.labels.within(_MOST_PROPERTIES_BYTES))
+        sent_as, again = counts.once_put_back().sent_with(message_id, light)
         not_before = self._ports.clock.now() + delay
         await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
 

@@ -203,6 +203,15 @@ async def test_order_of_a_version_that_is_not_here_waits_on_the_queue(bench: Ben
     assert bench.rejected.all == []
 
 
+async def test_order_waits_on_the_queue_without_properties_that_it_would_not_take(bench: Bench) -> None:
+    """A hub takes a megabyte of them: the queue's refusal would hold the partition for ever."""
+    body = json.dumps(json.loads(order("new")) | {"version": 9}).encode()
+    await bench.take(batch(body, body, properties=[{"note": "é" * 16_000}, {"note": "é" * 17_000}]))
+    kept, without = (content.labels.properties for _, _, content, _ in bench.postbox.sent)
+    assert set(kept) == {"note", "counted.put_back"}
+    assert set(without) == {"counted.put_back"}
+
+
 def test_function_is_bound_as_the_host_needs_it(bench: Bench) -> None:
     """Whole batches of bytes, and a policy that never ends: a batch that failed would be lost without it."""
     function = bench.built[0]
