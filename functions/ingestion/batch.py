@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
-from functions.ingestion.events import HubEvent
+from functions.ingestion.events import MOST_EVENT_BYTES, HubEvent
 from functions.ingestion.gaps import Gaps
 from functions.ingestion.known_orders import KnownOrders
 from functions.ingestion.pace import Pace
@@ -34,8 +34,6 @@ _BATCHES_AT_ONCE = 4
 _PATIENCE = 45
 #: Seconds in which an event is set aside.
 _ASIDE_SECONDS = 12
-#: Bytes of an event: as many as a message of the queue has. A hub takes more, which would only be parsed.
-MOST_EVENT_BYTES = 192 * 1024
 #: Bytes that are parsed before others get a turn.
 _TURN_BYTES = 64 * 1024
 #: From this many events on, a fault of more than half of them is ours.
@@ -130,7 +128,7 @@ class EventBatches:
     async def _admit(
         self, event: HubEvent, known: Mapping[TaskId, KnownOrder], schedulers: SchedulerStarts
     ) -> Taken:
-        if len(event.body) > MOST_EVENT_BYTES:
+        if event.is_too_large:
             reason = f"an event of more than {MOST_EVENT_BYTES} bytes is no order"
             await self._set_aside(event, reason)
             return Taken(Disposition.REJECTED)
