@@ -124,10 +124,20 @@ async def test_what_is_waiting_begins_where_the_hub_does(bench: Bench) -> None:
     assert line["waiting"] == 101
 
 
-async def test_hub_made_anew_has_no_lag(bench: Bench) -> None:
-    """Its numbers begin again, below the checkpoint: the runbook says what to do."""
-    [line] = await bench.run(HubPartition("0", 0, 5), p0=900)
-    assert line["waiting"] == 0
+async def test_all_of_a_hub_that_was_made_anew_waits(bench: Bench) -> None:
+    """Its numbers begin again, below the checkpoint, from which nothing can be read: operators must know.
+
+    Otherwise nobody looks, until it has grown beyond the checkpoint, and what came before is passed over.
+    """
+    await bench.run(HubPartition("0", 0, 900), p0=900)
+    bench.clock.advance(_FIVE_MINUTES)
+    await bench.run(HubPartition("0", 0, -1), p0=900)
+    assert bench.figures["waiting"] == 0
+    for _ in range(2 * 12 * 24):  # two days
+        bench.clock.advance(_FIVE_MINUTES)
+        [line] = await bench.run(HubPartition("0", 0, 5), p0=900)
+        assert (line["checkpoint"], line["waiting"]) == (900, 6)
+    assert line["retention_used"] == pytest.approx(2 / 7, abs=1 / 20)
     assert bench.gaps == []
 
 
