@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
+
 from functions.pattern.errors import TransientError
 from functions.pattern.hub_positions import Gap, HubPositions, Lag, Sample, lag_of, waits_since
 from functions.pattern.ports import Clock
@@ -25,6 +27,9 @@ _MOST_SAMPLES = 24
 _SAMPLES = "samples"
 #: How often operators are told of the same partition's gap.
 _TOLD_EVERY = timedelta(hours=1)
+
+#: Its form.
+_WRITTEN = TypeAdapter(list[tuple[AwareDatetime, dict[str, int]]])
 
 _log = logging.getLogger(__name__)
 
@@ -103,5 +108,8 @@ def _written(samples: Sequence[Sample]) -> str:
 
 
 def _read(figures: Mapping[str, Any] | None) -> list[Sample]:
-    written = json.loads((figures or {}).get(_SAMPLES, "[]"))
-    return [Sample(datetime.fromisoformat(at), last) for at, last in written]
+    """Read what was sampled; what is damaged is as good as none."""
+    try:
+        return [Sample(at, last) for at, last in _WRITTEN.validate_json((figures or {}).get(_SAMPLES, "[]"))]
+    except (ValidationError, TypeError):
+        return []

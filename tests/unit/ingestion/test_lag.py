@@ -141,6 +141,17 @@ async def test_all_of_a_hub_that_was_made_anew_waits(bench: Bench) -> None:
     assert bench.gaps == []
 
 
+@pytest.mark.parametrize(
+    "samples", ["{", "3", '[["never", {}]]', '[["2026-11-21T12:00:00", {}]]', "[[1]]", 5]
+)
+async def test_damaged_figures_are_as_good_as_none(bench: Bench, samples: object) -> None:
+    """Otherwise no line is logged any more, of any partition, and no alert comes of it."""
+    await bench.heartbeats.beat(Chore.INGESTION, {"samples": samples})
+    [line] = await bench.run(HubPartition("0", 0, 9), p0=4)
+    assert line["waiting"] == 5
+    assert len(json.loads(bench.figures["samples"])) == 1
+
+
 async def test_hub_that_cannot_be_reached_leaves_the_figures(bench: Bench) -> None:
     """They tell how old they are."""
     await bench.run(HubPartition("0", 0, 9))
