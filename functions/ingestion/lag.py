@@ -46,11 +46,11 @@ class LagReport:
     alert: Callable[[Gap], Awaitable[None]]
 
     async def run(self) -> None:
-        """Look at all partitions. Raises `TransientError` when the hub or the checkpoints can't be read."""
+        """Look at all partitions. Raises `TransientError`: then no line is logged, or no figures are left."""
         now = self.clock.now()
         partitions, checkpoints = await within(_LONGEST, self._look())
         lags = [lag_of(each, checkpoints.get(each.id)) for each in partitions]
-        samples = _read(await self.heartbeats.latest(Chore.INGESTION))
+        samples = await self._samples()
         used = [self._log(each, samples, now) for each in lags]
         await self._tell_gaps(lags, now)
         latest = Sample(now, {each.partition: each.last for each in lags})
@@ -69,6 +69,14 @@ class LagReport:
         """Read the checkpoints first: what is taken meanwhile must not look like more than there is."""
         checkpoints = await self.positions.checkpoints()
         return await self.positions.partitions(), checkpoints
+
+    async def _samples(self) -> list[Sample]:
+        """Read what was sampled; without the state store, which may be why all stands still, nothing is."""
+        try:
+            return _read(await self.heartbeats.latest(Chore.INGESTION))
+        except TransientError as fault:
+            _log.warning("since when events wait is not known: %s", fault)
+            return []
 
     def _log(self, lag: Lag, samples: Sequence[Sample], now: datetime) -> float:
         """Log a partition's line; give the part of the retention for which its oldest event waits."""

@@ -41,6 +41,11 @@ class Bench:
         self.positions.kept = list(partitions)
         self.positions.taken = {name.removeprefix("p"): last for name, last in taken.items()}
         await self.report.run()
+        return self.lines
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Give the facts of each line."""
         lines = [each for each in self._caplog.messages if each.startswith("hub lag {")]
         return [json.loads(line.removeprefix("hub lag ")) for line in lines]
 
@@ -150,6 +155,16 @@ async def test_damaged_figures_are_as_good_as_none(bench: Bench, samples: object
     [line] = await bench.run(HubPartition("0", 0, 9), p0=4)
     assert line["waiting"] == 5
     assert len(json.loads(bench.figures["samples"])) == 1
+
+
+async def test_lines_are_logged_while_the_state_store_does_not_answer(bench: Bench) -> None:
+    """That is when all partitions stand still: the alert comes of these lines."""
+    bench.heartbeats.unread = TransientError("Table Storage: ServiceRequestError")
+    bench.heartbeats.failure = bench.heartbeats.unread
+    bench.positions.kept = [HubPartition("0", 0, 9)]
+    with pytest.raises(TransientError):
+        await bench.report.run()
+    assert [each["waiting"] for each in bench.lines] == [10]
 
 
 async def test_hub_that_cannot_be_reached_leaves_the_figures(bench: Bench) -> None:
