@@ -146,7 +146,7 @@ class EventBatches:
     async def _settle(
         self, events: Sequence[HubEvent], results: Sequence[Taken | BaseException]
     ) -> list[Exception]:
-        """Set aside what failed by a defect, unless most did; give what must come again."""
+        """Set aside what failed by a defect, unless most did or the batch comes again; give what must."""
         faults = [
             (event, each)
             for event, each in zip(events, results, strict=True)
@@ -156,9 +156,11 @@ class EventBatches:
         failed = [as_error(each) for each in raised if _is_interrupted(each)]
         if len(events) >= _FEWEST_TO_JUDGE and 2 * len(faults) > len(events):
             return [*failed, *(fault for _, fault in faults)]
+        if failed:
+            return failed
         aside = (within(_ASIDE_SECONDS, self._give_up(event, fault)) for event, fault in faults)
         left = await asyncio.gather(*aside, return_exceptions=True)
-        return [*failed, *(as_error(each) for each in left if each is not None)]
+        return [as_error(each) for each in left if each is not None]
 
     async def _give_up(self, event: HubEvent, fault: Exception) -> None:
         """Set an event aside of which nobody foresaw what happens: it would hold its partition for ever."""

@@ -136,6 +136,20 @@ async def test_service_that_fails_holds_the_batch(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_defect_in_a_batch_that_comes_again_is_alerted_once(bench: Bench) -> None:
+    """It comes again as well: an outage of hours would alert it each minute."""
+    bench.store.faults = {TaskId("b"): _down(), TaskId("bug"): RuntimeError()}
+    events = batch(*map(order, ("a", "b", "bug")))
+    for _ in range(3):
+        with pytest.raises(ExceptionGroup):
+            await bench.take(events)
+    assert (bench.alerts, bench.rejected.all) == ([], [])
+    del bench.store.faults[TaskId("b")]
+    await bench.take(events)
+    assert (len(bench.alerts), len(bench.rejected.all)) == (1, 1)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_batch_waits_while_nothing_can_be_set_aside(bench: Bench) -> None:
     """What is set aside must be durable before the host's checkpoint."""
     bench.rejected.failing = True
