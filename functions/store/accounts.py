@@ -63,14 +63,24 @@ def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], 
                 tables.append(service.create_table_if_not_exists(TASKS_TABLE))
                 _check_mark(tables[-1], len(tables) - 1, None)  # before anything is written to the wrong one
         first = connections[0].setting
-        is_new = prepare_tables(services[0], names, shards=shards, setting=first)
+        if len(tables) > 1:
+            with answering(first):
+                _spread(tables[0], shards, len(tables))
+        prepare_tables(services[0], names, shards=shards, setting=first)
         with answering(first):
-            shard_map = _map(tables[0], ShardMap.spread(shards, len(tables) if is_new else 1), len(tables))
+            shard_map = _map(tables[0], ShardMap.spread(shards, 1), len(tables))
         if shard_map is None:
             return
         for number, (table, connection) in enumerate(zip(tables, connections, strict=True)):
             with answering(connection.setting):
                 _mark(table, number, shard_map.store)
+
+
+def _spread(first: TableClient, shards: int, accounts: int) -> None:
+    """Write the map of a new state store, before anything tells that there is one."""
+    if not _holds_tasks(first):
+        with suppress(ResourceExistsError):
+            first.create_entity(map_entity(ShardMap.spread(shards, accounts)))
 
 
 def _map(first: TableClient, new: ShardMap, accounts: int) -> ShardMap | None:
@@ -125,11 +135,17 @@ def _check_mark(table: TableClient, number: int, store: str | None) -> None:
 
 def _check_is_no_first(table: TableClient, number: int) -> None:
     """Refuse an account, not marked yet, that other tasks lie in: of a state store's, only its first says."""
-    if number == 0:
-        return
-    with suppress(ResourceNotFoundError):
-        table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+    if number > 0 and _holds_tasks(table):
         raise SettingsError(
             f"setting StateStore__{number} leads to the first account of another state store: make that"
             " StateStore__0, or set an account that holds no tasks yet"
         )
+
+
+def _holds_tasks(table: TableClient) -> bool:
+    """Tell whether a state store was begun in an account that is its first."""
+    try:
+        table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+    except ResourceNotFoundError:
+        return False
+    return True

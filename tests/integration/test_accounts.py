@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from azure.data.tables import UpdateMode
+from azure.core.exceptions import ResourceExistsError, ServiceResponseError
+from azure.data.tables import TableClient, UpdateMode
 
 from functions.pattern.errors import SettingsError
 from functions.settings import Connection
@@ -69,6 +72,32 @@ def test_shards_of_a_new_store_are_spread_over_its_accounts(accounts: list[Conne
     assert written.accounts == (0, 1, 0, 1)
     _start(accounts)
     assert _map(accounts[0]) == written
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_first_start_that_ends_at_any_of_its_writes_is_gone_on_with(
+    accounts: list[Connection], monkeypatch: pytest.MonkeyPatch, at: int, *, done: bool
+) -> None:
+    """The next one, or another instance's at the same time, does not take the store for an older one."""
+    left, create = at, TableClient.create_entity
+
+    def crash(table: TableClient, entity: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left != 0:
+            return create(table, entity)
+        with suppress(ResourceExistsError):
+            if done:
+                create(table, entity)
+        raise ServiceResponseError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(TableClient, "create_entity", crash)
+        with pytest.raises(SettingsError):
+            _start(accounts)
+    _start(accounts)
+    assert _map(accounts[0]).accounts == (0, 1, 0, 1)
 
 
 def test_shards_of_an_older_store_stay_in_its_account(accounts: list[Connection]) -> None:
