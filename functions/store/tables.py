@@ -33,14 +33,14 @@ def make_tables(service: TableServiceClient, names: tuple[str, ...], *, setting:
 
 def prepare_tables(
     service: TableServiceClient, names: tuple[str, ...], *, shards: int, setting: str = "StateStore"
-) -> bool:
-    """Make missing tables of the first account, which is that `setting`'s; tell whether the store is new.
+) -> None:
+    """Make missing tables of the first account, which is that `setting`'s.
 
     Raises `SettingsError` when the table of the tasks has another row format or number of shards.
     """
     make_tables(service, names, setting=setting)
     with answering(setting):
-        row_format, made_with, is_new = _made_with(service, shards)
+        row_format, made_with = _made_with(service, shards)
     if row_format != ROW_FORMAT:
         raise SettingsError(
             f"setting StateStore: the table {TASKS_TABLE} holds rows of format {row_format}, and this version"
@@ -51,7 +51,6 @@ def prepare_tables(
         raise SettingsError(
             f"setting STATE_SHARDS is {shards}, but the table has {made_with}: set it to {made_with}"
         )
-    return is_new
 
 
 @contextmanager
@@ -66,8 +65,8 @@ def answering(setting: str) -> Iterator[None]:
         ) from None
 
 
-def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int, bool]:
-    """Give the row format, the number of shards, and whether the row that says so is new.
+def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
+    """Give the row format and the number of shards; of a new table, these.
 
     The first edition, format 1, recorded no format.
     """
@@ -77,5 +76,5 @@ def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int, bool
         table.create_entity(row)
     except ResourceExistsError:
         known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-        return int(known.get("Format", 1)), int(known["Shards"]), False
-    return ROW_FORMAT, shards, True
+        return int(known.get("Format", 1)), int(known["Shards"])
+    return ROW_FORMAT, shards
