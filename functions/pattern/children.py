@@ -15,7 +15,7 @@ from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, 
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import ChildEnded
-from functions.pattern.waits import completed, failed, gone_on
+from functions.pattern.waits import completed, failed, gone_on, over
 
 _NO_ANSWER = b"{}"
 #: Of a child that no version of its workflow has taken.
@@ -112,6 +112,11 @@ def children_to_reach(record: TaskRecord) -> tuple[StepName, ...]:
     return tuple(
         step.name for step in awaited(record) if step.shape.via is Way.WORKFLOW and not step.handed_over
     )
+
+
+def children_over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
+    """Name the steps whose children's time is over: it counts only for what has not ended by then."""
+    return tuple(name for name in over(record, now) if record.step(name).shape.via is Way.WORKFLOW)
 
 
 def parent_of(record: TaskRecord, step: StepName) -> Parent:
