@@ -107,7 +107,8 @@ class Extension:
     """The time that a crowd cost a task: extended so many `times`, for the last time `until` then (UTC).
 
     The `seconds` are those of the extensions, and of the epochs that ended with a turn. It waited `behind`
-    what the last `cause` names. Its Scheduler was `asked` for so often meanwhile.
+    what the last `cause` names. Its Scheduler was `asked` for so often meanwhile. It was extended, or had its
+    turn, `at` that time (UTC) last; None tells of a version before.
     """
 
     until: datetime
@@ -116,6 +117,7 @@ class Extension:
     behind: str
     cause: str
     asked: int = 0
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
