@@ -82,7 +82,7 @@ def behind(record: TaskRecord, now: datetime, signs: Signs) -> Behind | None:
             if (found := look(step, signs)) is not None:
                 return found
     extension = record.task.extended
-    if extension is not None and record.task.is_extended:
+    if extension is not None and record.task.is_extended and extension.cause in CrowdCause:
         return Behind(extension.behind, CrowdCause(extension.cause))
     return None
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from functions.pattern.crowds import CrowdCause
 from functions.pattern.records import TaskRecord
+from functions.pattern.times import ZonedTime
 
 #: A crowd of which nothing was found for this long after its last extension is over.
 _OVER_AFTER = timedelta(minutes=2)
@@ -31,13 +32,13 @@ class Crowd:
 
     behind: str
     cause: CrowdCause
-    since: datetime
+    since: ZonedTime
     tasks: int
-    found_at: datetime
-    until: datetime
+    found_at: ZonedTime
+    until: ZonedTime
     blocked: bool = False
     turns: int = 0
-    span_since: datetime | None = None
+    span_since: ZonedTime | None = None
     met: int = 0
     met_before: int | None = None
 

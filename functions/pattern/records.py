@@ -27,6 +27,7 @@ from functions.pattern.states import (
     ProcessState,
 )
 from functions.pattern.step_records import PastStep, StepRecord
+from functions.pattern.times import ZonedTime
 
 #: An answer is kept in the task's row, and goes out with a notice.
 MAX_ANSWER_BYTES = 16 * 1024
@@ -111,13 +112,13 @@ class Extension:
     turn, `at` that time (UTC) last; None tells of a version before.
     """
 
-    until: datetime
+    until: ZonedTime
     seconds: float
     times: int
     behind: str
     cause: str
     asked: int = 0
-    at: datetime | None = None
+    at: ZonedTime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -86,6 +87,12 @@ def test_task_stays_behind_what_it_was_extended_for() -> None:
     assert behind(extended, after(500), Signs({PAY: after(400)}, {})) == Behind(
         "Agent pay", CrowdCause.NO_REPLY
     )
+
+
+def test_task_that_another_version_has_extended_for_another_cause_is_late_by_itself() -> None:
+    """After a rollback, it would be nobody's until the newer version is back."""
+    extended = told(ASKED, replace(_MORE, cause="the tide"), now=LATE)
+    assert behind(extended, after(500), Signs({PAY: after(400)}, {})) is None
 
 
 @pytest.mark.parametrize(("waited", "long"), [(WITHIN / 2, True), (WITHIN / 2 - 0.1, False)])

@@ -11,7 +11,7 @@ from functions.pattern.known_crowds import Crowd
 from functions.pattern.records import Extension
 from functions.pattern.shared_rows import Chore, Occasion
 from functions.pattern.states import ProcessState, Way
-from functions.supervisor.crowds import written_crowds
+from functions.supervisor.crowds import read_crowds, written_crowds
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import after, claimed, pending, started, told
@@ -52,6 +52,14 @@ async def test_task_that_no_scheduler_can_take_is_recovered_and_hides_no_other_c
     assert 1 <= hours < 3
     await _come_and_go(bench, others)
     assert len(bench.crowds.alerts) == 2
+
+
+async def test_row_with_times_without_a_zone_is_forgotten() -> None:
+    """They can't be compared: no sweep would tell of a crowd any more."""
+    bench = await _with_last_ones()
+    row = bench.heartbeat.latest_of(Chore.CROWDS)["crowds"]
+    assert len(read_crowds({"crowds": row})) == 1
+    assert read_crowds({"crowds": row.replace(b'Z"', b'"')}) == ()
 
 
 async def _come_and_go(bench: Bench, tasks: list[TaskId], but: TaskId | None = None) -> None:
