@@ -84,7 +84,8 @@ function span(data) {
 function hour(trends) {
   const times = { over: "in the last hour", each: "a minute", clock: minute };
   const more = el("p", { class: "pager" }, el("a", { href: addressOfTrends({}) }, "The last day and month"));
-  return section("The last hour", chart(trends.points, COUNTS, times), more);
+  const note = el("p", { class: "note wrapped" }, "What happened in each minute. The figures above tell how tasks stand now: one that was processed and cancelled later is Compensated there, and counts twice here.");
+  return section("The last hour", chart(trends.points, COUNTS, times), note, more);
 }
 
 function workflows(data) {

@@ -123,7 +123,7 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
     await story.recovered(27)
     await story.claimed(27.4)
     await story.begun("drone", 27.6)
-    await story.given_up(52.3, "drone: still overdue after 1 recoveries")
+    await story.given_up(52.3, "drone: still overdue after 1 recovery")
 
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
