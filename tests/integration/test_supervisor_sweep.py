@@ -10,10 +10,10 @@ from itertools import product
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.events import HandedBack
 from functions.pattern.identity import Epoch, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
+from functions.pattern.wait_events import HandedBack
 from functions.store.entities import task_entity
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
