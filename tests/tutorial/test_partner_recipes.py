@@ -37,6 +37,7 @@ async def cook(tmp_path_factory: pytest.TempPathFactory, partners: Partners) -> 
         "PARTNER_URL": f"{partners.url}/partner",
         "REPORT_URL": f"{partners.url}/reports",
         "REPORT_STATE_URL": f"{partners.url}/reports",
+        "STATEMENT_URL": f"{partners.url}/reports",
         "LOGISTICS_URL": f"{partners.url}/logistics",
     }
     async with cooking(tmp_path_factory.mktemp("partners"), _SETTINGS | urls) as cook:
@@ -65,7 +66,22 @@ async def test_report_is_looked_at_until_it_is_done(cook: Cook, partners: Partne
     states = [step["state"] for step in report["steps"]]
     assert states == ["Completed"] * 5 + ["Skipped"] * 6
     assert partners.looks["sales"] == 2
-    assert partners.stopped == set()
+    assert "sales" not in partners.stopped
+
+
+async def test_statement_is_looked_at_by_its_agent_until_it_is_done(cook: Cook, partners: Partners) -> None:
+    """In one step; one that is never done ends with the step's time, and is cancelled."""
+    partners.endless.add("june")
+    submit, look = commands("statements")
+    await cook.types(submit)
+    await cook.types(submit.replace("may", "june"))
+    statement = await cook.until(look, '"state":"Processed"')
+    assert statement["answer"] == {"url": "https://reports.example.com/1"}
+    assert partners.looks["may"] == 2
+    statement = await cook.until(look.replace("may", "june"), '"state":"Compensated"')
+    assert statement["last_error"] == "statement: still overdue"
+    assert partners.looks["june"] > 2
+    assert "june" in partners.stopped
 
 
 async def test_report_that_is_never_done_is_cancelled(cook: Cook, partners: Partners) -> None:
@@ -76,7 +92,7 @@ async def test_report_that_is_never_done_is_cancelled(cook: Cook, partners: Part
     report = await cook.until(look, '"state":"Compensated"')
     assert report["steps"][-1]["state"] == "Failed"
     assert partners.looks["costs"] == 5
-    assert partners.stopped == {"costs"}
+    assert "costs" in partners.stopped
 
 
 async def test_parcel_is_shipped_once_and_cancelled_by_its_number(cook: Cook, partners: Partners) -> None:
