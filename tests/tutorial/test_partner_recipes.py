@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 _SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SUPERVISOR_THRESHOLD": "0",
-    "EXTENDED_WAITS": "",
+    "EXTENDED_WAITS": "1",
     "SKEW_SECONDS": "0.5",
 }
 _ADDRESSES = ["Rua A 1", "Rua B 2", "Rua C 3", "Rua D 4"]
@@ -45,7 +45,7 @@ async def cook(tmp_path_factory: pytest.TempPathFactory, partners: Partners) -> 
 
 
 async def test_crowd_at_a_partner_with_a_limit_costs_nothing_but_time(cook: Cook, partners: Partners) -> None:
-    """Each address is looked up once, and no order is recovered: that would be the end of it here."""
+    """Each address is looked up once, and no order is recovered."""
     submit, look = commands("lookups")
     orders = ("spring", "summer", "autumn")
     for order in orders:
@@ -53,6 +53,7 @@ async def test_crowd_at_a_partner_with_a_limit_costs_nothing_but_time(cook: Cook
     for order in orders:
         found = await cook.until(look.replace("spring", order), '"state":"Processed"')
         assert found["answer"]["references"] == [f"of {each}" for each in _ADDRESSES]
+        await cook.until(f"curl http://127.0.0.1:7071/api/ops/tasks/{order}", '"failure_count":0')
     assert sorted(partners.looked_up) == sorted(_ADDRESSES * len(orders))
     assert partners.too_many > 0
 
@@ -79,7 +80,7 @@ async def test_statement_is_looked_at_by_its_agent_until_it_is_done(cook: Cook, 
     assert statement["answer"] == {"url": "https://reports.example.com/1"}
     assert partners.looks["may"] == 2
     statement = await cook.until(look.replace("may", "june"), '"state":"Compensated"')
-    assert statement["last_error"] == "statement: still overdue"
+    assert statement["last_error"].startswith("statement: still overdue")
     assert partners.looks["june"] > 2
     assert "june" in partners.stopped
 
