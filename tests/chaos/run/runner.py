@@ -38,7 +38,7 @@ class Run:
         self._tables = tables
         self._callers = Callers(addresses.host, plan, environment.fault_counts)
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
-        self._operators = Operators(addresses.operators, plan.scenarios, environment.remotes.call_faults)
+        self._operators = Operators(addresses, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
         self._outages = Outages(environment.platform, environment.accounts)
         self._broker_faults = BrokerFaults(

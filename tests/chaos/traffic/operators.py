@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from local.callers.client import OrderClient, OrderRefusedError, OrderState
+from local.platform import Addresses
 from tests.chaos.plan.schedule import Scenario
 from tests.chaos.remotes.call_faults import CallFaults
 
@@ -31,8 +32,10 @@ _HEADERS = {"X-Requested-With": "chaos"}
 class Operators:
     """Act on the orders that need it, until each was acted on or has ended otherwise."""
 
-    def __init__(self, url: str, scenarios: Mapping[str, Scenario], call_faults: CallFaults) -> None:
-        self._url = url
+    def __init__(
+        self, addresses: Addresses, scenarios: Mapping[str, Scenario], call_faults: CallFaults
+    ) -> None:
+        self._addresses = addresses
         self._waiting = {
             order: deque(ACTIONS[scenario]) for order, scenario in scenarios.items() if scenario in ACTIONS
         }
@@ -52,8 +55,8 @@ class Operators:
     async def act_on_all(self) -> None:
         """Check each waiting order regularly; ends when none is left."""
         async with (
-            OrderClient.at(self._url) as orders,
-            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+            OrderClient.at(self._addresses.host) as orders,
+            aiohttp.ClientSession(self._addresses.operators, timeout=_TIMEOUT) as session,
         ):
             while self._waiting:
                 for order in self.waiting:

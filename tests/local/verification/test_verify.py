@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from local.platform import (
-    ANY_PORTS,
-    ROOT,
-    Addresses,
-    Platform,
-    PlatformOptions,
-    PlatformPorts,
-    StartRefusedError,
-)
+from local.platform import Addresses, Platform, PlatformOptions, StartRefusedError
 from local.verification.command import exit_code
 from local.verification.credentials import Credentials
-from local.verification.run import CHECKS, CheckLine, CheckMark, verify
-from local.verification.scene import Scene
+from local.verification.run import CHECKS, CheckLine, CheckMark
 from tests.e2e.caller import NEEDS_ORDERS
+from tests.local.verification.running import DEPLOYED, failed, verified
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), NEEDS_ORDERS]
 
@@ -40,16 +29,10 @@ _GIVEN = {
 _AGENTS = ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")
 #: Seconds: more than a busy machine needs for one order.
 _PATIENCE = 60.0
-#: Seconds after which what is switched off is believed to be.
-_SHORT = 4.0
-
-
-_DEPLOYED = {"one host": ANY_PORTS, "four roles": ANY_PORTS.split()}
-_EACH_WAY = pytest.mark.parametrize("ports", _DEPLOYED.values(), ids=_DEPLOYED)
 
 
 @pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=list(_DEPLOYED.values()), ids=list(_DEPLOYED)
+    scope="module", loop_scope="module", params=list(DEPLOYED.values()), ids=list(DEPLOYED)
 )
 async def deployed(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
@@ -72,20 +55,9 @@ async def deployed(
         yield platform.addresses
 
 
-async def _verified(at: Addresses, patience: float, **given: str) -> dict[str, CheckLine]:
-    credentials = Credentials.of(given, at.host, at.operators)
-    async with Scene.at(at.host, at.operators, credentials, patience) as scene:
-        lines = await verify(scene, lambda _: None)
-    return {line.check: line for line in lines}
-
-
-def _failed(lines: dict[str, CheckLine]) -> dict[str, str]:
-    return {name: line.seen for name, line in lines.items() if line.verdict is CheckMark.FAILED}
-
-
 async def test_working_deployment_passes_every_check(deployed: Addresses) -> None:
     """And nothing that was made is left."""
-    lines = await _verified(deployed, _PATIENCE, **_GIVEN)
+    lines = await verified(deployed, _PATIENCE, **_GIVEN)
     assert {name: line.seen for name, line in lines.items() if line.verdict is not CheckMark.PASSED} == {}
     assert lines.keys() == CHECKS.keys()
     assert lines["cleaned up"].seen == "4 made, all of them undone"
@@ -102,37 +74,11 @@ async def test_working_deployment_passes_every_check(deployed: Addresses) -> Non
 )
 async def test_wrong_key_is_named(deployed: Addresses, key: str, failing: set[str]) -> None:
     """Where it is shown, and nothing else fails; what needs an order is not run."""
-    lines = await _verified(deployed, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
-    failed = _failed(lines)
-    assert failed.keys() == failing
-    assert all("401, the key or token is refused" in seen and key in seen for seen in failed.values())
+    lines = await verified(deployed, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
+    faults = failed(lines)
+    assert faults.keys() == failing
+    assert all("401, the key or token is refused" in seen and key in seen for seen in faults.values())
     assert exit_code([*lines.values()]) == 1
-
-
-@_EACH_WAY
-async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
-    """Each has its line; an order that stays under way is named, and how far it came."""
-    declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
-    declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]
-    queues = tmp_path / "queues.json"
-    queues.write_text(json.dumps(declared))
-    options = PlatformOptions(
-        ports=ports,
-        data=tmp_path / "data",
-        settings={"STATE_SHARDS": "2", "AzureWebJobs.supervisor.Disabled": "true"},
-        queues=queues,
-        in_memory_storage=True,
-    )
-    async with Platform(options) as platform:
-        lines = await _verified(platform.addresses, _SHORT)
-    failed = _failed(lines)
-    assert failed["queues"] == "can't be looked into: agent-payment-requests"
-    assert "is the Supervisor on?" in failed["the Supervisor"]
-    assert re.search(
-        r"verify-\w+ still Processing, with payment \w+, after 4 s", failed["an order processed"]
-    )
-    assert "the same again" not in failed
-    assert lines["the same again"].verdict is CheckMark.NOT_RUN
 
 
 async def test_deployment_without_sample_services_is_not_said_to_be_proved() -> None:

@@ -1,0 +1,43 @@
+"""A deployment in which something is missing is named by the lines of its verification."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from local.platform import ROOT, Platform, PlatformOptions, PlatformPorts
+from local.verification.run import CheckMark
+from tests.e2e.caller import NEEDS_ORDERS
+from tests.local.verification.running import DEPLOYED, failed, verified
+
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
+
+#: Seconds after which what is switched off is believed to be.
+_SHORT = 4.0
+
+
+@pytest.mark.parametrize("ports", DEPLOYED.values(), ids=DEPLOYED)
+async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
+    """Each has its line; an order that stays under way is named, and how far it came."""
+    declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
+    declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]
+    queues = tmp_path / "queues.json"
+    queues.write_text(json.dumps(declared))
+    options = PlatformOptions(
+        ports=ports,
+        data=tmp_path / "data",
+        settings={"STATE_SHARDS": "2", "AzureWebJobs.supervisor.Disabled": "true"},
+        queues=queues,
+        in_memory_storage=True,
+    )
+    async with Platform(options) as platform:
+        lines = await verified(platform.addresses, _SHORT)
+    seen = failed(lines)
+    assert seen["queues"] == "can't be looked into: agent-payment-requests"
+    assert "is the Supervisor on?" in seen["the Supervisor"]
+    assert re.search(r"verify-\w+ still Processing, with payment \w+, after 4 s", seen["an order processed"])
+    assert "the same again" not in seen
+    assert lines["the same again"].verdict is CheckMark.NOT_RUN
