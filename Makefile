@@ -109,12 +109,14 @@ clean: ## Delete what can be made again: environment, packages, caches (`make re
 	@python="$(PYTHON)"; : "$${python:=$$(local/setup/find-python)}"; test -n "$$python" && \
 		echo "Making .venv with $$python" && "$$python" -m venv --clear .venv
 
-$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt $(PACKAGES:=/pyproject.toml) | .venv/bin/python
+$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt requirements-clocks.txt $(PACKAGES:=/pyproject.toml) | .venv/bin/python
 	@echo "Installing the Python packages (once; a minute or two)"
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements.txt -r requirements-dev.txt
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		$(addprefix --editable ,$(PACKAGES))
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation \
+		-r requirements-clocks.txt >/dev/null 2>&1 || echo "No libfaketime here: chaos has no wrong clocks"
 	@touch $@
 
 $(NODE_PACKAGES): package-lock.json local/setup/unpack-browser.mjs | $(PYTHON_PACKAGES)

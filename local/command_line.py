@@ -76,10 +76,10 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     """Return a command that measures or checks; only such a command imports what it needs for that."""
     match chosen.command:
         case "chaos":
-            from tests.chaos.run import command  # noqa: PLC0415 - see above
+            from tests.chaos.run import command, environment  # noqa: PLC0415 - see above
 
-            where = (chosen.accounts, chosen.submit_to)
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where)
+            layout = environment.Layout(chosen.hosts, chosen.accounts, chosen.submit_to)
+            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, layout)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
@@ -214,6 +214,8 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=arguments.minutes, default=_CHAOS_MINUTES, metavar="M", help=minutes
     )
+    hosts = "how many hosts share tables and broker, each with a Durable hub of its own (default: 2)"
+    parser.add_argument("--hosts", type=arguments.positive, default=2, metavar="N", help=hosts)
     several = "how many storage accounts the state store lies in (default: 1)"
     parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
     parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")

@@ -6,29 +6,30 @@ import pytest
 
 from local.command_line import main
 from tests.chaos.run import command
+from tests.chaos.run.environment import Layout
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int, str]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, Layout]]:
     """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[tuple[int, int, float, int, str]] = []
+    calls: list[tuple[int, int, float, Layout]] = []
 
-    async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to: str) -> int:
-        calls.append((seed, orders, minutes, accounts, submit_to))
+    async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
+        calls.append((seed, orders, minutes, layout))
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(started: list[tuple[int, int, float, int, str]]) -> None:
-    """200 orders, seed 1; the exit code is the run's."""
+def test_run_takes_its_defaults(started: list[tuple[int, int, float, Layout]]) -> None:
+    """200 orders, seed 1, two hosts; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, 1, "queue")]
+    assert started == [(1, 200, 1.2, Layout(hosts=2, accounts=1, submit_to="queue"))]
 
 
-def test_everything_can_be_chosen(started: list[tuple[int, int, float, int, str]]) -> None:
-    """Seed, orders, minutes, accounts, the way in."""
+def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]]) -> None:
+    """Seed, orders, minutes, hosts, accounts, the way in."""
     main(
         [
             "chaos",
@@ -38,13 +39,15 @@ def test_everything_can_be_chosen(started: list[tuple[int, int, float, int, str]
             "30",
             "--minutes",
             "0.5",
+            "--hosts",
+            "3",
             "--accounts",
             "2",
             "--submit-to",
             "hub",
         ]
     )
-    assert started == [(5, 30, 0.5, 2, "hub")]
+    assert started == [(5, 30, 0.5, Layout(hosts=3, accounts=2, submit_to="hub"))]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tests.chaos.evidence.clocks import ToldTimes
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
@@ -14,7 +15,7 @@ from tests.chaos.injection.outages import Interval
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
-from tests.chaos.remotes.ledger import PaymentCall
+from tests.chaos.remotes.ledger import ServiceCall
 from tests.chaos.remotes.server import PostedAlert
 
 
@@ -34,7 +35,9 @@ class Evidence:
     limits: Limits
     settling: Settling
     fault_counts: Mapping[InjectedFault, int]
-    host_pauses: Sequence[Interval]
+    #: When hosts were frozen, or requests held back: what began before may continue just after.
+    delays: Sequence[Interval]
+    told: ToldTimes
     accepted: Mapping[str, datetime]
     refused: Mapping[str, str]
     cancelled: Collection[str]
@@ -44,10 +47,10 @@ class Evidence:
     in_accounts: Sequence[int]
     rejected: Sequence[Mapping[str, Any]]
     observations: Observations
-    calls: Sequence[PaymentCall]
+    calls: Sequence[ServiceCall]
     notices: Sequence[Notice]
     alerts: Sequence[PostedAlert]
 
-    def calls_of(self, order: str) -> list[PaymentCall]:
-        """Return the calls to the payment service for one order."""
+    def calls_of(self, order: str) -> list[ServiceCall]:
+        """Return the calls to the remote services for one order."""
         return [call for call in self.calls if call.order == order]

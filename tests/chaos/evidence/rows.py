@@ -34,6 +34,8 @@ class RawTask(_Row):
     finished_at: datetime | None = Field(None, alias="FinishedAt")
     last_error: str | None = Field(None, alias="LastError")
     updated_at: datetime = Field(alias="UpdatedAt")
+    run: int | None = Field(None, alias="Run")
+    parked_for: str | None = Field(None, alias="ParkedFor")
 
 
 class RawStep(_Row):

@@ -23,6 +23,8 @@ class Limits:
     message_lock: int = 60
     #: The age at which the Supervisor sends an announcement again.
     announcement_age: int = 30
+    #: How far a host's clock is set ahead or back at most.
+    clock: int = 90
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -50,8 +52,9 @@ class Limits:
 
         Each attempt takes its time limit, the skew allowance and a sweep; there are `most_recoveries` + 1
         attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
-        receiver; after that, an announcement for the Supervisor to send it again.
+        receiver; after that, an announcement for the Supervisor to send it again. What a clock that was ahead
+        has written is due that much later.
         """
         attempt = max(self.agents_pick_up + self.step, self.pick_up) + self.skew + self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
-        return self.message_lock + 2 * direction + self.announcement_age + self.sweep
+        return self.message_lock + 2 * direction + self.announcement_age + self.sweep + self.clock

@@ -28,8 +28,20 @@ _ONE_SPARE_IN = 5
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
 GRACE = 60.0
 #: Seconds before a fault, and its length; a frozen part must resume before its clients give up.
-_BEFORE = {FaultLane.OUTAGES: (0.5, 2.5), FaultLane.BROKER: (0.5, 2.0), FaultLane.PAYMENTS: (1.0, 4.0)}
-_LENGTH = {FaultLane.OUTAGES: (1.0, 5.0), FaultLane.BROKER: (1.0, 3.0), FaultLane.PAYMENTS: (1.5, 4.0)}
+_BEFORE = {
+    FaultLane.OUTAGES: (0.5, 2.5),
+    FaultLane.BROKER: (0.5, 2.0),
+    FaultLane.PAYMENTS: (1.0, 4.0),
+    FaultLane.PARTITIONS: (1.0, 4.0),
+    FaultLane.CLOCKS: (2.0, 6.0),
+}
+_LENGTH = {
+    FaultLane.OUTAGES: (1.0, 5.0),
+    FaultLane.BROKER: (1.0, 3.0),
+    FaultLane.PAYMENTS: (1.5, 4.0),
+    FaultLane.PARTITIONS: (1.0, 6.0),
+    FaultLane.CLOCKS: (2.0, 6.0),
+}
 
 
 class Scenario(StrEnum):
@@ -81,17 +93,26 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a seed decides. `seconds` is how long orders are submitted and faults injected."""
+    """Everything that a seed decides. `seconds` is how long orders are submitted and faults injected.
+
+    `not_run` are faults that cannot be injected on this machine.
+    """
 
     seed: int
     seconds: float
     orders: tuple[PlannedOrder, ...]
     poison: tuple[Poison, ...]
+    not_run: frozenset[InjectedFault] = frozenset()
 
     @property
     def scenarios(self) -> Mapping[str, Scenario]:
         """The scenario of each order, by its id."""
         return {order.id: order.scenario for order in self.orders}
+
+    @property
+    def lanes(self) -> list[FaultLane]:
+        """The lanes of which something can be injected."""
+        return [lane for lane in FaultLane if not self.not_run.issuperset(LANES[lane])]
 
     def injections(self, lane: FaultLane) -> Iterator[Injection]:
         """Yield a lane's injections without end: each fault once, in random order, then all of them again."""
@@ -103,7 +124,9 @@ class Plan:
                 yield Injection(fault, random.uniform(*_BEFORE[lane]), random.uniform(*_LENGTH[lane]))
 
 
-def make_plan(seed: int, orders: int, seconds: float) -> Plan:
+def make_plan(
+    seed: int, orders: int, seconds: float, not_run: frozenset[InjectedFault] = frozenset()
+) -> Plan:
     """Plan a run of `orders` orders within `seconds` seconds."""
     random, cancels = _random(seed, "orders"), _random(seed, "cancels")
     scenarios = _scenarios(orders, random)
@@ -117,7 +140,7 @@ def make_plan(seed: int, orders: int, seconds: float) -> Plan:
         )
         for number in range(orders)
     )
-    return Plan(seed, seconds, planned, _poison(seed, orders, seconds))
+    return Plan(seed, seconds, planned, _poison(seed, orders, seconds), not_run)
 
 
 def _cancelled(scenario: Scenario, random: Random) -> float | None:
@@ -136,7 +159,7 @@ def faults_of(plan: Plan) -> frozenset[InjectedFault]:
     missing = {
         fault for fault, scenarios in _CAUSED_BY.items() if not scenarios & set(plan.scenarios.values())
     }
-    return frozenset(InjectedFault) - missing
+    return frozenset(InjectedFault) - missing - plan.not_run
 
 
 #: Faults that only orders of certain scenarios cause.

@@ -1,4 +1,4 @@
-"""The fault of each call to the payment service: by its order's scenario, or else the one injected now."""
+"""The fault of each call to a remote service: by its order's scenario, or else the one injected now."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.faults import InjectedFault, Injection
 from tests.chaos.plan.schedule import Scenario
-from tests.chaos.remotes.ledger import CallDirection
+from tests.chaos.remotes.ledger import CallDirection, ServiceCall
 
 #: How often the undo of an unreachable order fails before it succeeds.
 _UNDO_FAILURES = 2
+#: The step to which scenarios happen.
+_PAYMENT = "payment"
 
 
 class CallFaults:
@@ -39,9 +41,9 @@ class CallFaults:
             self._injected = None
         return self._affected
 
-    def next_for(self, order: str, direction: CallDirection) -> InjectedFault | None:
+    def next_for(self, call: ServiceCall) -> InjectedFault | None:
         """Return the fault of a call that arrives now; None when it is to succeed."""
-        own = self._own(order, direction)
+        own = self._own(call.order, call.direction) if call.step == _PAYMENT else None
         if own is not None:
             self._fault_counts.add(own)
             return own

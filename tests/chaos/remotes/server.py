@@ -17,7 +17,7 @@ from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
-from tests.chaos.remotes.payments import FaultyPayments
+from tests.chaos.remotes.services import FaultyServices
 
 #: A task of a group of alerts.
 _NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
@@ -77,28 +77,34 @@ class Remotes:
         self.ledger = Ledger()
         self.alerts = AlertReceiver()
         random = Random(plan.seed)  # noqa: S311 - not for security
-        self._payments = FaultyPayments(self.ledger, self.call_faults, random)
-        self._address = ""
+        self._services = FaultyServices(self.ledger, self.call_faults, random)
+        self._port = 0
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Serve on a free port until the block ends."""
         application = web.Application()
-        application.add_routes([*self._payments.routes(), *self.alerts.routes()])
+        application.add_routes([*self._services.routes(), *self.alerts.routes()])
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LAST_CALLS)
         await runner.setup()
         try:
             await web.TCPSite(runner, _LOOPBACK, 0).start()
-            self._address = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
+            self._port = runner.addresses[0][1]
             yield
         finally:
             await runner.cleanup()
 
     @property
-    def settings(self) -> Mapping[str, str]:
-        """The application settings with the services' addresses; known while they are served."""
+    def port(self) -> int:
+        """The port on which they are served."""
+        return self._port
+
+    def settings(self, port: int) -> Mapping[str, str]:
+        """Return the application settings with the services' addresses behind a port."""
+        address = f"http://{_LOOPBACK}:{port}"
         return {
-            "PAYMENT_URL": f"{self._address}/payments",
-            "ALERT_WEBHOOK_URL": f"{self._address}/alerts",
+            "PAYMENT_URL": f"{address}/payments",
+            "RECEIPT_URL": f"{address}/receipts",
+            "ALERT_WEBHOOK_URL": f"{address}/alerts",
             "SAMPLE_SERVICES": "0",
         }

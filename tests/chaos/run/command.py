@@ -12,10 +12,12 @@ from rich.console import Console
 from local.platform import INTERRUPTED, until_stop_signal
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.tables import Tables
+from tests.chaos.hosts.clock import library
 from tests.chaos.invariants import Violation, violations
+from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, make_plan
-from tests.chaos.run.environment import RunEnvironment, SubmitTo
+from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.chaos.run.progress import RunProgress
 from tests.chaos.run.report import report
 from tests.chaos.run.runner import Run
@@ -24,17 +26,17 @@ _HELD = 0
 _VIOLATED = 1
 
 
-async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to: SubmitTo) -> int:
+async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
     """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
     """
     console = Console()
-    plan = make_plan(seed, orders, minutes * 60)
+    plan = make_plan(seed, orders, minutes * 60, not_run=not_possible())
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     found: list[Violation] = []
-    environment = RunEnvironment(plan, limits, folder / "data", accounts=accounts, submit_to=submit_to)
+    environment = RunEnvironment(plan, limits, folder / "data", layout)
 
     async def observe_and_check() -> int:
         evidence = await observe(plan, limits, environment, folder / "parts.log", console)
@@ -49,6 +51,11 @@ async def chaos(seed: int, orders: int, minutes: float, accounts: int, submit_to
             console.print(f"state and log of the parts: {folder}", highlight=False)
         else:
             shutil.rmtree(folder)
+
+
+def not_possible() -> frozenset[InjectedFault]:
+    """Name the faults that cannot be injected on this machine: without libfaketime, those of clocks."""
+    return frozenset() if library() else frozenset(LANES[FaultLane.CLOCKS])
 
 
 async def observe(

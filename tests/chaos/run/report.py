@@ -34,7 +34,7 @@ def report(console: Console, evidence: Evidence, found: Sequence[Violation]) -> 
 def _faults(evidence: Evidence) -> Table:
     table = Table("fault", "happened", title="faults")
     for fault, count in evidence.fault_counts.items():
-        table.add_row(fault, str(count))
+        table.add_row(fault, "not run" if fault in evidence.plan.not_run else str(count))
     return table
 
 

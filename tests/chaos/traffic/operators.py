@@ -29,10 +29,15 @@ _HEADERS = {"X-Requested-With": "chaos"}
 
 
 class Operators:
-    """Act on the orders that need it, until each was acted on or has ended otherwise."""
+    """Act on the orders that need it, until each was acted on or has ended otherwise.
 
-    def __init__(self, url: str, scenarios: Mapping[str, Scenario], call_faults: CallFaults) -> None:
-        self._url = url
+    Each of the two uses a host of its own, if there are two.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], scenarios: Mapping[str, Scenario], call_faults: CallFaults
+    ) -> None:
+        self._urls = (urls[0], urls[-1])
         self._waiting = {
             order: deque(ACTIONS[scenario]) for order, scenario in scenarios.items() if scenario in ACTIONS
         }
@@ -52,8 +57,8 @@ class Operators:
     async def act_on_all(self) -> None:
         """Check each waiting order regularly; ends when none is left."""
         async with (
-            OrderClient.at(self._url) as orders,
-            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+            OrderClient.at(self._urls[0]) as orders,
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
         ):
             while self._waiting:
                 for order in self.waiting:
@@ -77,7 +82,7 @@ class Operators:
         action = self._waiting[order][0]
         address = f"/api/ops/tasks/{order}/{action}"
         body = {**_BODY, "result": {"done": True}} if action.endswith("done") else _BODY
-        epochs = await asyncio.gather(*(_post(session, address, body) for _ in range(2)))
+        epochs = await asyncio.gather(*(_post(session, url + address, body) for url in self._urls))
         opened = [epoch for epoch in epochs if epoch]
         if len(opened) > len(set(opened)):
             self._both_won.append(order)

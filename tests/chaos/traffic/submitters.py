@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import cycle
 
 import aiohttp
 from azure.core.exceptions import AzureError
@@ -28,10 +30,13 @@ _POISON_PAUSE = 1.0
 
 
 class Callers:
-    """Submits a plan's orders, each under its own id, until it is accepted, and cancels some of them."""
+    """Submits a plan's orders, each under its own id, until it is accepted, and cancels some of them.
 
-    def __init__(self, url: str, plan: Plan, fault_counts: FaultCounts) -> None:
-        self._url = url
+    Each request goes to the next of the hosts.
+    """
+
+    def __init__(self, urls: Sequence[str], plan: Plan, fault_counts: FaultCounts) -> None:
+        self._urls = cycle(urls)
         self._plan = plan
         self._fault_counts = fault_counts
         self._waiting = set(plan.scenarios)
@@ -67,7 +72,7 @@ class Callers:
     async def submit_all(self) -> None:
         """Submit every order at its time; ends when all are accepted or refused for good."""
         async with (
-            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
             asyncio.TaskGroup() as calls,
         ):
             for order in self._plan.orders:
@@ -100,16 +105,19 @@ class Callers:
 
     async def _cancel(self, session: aiohttp.ClientSession, order: str) -> int | None:
         try:
-            async with session.delete(f"/api/orders/{order}") as answer:
+            async with session.delete(self._address(order)) as answer:
                 return answer.status
         except (aiohttp.ClientError, TimeoutError):
             return None  # the host is down, or slow
+
+    def _address(self, order: str) -> str:
+        return f"{next(self._urls)}/api/orders/{order}"
 
     async def _until_accepted(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
         body = SAMPLE_ORDER | {"reply_to": REPLY_QUEUE, "correlation_id": f"for-{order.id}"}
         while True:
             try:
-                async with session.put(f"/api/orders/{order.id}", json=body) as answer:
+                async with session.put(self._address(order.id), json=body) as answer:
                     if answer.status in {HTTPStatus.ACCEPTED, HTTPStatus.OK}:
                         self._accepted.setdefault(order.id, datetime.now(UTC))
                         return
