@@ -66,7 +66,8 @@ def notice(kind: str, epoch: int, at: float) -> Notice:
 
 
 def _plan(scenario: Scenario) -> Plan:
-    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None),), (POISON,))
+    cancelled = 0.0 if scenario is Scenario.CANCELLED else None
+    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None, cancelled),), (POISON,))
 
 
 def processed() -> Evidence:

@@ -33,7 +33,7 @@ _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2),
 @pytest.mark.parametrize(("seed", "accounts"), [(1, 1), (2, 2)])
 async def test_short_run_violates_nothing(tmp_path: Path, seed: int, accounts: int) -> None:
     """30 orders, every fault that can affect them, in one account or over two, and all invariants hold."""
-    plan = make_plan(seed=seed, orders=30, seconds=45, not_run=not_possible())
+    plan = make_plan(seed=seed, orders=30, seconds=45, drawn=6, not_run=not_possible())
     environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", Layout(accounts=accounts))
     evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
     gc.collect()

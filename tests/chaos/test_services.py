@@ -40,7 +40,7 @@ def fault_counts() -> FaultCounts:
 @pytest.fixture
 def call_faults(fault_counts: FaultCounts) -> CallFaults:
     """Return the faults for one order of each scenario, whose name is its id."""
-    return CallFaults(_SCENARIOS, fault_counts)
+    return CallFaults(_SCENARIOS, fault_counts, {})
 
 
 @pytest.fixture

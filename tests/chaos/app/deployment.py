@@ -12,24 +12,30 @@ from functions.pattern.identity import StepName
 from functions.workflows.orders.definition import ORDERS, PAYMENT
 from functions.workflows.orders.models import OrderPayload
 from functions.workflows.registration import Registration
+from tests.chaos.app.drawn import drawn_registrations
 
 #: A step that later versions have besides, and its Agent.
 RECEIPT = "receipt"
 
 
 class Deployed(BaseModel):
-    """The newest version of the orders, the older of which are kept, and a step's limit in seconds."""
+    """The newest version of the orders, the older of which are kept, and a step's limit in seconds.
+
+    Workflows are drawn by the `seed`, if there is one.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     version: int
     step: float
+    seed: int | None = None
 
     @property
     def registrations(self) -> Sequence[Registration]:
         """What the application is made of."""
         newest, *older = [_orders(number, self.step) for number in range(self.version, 0, -1)]
-        return [Registration(newest, older=tuple(older))]
+        drawn = () if self.seed is None else drawn_registrations(self.seed, self.version, self.step)
+        return [Registration(newest, older=tuple(older)), *drawn]
 
     @property
     def following(self) -> Deployed:

@@ -28,6 +28,18 @@ class ToldTimes:
         """Return the latest one."""
         return max(self._true(told), default=told)
 
+    def until(self, end: datetime, since: datetime) -> datetime:
+        """Return the true time until which a host may work that is to stop at `end`, and began at `since`.
+
+        One whose clock was behind for a moment meanwhile may have reckoned then how long it still has.
+        """
+        found = [end]
+        for clock in self.clocks:
+            for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
+                if following.since >= since and setting.since + setting.ahead <= end:
+                    found.append(end - setting.ahead)
+        return max(found)
+
     def _true(self, told: datetime) -> list[datetime]:
         """Return all of them; no clock tells a time that is before the run, or that it has jumped over."""
         found = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tests.chaos.evidence.clocks import ToldTimes
@@ -17,6 +19,7 @@ from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.ledger import ServiceCall
 from tests.chaos.remotes.server import PostedAlert
+from tests.simulation.checks.definitions import StepsByName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class Settling:
     leftovers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """One run's evidence: rows, messages and calls, no other statement of the application about itself."""
 
@@ -51,6 +54,18 @@ class Evidence:
     notices: Sequence[Notice]
     alerts: Sequence[PostedAlert]
 
+    @cached_property
+    def steps(self) -> StepsByName:
+        """The steps of all workflows, by name."""
+        return StepsByName(self.plan.registrations)
+
+    @cached_property
+    def _by_order(self) -> Mapping[str, list[ServiceCall]]:
+        calls = defaultdict[str, list[ServiceCall]](list)
+        for call in self.calls:
+            calls[call.order].append(call)
+        return calls
+
     def calls_of(self, order: str) -> list[ServiceCall]:
         """Return the calls to the remote services for one order."""
-        return [call for call in self.calls if call.order == order]
+        return self._by_order.get(order, [])

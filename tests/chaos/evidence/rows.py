@@ -16,6 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 INDEXES = ("!due|", "!parked|", "!error|", "!done|")
 OUTBOX = "!send|"
 
+#: How the ids of tasks begin that are steps of others: nobody submits them, or gets notices of them.
+CHILD = "c-"
+
 FINAL = frozenset({"Processed", "Compensated", "Error"})
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from tests.chaos.evidence.evidence import Evidence
-from tests.chaos.evidence.rows import TaskRows
+from tests.chaos.evidence.rows import RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.chaos.remotes.ledger import CallDirection, Effect, ServiceCall
+from tests.simulation.checks.definitions import StepsByName
 
 
 def one_effect(evidence: Evidence) -> Iterator[Violation]:
@@ -44,23 +45,33 @@ def net_effect(evidence: Evidence) -> Iterator[Violation]:
             continue
         calls = evidence.calls_of(order)
         for step in rows.steps:
-            done = _performed(calls, step.name, CallDirection.DO)
-            undone = _performed(calls, step.name, CallDirection.UNDO)
-            asked = any(call.step == step.name for call in calls)
-            for what in check(done, undone, asked=asked):
+            own = [call for call in calls if call.step == step.name]
+            for what in check(step, own, evidence.steps):
                 yield Violation(Invariant.NET_EFFECT, order, f"{step.name}: {what}")
 
 
-def _processed(done: Sequence[ServiceCall], undone: Sequence[ServiceCall], *, asked: bool) -> Iterator[str]:
-    if not done:
-        yield "Processed, but never done" if asked else "Processed, but never asked for"
-    if undone:
+def _processed(step: RawStep, calls: Sequence[ServiceCall], steps: StepsByName) -> Iterator[str]:
+    done = _performed(calls, step.name, CallDirection.DO)
+    may_lack = step.state == "Skipped" or (step.state == "Failed" and steps.may_fail(step.name))
+    if step.state != "Completed" and not may_lack:
+        yield f"Processed, but {step.state}"
+    if step.state == "Completed" and not done and not steps.step(step.name).via.waits:
+        yield "Processed, but never done"
+    if step.state == "Skipped" and done:
+        yield "Processed without it, though it was done"
+    if _performed(calls, step.name, CallDirection.UNDO):
         yield "Processed, but undone"
 
 
-def _compensated(done: Sequence[ServiceCall], undone: Sequence[ServiceCall], *, asked: bool) -> Iterator[str]:
-    if asked and not undone:
+def _compensated(step: RawStep, calls: Sequence[ServiceCall], steps: StepsByName) -> Iterator[str]:
+    if not steps.step(step.name).undo:
+        return
+    done = _performed(calls, step.name, CallDirection.DO)
+    undone = _performed(calls, step.name, CallDirection.UNDO)
+    if calls and not undone:
         yield "Compensated, but the service knows no undo"
+    if step.started_at is not None and step.state != "Undone":
+        yield f"Compensated, but {step.state}"
     if done and undone and _time(done[-1]) > _time(undone[0]):
         yield "Compensated, but done after its undo"
 

@@ -44,7 +44,9 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
         answered = _answered_by_operators(rows)
         for step in _all_steps(rows):
-            if _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
+            definition = evidence.steps.step(step.name)
+            is_judged = definition.idempotent and not definition.via.waits
+            if is_judged and _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
@@ -78,16 +80,16 @@ def _belongs(call: ServiceCall, dispatch: _Dispatch, evidence: Evidence) -> bool
     skew = timedelta(seconds=evidence.limits.skew)
     within = timedelta(seconds=evidence.limits.agents_pick_up + evidence.limits.step)
     begin = evidence.told.earliest(dispatch.complete_by - within)
-    return begin - skew <= call.arrived <= _latest(dispatch.complete_by, evidence) + skew
+    return begin - skew <= call.arrived <= _latest(dispatch.complete_by, begin, evidence) + skew
 
 
-def _latest(complete_by: datetime, evidence: Evidence) -> datetime:
+def _latest(complete_by: datetime, begin: datetime, evidence: Evidence) -> datetime:
     """Return the time until which a call may arrive, by the clock of whichever host is latest.
 
     A host that is frozen at complete-by may have read its clock before, and call after; and what it has sent
     may be held back. No program can prevent that, so safety rests on epochs and keys, not on clocks.
     """
-    by_clock = evidence.told.latest(complete_by)
+    by_clock = evidence.told.until(complete_by, begin)
     delayed = [delay.end for delay in evidence.delays if delay.start <= by_clock and complete_by <= delay.end]
     return max([by_clock, *delayed])
 

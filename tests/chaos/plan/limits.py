@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tests.chaos.app.drawn import MOST_STEPS, WAITS
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -46,15 +48,15 @@ class Limits:
         """How often the Supervisor recovers a task in one direction before it gives up."""
         return self.threshold + len(self.extended_waits)
 
-    @property
-    def termination(self) -> float:
-        """The bound of I7: the time from the last fault until every task must be finished.
+    def termination(self, *, drawn: bool = False) -> float:
+        """Return the bound of I7: the time from the last fault until every task must be finished.
 
         Each attempt takes its time limit, the skew allowance and a sweep; there are `most_recoveries` + 1
         attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
         receiver; after that, an announcement for the Supervisor to send it again. What a clock that was ahead
-        has written is due that much later.
+        has written is due that much later. Drawn workflows have more steps, one after another, and waits.
         """
         attempt = max(self.agents_pick_up + self.step, self.pick_up) + self.skew + self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
-        return self.message_lock + 2 * direction + self.announcement_age + self.sweep + self.clock
+        one_step = self.message_lock + 2 * direction + self.announcement_age + self.sweep + self.clock
+        return one_step + (2 * MOST_STEPS * attempt + sum(WAITS.values()) if drawn else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -44,15 +44,24 @@ class ServiceCall:
     carried_out: datetime | None = None
 
     @property
+    def is_undo(self) -> bool:
+        """Whether it undoes."""
+        return self.direction is CallDirection.UNDO
+
+    @property
     def step(self) -> str:
         """The step that it is for, as its key says; empty of what is no key."""
         return self.key.partition("/")[2].partition("/")[0]
 
 
 class Ledger:
-    """Keeps all calls. An effect is identified by its idempotency key: the same key twice is one effect."""
+    """Keeps all calls. An effect is identified by its idempotency key: the same key twice is one effect.
 
-    def __init__(self) -> None:
+    The services of steps that are to be `sent_once` know no keys: each call is carried out.
+    """
+
+    def __init__(self, sent_once: Collection[str] = ()) -> None:
+        self._sent_once = sent_once
         self._calls: list[ServiceCall] = []
         self._keys: set[str] = set()
         self._undone: defaultdict[tuple[str, str], asyncio.Event] = defaultdict(asyncio.Event)
@@ -84,4 +93,5 @@ class Ledger:
     def _effect_of(self, call: ServiceCall) -> Effect:
         if call.direction is CallDirection.DO and self._undone[call.order, call.step].is_set():
             return Effect.TOMBSTONED
-        return Effect.REPEATED if call.key in self._keys else Effect.PERFORMED
+        knows_keys = call.is_undo or call.step.partition(".")[0] not in self._sent_once
+        return Effect.REPEATED if knows_keys and call.key in self._keys else Effect.PERFORMED

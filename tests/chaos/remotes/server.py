@@ -13,11 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
+from functions.agents.endpoints import url_setting
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
-from tests.chaos.remotes.services import FaultyServices
+from tests.chaos.remotes.services import SERVICES, FaultyServices
 
 #: A task of a group of alerts.
 _NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
@@ -73,8 +74,8 @@ class Remotes:
     """The remote services of one run, and what they received."""
 
     def __init__(self, plan: Plan, fault_counts: FaultCounts) -> None:
-        self.call_faults = CallFaults(plan.scenarios, fault_counts)
-        self.ledger = Ledger()
+        self.call_faults = CallFaults(plan.scenarios, fault_counts, plan.refused)
+        self.ledger = Ledger(plan.sent_once)
         self.alerts = AlertReceiver()
         random = Random(plan.seed)  # noqa: S311 - not for security
         self._services = FaultyServices(self.ledger, self.call_faults, random)
@@ -103,8 +104,7 @@ class Remotes:
         """Return the application settings with the services' addresses behind a port."""
         address = f"http://{_LOOPBACK}:{port}"
         return {
-            "PAYMENT_URL": f"{address}/payments",
-            "RECEIPT_URL": f"{address}/receipts",
+            **{url_setting(agent): f"{address}/{service}" for agent, service in SERVICES.items()},
             "ALERT_WEBHOOK_URL": f"{address}/alerts",
             "SAMPLE_SERVICES": "0",
         }

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from http import HTTPStatus
 from random import Random
 
 from aiohttp import web
 
+from tests.chaos.app.deployment import RECEIPT
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
+from tests.simulation.drawn.workflows import AGENTS as DRAWN_AGENTS
 
 #: Seconds; the longer ones end after complete-by.
 _SLOW = (0.5, 6.0)
@@ -19,6 +22,14 @@ _RETRY_LATER = {"Retry-After": "1"}
 _HANGS = 30.0
 #: Seconds within which the undo must come that an overtaken payment waits for.
 _UNDONE_WITHIN = 300.0
+
+
+#: The services by their Agents.
+SERVICES: Mapping[str, str] = {
+    "payment": "payments",
+    RECEIPT: "receipts",
+    **{agent: agent for agent in DRAWN_AGENTS},
+}
 
 
 class FaultyServices:
@@ -33,7 +44,7 @@ class FaultyServices:
         """Return the routes to serve."""
         return [
             route
-            for service in ("payments", "receipts")
+            for service in SERVICES.values()
             for route in (
                 web.put(f"/{service}/{{resource}}", self._put),
                 web.delete(f"/{service}/{{resource}}", self._delete),

@@ -42,7 +42,7 @@ class RunEnvironment:
         self.layout = layout
         self.fault_counts = FaultCounts()
         self.remotes = Remotes(plan, self.fault_counts)
-        self.deployed = Deployed(version=1, step=limits.step)
+        self.deployed = Deployed(version=1, step=limits.step, seed=plan.seed if plan.has_drawn else None)
         self.hosts = [
             ChaosHost(
                 HostLinks.to_accounts(layout.accounts), data.with_name(f"host-{number}") if number else data

@@ -40,6 +40,7 @@ class Run:
         self._limits = limits
         self._environment = environment
         self._tables = tables
+        self._bound = limits.termination(drawn=plan.has_drawn)
         urls, chance = all_urls(environment.hosts), Random(plan.seed)  # noqa: S311 - not for security
         self._callers = Callers(urls, plan, environment.fault_counts)
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
@@ -60,7 +61,7 @@ class Run:
                 await asyncio.gather(*(self._lane(lane) for lane in self._plan.lanes))
                 await self._broker_faults.end_all()
                 self._callers.hurry()
-                progress.say(f"faults ended; settling takes {self._limits.termination:.0f} s at most …")
+                progress.say(f"faults ended; settling takes {self._bound:.0f} s at most …")
                 settling = await self._settle()
                 await asyncio.sleep(_LATE_CALLS)
                 for task in background:
@@ -100,9 +101,7 @@ class Run:
 
     async def _settle(self) -> Settling:
         admin = self._environment.platform.addresses.admin
-        return await settle(
-            self._tables, admin, self._plan.scenarios, self._pending, self._limits.termination
-        )
+        return await settle(self._tables, admin, self._plan.scenarios, self._pending, self._bound)
 
     def _pending(self) -> list[str]:
         """Describe what callers and operators still have to do."""
