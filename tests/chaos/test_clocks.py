@@ -68,6 +68,14 @@ def test_host_whose_clock_is_behind_may_work_longer(end: float, since: float, un
     assert ToldTimes([_RIGHT, behind]).until(after(end), after(since)) == after(until)
 
 
+def test_earliest_of_several_times_is_when_the_clock_jumped_among_them() -> None:
+    """It told all from the 70th second on from its 10th true one on."""
+    assert ToldTimes([_RIGHT, _WRONG]).earliest(after(65), to=after(71)) == pytest.approx(
+        after(10), abs=timedelta(seconds=0.3)
+    )
+    assert ToldTimes([_RIGHT]).earliest(after(65), to=after(71)) == after(65)
+
+
 def test_without_clocks_each_time_is_true() -> None:
     """As in a run whose clocks can't be changed."""
     assert ToldTimes().earliest(after(5)) == ToldTimes().latest(after(5)) == after(5)

@@ -95,6 +95,15 @@ def test_step_that_has_an_undo_and_stands_is_found() -> None:
     assert _broken(replace(_compensated(), calls=left)) == {Invariant.NET_EFFECT}
 
 
+def test_alert_of_what_is_noted_needs_no_error() -> None:
+    """What was gone on without was done after all: operators are told, and the task is as it is."""
+    said = "gone on without, but it was done after all"
+    evidence = replace(_processed(), alerts=(PostedAlert(ORDER, 1, f"c: {said}"),))
+    assert _broken(evidence) == {Invariant.ALERTS}
+    steps = [each.model_copy(update={"noted": said}) for each in evidence.tasks[ORDER].steps]
+    assert _broken(replace(evidence, tasks={ORDER: rows(task("Processed", 1), *steps)})) == set()
+
+
 def test_run_in_which_nothing_drawn_was_called_proves_nothing() -> None:
     """Its orders were lost before their first step."""
     assert Invariant.NOT_VACUOUS in _broken(replace(_processed(), calls=()))

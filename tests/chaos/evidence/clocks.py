@@ -20,13 +20,14 @@ class ToldTimes:
 
     clocks: Sequence[Sequence[ClockSetting]] = ()
 
-    def earliest(self, told: datetime) -> datetime:
-        """Return the earliest true time at which one of the clocks can have told this time."""
-        return min(self._true(told), default=told)
+    def earliest(self, told: datetime, to: datetime | None = None) -> datetime:
+        """Return the earliest true time at which a clock can have told this time, or one up to `to`."""
+        found = [first for first, _ in self._true(told, to or told)]
+        return min(found, default=told)
 
     def latest(self, told: datetime) -> datetime:
-        """Return the latest one."""
-        return max(self._true(told), default=told)
+        """Return the latest true time at which one of them can have told this time."""
+        return max((last for _, last in self._true(told, told)), default=told)
 
     def until(self, end: datetime, since: datetime) -> datetime:
         """Return the true time until which a host may work that is to stop at `end`, and began at `since`.
@@ -40,14 +41,15 @@ class ToldTimes:
                     found.append(end - setting.ahead)
         return max(found)
 
-    def _true(self, told: datetime) -> list[datetime]:
-        """Return all of them; no clock tells a time that is before the run, or that it has jumped over."""
+    def _true(self, told: datetime, to: datetime) -> list[tuple[datetime, datetime]]:
+        """Return when each clock told these times; none tells what is before the run, or was jumped over."""
         found = []
         for clock in self.clocks:
             for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
-                true = told - setting.ahead
-                if setting.since - _TAKES_EFFECT <= true <= _after(following.since):
-                    found.append(true)
+                first = max(told - setting.ahead, setting.since - _TAKES_EFFECT)
+                last = min(to - setting.ahead, _after(following.since))
+                if first <= last:
+                    found.append((first, last))
         return found
 
 

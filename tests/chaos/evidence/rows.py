@@ -50,6 +50,8 @@ class RawStep(_Row):
     started_at: datetime | None = Field(None, alias="StartedAt")
     finished_at: datetime | None = Field(None, alias="FinishedAt")
     epoch: int | None = Field(None, alias="Epoch")
+    #: What became known of it when that changed nothing any more: operators are told.
+    noted: str | None = Field(None, alias="Noted")
 
 
 class RawEpoch(_Row):

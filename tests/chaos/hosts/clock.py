@@ -11,9 +11,11 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
+
 _LIBRARY = Path("vendor", "libfaketime", "src", "libfaketime.so.1")
-#: What libfaketime leaves of a process that was killed.
-_LEFT = ("/dev/shm/faketime_shm_{}", "/dev/shm/sem.faketime_sem_{}")  # noqa: S108 - its own names
+#: Where libfaketime leaves two files of a process that was killed, each named for its id.
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - its own place
 
 
 def library() -> Path | None:
@@ -38,7 +40,6 @@ class HostClock:
         self._file = file
         self._library = library()
         self._settings: list[ClockSetting] = []
-        self._processes: list[int] = []
         self.set(0.0)
 
     @property
@@ -68,12 +69,10 @@ class HostClock:
         self._settings.append(ClockSetting(datetime.now(UTC), timedelta(seconds=ahead)))
         new.replace(self._file)
 
-    def started(self, process: int) -> None:
-        """Note a process that has this clock."""
-        self._processes.append(process)
 
-    def clean(self) -> None:
-        """Remove what killed processes have left."""
-        for process in self._processes:
-            for name in _LEFT:
-                Path(name.format(process)).unlink(missing_ok=True)
+def remove_leftovers() -> None:
+    """Remove what libfaketime has left of processes that were killed."""
+    for file in _SHARED_MEMORY.glob("*faketime_*"):
+        process = file.name.rpartition("_")[2]
+        if process.isdecimal() and not psutil.pid_exists(int(process)):
+            file.unlink(missing_ok=True)

@@ -62,16 +62,10 @@ class ChaosHost:
     async def start(self) -> None:
         """Start it again, and wait until it is ready."""
         await self.platform.start(PartName.HOST)
-        self.note_process()
 
     async def restart(self) -> None:
         """Stop it gently, and start it again."""
         await self.platform.restart(PartName.HOST)
-        self.note_process()
-
-    def note_process(self) -> None:
-        """Remember its process, of which something may be left when it is killed."""
-        self.clock.started(self.platform.pid(PartName.HOST))
 
 
 def host_only(stages: Stages) -> Stages:

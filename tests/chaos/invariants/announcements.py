@@ -10,7 +10,7 @@ from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.rows import CHILD, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.remotes.server import UNNAMED
+from tests.chaos.remotes.server import UNNAMED, PostedAlert
 
 #: The notice of each final state.
 _ENDS = {"Processed": "completed", "Error": "failed", "Compensated": "compensated"}
@@ -39,7 +39,7 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
     sent = {
         (alert.order, alert.epoch)
         for alert in evidence.alerts
-        if alert.order is not None and alert.epoch is not None
+        if alert.order is not None and alert.epoch is not None and not _tells_what_is_noted(alert, evidence)
     }
     needed = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _alarming(rows)}
     unnamed = sum(alert.text == UNNAMED for alert in evidence.alerts)
@@ -47,6 +47,12 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(Invariant.ALERTS, order, f"no alert of what happened in epoch {epoch}")
     for order, epoch in sent - needed:
         yield Violation(Invariant.ALERTS, order, f"an alert of epoch {epoch}, in which nothing happened")
+
+
+def _tells_what_is_noted(alert: PostedAlert, evidence: Evidence) -> bool:
+    """Tell whether an alert is of what became known of a step when that changed nothing any more."""
+    rows = evidence.tasks.get(alert.order or "")
+    return rows is not None and any(step.noted and step.noted in alert.text for step in rows.steps)
 
 
 def _history(rows: TaskRows) -> list[_Sent]:

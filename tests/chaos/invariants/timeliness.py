@@ -79,7 +79,7 @@ def _belongs(call: ServiceCall, dispatch: _Dispatch, evidence: Evidence) -> bool
         return False
     skew = timedelta(seconds=evidence.limits.skew)
     within = timedelta(seconds=evidence.limits.agents_pick_up + evidence.limits.step)
-    begin = evidence.told.earliest(dispatch.complete_by - within)
+    begin = evidence.told.earliest(dispatch.complete_by - within, to=dispatch.complete_by)
     return begin - skew <= call.arrived <= _latest(dispatch.complete_by, begin, evidence) + skew
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from local.platform import ANY_PORTS, Addresses, Platform, PlatformOptions, azurite_alone
 from local.platform.blueprint import Stages
 from tests.chaos.app.deployment import Deployed
+from tests.chaos.hosts.clock import remove_leftovers
 from tests.chaos.hosts.host import ChaosHost, host_only
 from tests.chaos.hosts.links import HostLinks
 from tests.chaos.injection.lanes import FaultCounts
@@ -68,15 +69,13 @@ class RunEnvironment:
     async def running(self) -> AsyncIterator[None]:
         """Run everything until the block ends. Raises `PlatformError`."""
         async with AsyncExitStack() as stack:
+            stack.callback(remove_leftovers)
             await stack.enter_async_context(self.remotes.serving())
             for host in self.hosts:
                 host.deploy(self.deployed)
-                stack.callback(host.clock.clean)
                 await stack.enter_async_context(host.links.serving())
             for platform in self._platforms:
                 await stack.enter_async_context(platform)
-            for host in self.hosts:
-                host.note_process()
             yield
 
     @property
