@@ -7,6 +7,7 @@ from functools import partial
 
 import azure.durable_functions as df
 
+from functions.connections import Connection
 from functions.hubs.connect import connect_checkpoints, connect_hub, namespace_of
 from functions.hubs.positions import BlobPositions
 from functions.hubs.sender import HubSubmissions
@@ -20,7 +21,7 @@ from functions.operations.alerts.alerts import Alerts
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures
 from functions.scheduler.orchestrator import DurableSchedulers
-from functions.settings import Connection, Settings
+from functions.settings import Settings
 from functions.submission.intake import Intake
 
 #: Seconds of an invocation that are left for the batch itself, however long it is held back.

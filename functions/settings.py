@@ -1,28 +1,23 @@
-"""Every setting of the application, read and checked once at start.
-
-Connections follow the Functions host's own convention: `NAME` is a connection string (local runs), or
-`NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` an address reached with an identity (Azure).
-"""
+"""Every setting of the application, read and checked once at start."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, HttpUrl, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
+from pydantic_settings import NoDecode
 
+from functions.connections import Connections
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.crowds import CrowdPolicy
 from functions.pattern.errors import SettingsError
 from functions.pattern.intake import IntakeLimits
 from functions.pattern.retry import Retry
 from functions.pattern.supervision import SupervisionPolicy
+from functions.roles import AppRole
 from functions.setting_texts import pairs, parts, retry_of
 from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
@@ -34,80 +29,20 @@ Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 StepSeconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-@contextmanager
-def connection_string_of(setting: str) -> Iterator[None]:
-    """Name the setting when an SDK can't use its connection string, which is a secret and not shown."""
-    try:
-        yield
-    except ValueError:
-        raise SettingsError(
-            f"setting {setting} is wrong (not a connection string): set it to the one that the portal shows"
-        ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How to reach one Azure service: by connection string, or by address and identity; `setting` says so."""
-
-    connection_string: str | None = field(repr=False)
-    address: str | None
-    client_id: str | None
-    setting: str = field(default="StateStore", compare=False)
-
-
 Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
 
 
-class Environment(BaseSettings):
-    """Reads settings from the environment, by the fields' names in capitals; an empty one is not set."""
-
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="ignore",
-        env_ignore_empty=True,
-        alias_generator=AliasGenerator(validation_alias=str.upper),
-    )
-
-
-class Settings(Environment):
+class Settings(Connections):
     """The application's settings; times are in seconds. The text below each completes "set it to …"."""
 
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
-
-    state_store: str | None = Field(None, validation_alias="StateStore", repr=False)
-    """the state store's connection string"""
-    state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
-    """the table address of the state store's account, which is then reached by identity"""
-    state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
-    """the client id of the identity for the state store"""
-    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)
-    """the Service Bus connection string"""
-    service_bus_namespace: str | None = Field(
-        None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
-    )
-    """the host name of the Service Bus namespace, which is then reached by identity"""
-    service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
-    """the client id of the identity for Service Bus"""
-    event_hubs: str | None = Field(None, validation_alias="EventHubConnection", repr=False)
-    """the Event Hubs connection string, if orders come through an event hub, too"""
-    event_hubs_namespace: str | None = Field(
-        None, validation_alias="EventHubConnection__fullyQualifiedNamespace"
-    )
-    """the host name of the Event Hubs namespace, which is then reached by identity"""
-    event_hubs_client_id: str | None = Field(None, validation_alias="EventHubConnection__clientId")
-    """the client id of the identity for Event Hubs"""
+    roles: Annotated[frozenset[AppRole], NoDecode, BeforeValidator(parts)] = frozenset(AppRole)
+    """what this application is for, separated by commas: front, scheduler, agents, supervisor"""
     event_hub_name: str = Field("order-events", min_length=1)
     """the name of the event hub"""
     event_hub_consumer_group: str = Field("ingestion", min_length=1)
     """the consumer group that only this application reads the event hub with"""
     submit_to: Literal["queue", "hub"] = "queue"
     """queue or hub: where the API puts the orders that it accepts"""
-    host_storage: str | None = Field(None, validation_alias="AzureWebJobsStorage", repr=False)
-    """the connection string of the host's storage account, in which it keeps the event hub's checkpoints"""
-    host_storage_uri: str | None = Field(None, validation_alias="AzureWebJobsStorage__blobServiceUri")
-    """the blob address of that account, which is then reached by identity"""
-    host_storage_client_id: str | None = Field(None, validation_alias="AzureWebJobsStorage__clientId")
-    """the client id of the identity for that account"""
     state_shards: int = Field(16, ge=1, le=256)
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
@@ -186,6 +121,11 @@ class Settings(Environment):
     """the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}"""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether this one application has every role: only then does it make its tables itself."""
+        return self.roles == frozenset(AppRole)
+
+    @property
     def supervision(self) -> SupervisionPolicy:
         """How the Supervisor judges what is late."""
         return SupervisionPolicy(
@@ -221,28 +161,6 @@ class Settings(Environment):
         by_identity = how.get("Authorization") == "AAD"
         return ApplicationInsights(self.application_insights_connection, by_identity, how.get("ClientId"))
 
-    @property
-    def state_store_connection(self) -> Connection:
-        """How to reach Table Storage."""
-        return Connection(self.state_store, self.state_store_uri, self.state_store_client_id)
-
-    @property
-    def service_bus_connection(self) -> Connection:
-        """How to reach Service Bus."""
-        return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
-
-    @property
-    def event_hubs_connection(self) -> Connection | None:
-        """How to reach Event Hubs; None when no orders come through one."""
-        if self.event_hubs is None and self.event_hubs_namespace is None:
-            return None
-        return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
-
-    @property
-    def host_storage_connection(self) -> Connection:
-        """How to reach the blobs of the host's storage account."""
-        return Connection(self.host_storage, self.host_storage_uri, self.host_storage_client_id)
-
 
 def load_settings() -> Settings:
     """Read the settings from the environment. Raises `SettingsError` on the first that is wrong."""
@@ -252,7 +170,14 @@ def load_settings() -> Settings:
         name, what = faults_of(error)[0]
         raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
     numbered = any(name.startswith("StateStore__0") for name in os.environ)
-    if settings.state_store is None and settings.state_store_uri is None and not numbered:
+    has_state = settings.state_store is not None or settings.state_store_uri is not None or numbered
+    if settings.roles == {AppRole.AGENTS}:
+        if settings.agent_store_connection is None:
+            raise SettingsError(
+                "setting AgentStore is missing: set it to a storage connection string, or"
+                " AgentStore__tableServiceUri to the table address of the account with the Agents' tables"
+            )
+    elif not has_state:
         raise SettingsError(
             "setting StateStore is missing: set it to a storage connection string (UseDevelopmentStorage=true"
             " for Azurite), or StateStore__tableServiceUri to the account's table address"
@@ -269,7 +194,7 @@ def load_settings() -> Settings:
 def _check_event_hub(settings: Settings) -> None:
     """Check what belongs together of the event hub's settings. Raises `SettingsError`."""
     if settings.event_hubs_connection is None:
-        if settings.submit_to == "hub":
+        if settings.submit_to == "hub" and AppRole.FRONT in settings.roles:
             raise SettingsError(
                 "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
                 " EventHubConnection to an Event Hubs connection string"

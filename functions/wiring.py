@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 import azure.durable_functions as df
 
+from functions.adapters import NotOfThisRoleError, Outside, ports_of
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import make_agents, make_breakers
-from functions.agents.endpoints import called_here, load_endpoints
+from functions.agents.endpoints import known_here, load_endpoints
 from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
+from functions.agents.tries import note_nowhere
 from functions.api.blueprint import api_blueprint, pages_blueprint
 from functions.bus.connect import connect_bus
 from functions.bus.messages import QueuedMessages
-from functions.bus.queue_depths import PeekedQueues
-from functions.bus.queue_line import PeekedLine
 from functions.bus.sender import QueueSender
+from functions.connections import connection_string_of
 from functions.console.blueprint import console_blueprint
 from functions.event_hub import EventHub
 from functions.machine import SystemClock, new_id
@@ -30,36 +31,24 @@ from functions.operations.alerts.alerts import Alerts, Post
 from functions.operations.alerts.groups import AlertGroups
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.backlog import Backlog
-from functions.operations.blueprint import operations_blueprint
+from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
 from functions.operations.housekeeping import Housekeeping, check_retention
-from functions.pattern.completion import rules_of
+from functions.operations.old_rows import OldRows
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.shared_rows import Chore
+from functions.roles import AGENT_TABLES, REACHES, AppRole, reach_of
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.blueprint import service_tables, services_blueprint
-from functions.settings import Settings, connection_string_of
-from functions.store import conditional_rows as single_rows
+from functions.settings import Settings
 from functions.store import connect as table_storage
-from functions.store.accounts import load_accounts, prepare_accounts
-from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
-from functions.store.announcing import Announcer
-from functions.store.indexes import TableIndexRows, TableTaskIndex
-from functions.store.keys import ALERT_GROUPS
-from functions.store.outbox import TableOutbox
-from functions.store.rejected import TableRejectedMessages
-from functions.store.retention import TableTaskRetention
-from functions.store.shards import Shards
-from functions.store.state_store import TableStateStore
+from functions.store.accounts import load_accounts, prepare_accounts, prepare_agent_tables
 from functions.store.tables import TABLES, TASKS_TABLE
-from functions.store.task_table import TaskTable
-from functions.store.task_writer import TaskWriter
-from functions.store.trends import TableTrends
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -67,10 +56,7 @@ from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
 from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
-from functions.telemetry.changes import CountedChanges
-from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.export import export_telemetry
-from functions.telemetry.messages import SubmissionSpans
 from functions.web.destinations import http_session, once_session
 from functions.web.named_keys import API, OPERATIONS, load_named_keys
 from functions.workflows.registration import Registration, agent_makers, sample_services
@@ -99,15 +85,23 @@ class Wiring:
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
         self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
-        self._accounts = load_accounts(os.environ, settings)
+        self._roles, self._reach = settings.roles, reach_of(settings.roles)
+        has_state = TASKS_TABLE in self._reach.tables
+        self._accounts = load_accounts(os.environ, settings) if has_state else ()
         self._storage = [table_storage.connect(account) for account in self._accounts]
-        self._tables = self._storage[0]
+        agents = settings.agent_store_connection
+        self._agent_storage = self._storage[0] if agents is None else table_storage.connect(agents)
         self._bus = connect_bus(settings.service_bus_connection)
-        self._hub = EventHub.of(settings, self._bus_figures)
-        self._ports = self._make_ports()
+        has_hub = self._roles & {AppRole.FRONT, AppRole.SCHEDULER}
+        self._hub = EventHub.of(settings, self._bus_figures) if has_hub else None
+        self._ports, self._agent_ports = self._make_ports()
         self._agents = self._make_agents(registrations)
         check_agents(
-            self._registry, self._agents, queues=QUEUES, function_timeout=settings.function_timeout_seconds
+            self._registry,
+            self._agents,
+            queues=QUEUES,
+            function_timeout=settings.function_timeout_seconds,
+            runs_activities=AppRole.SCHEDULER in self._roles,
         )
         check_retention(self._registry, settings.retention_days)
         self._services = sample_services(registrations) if settings.sample_services else ()
@@ -118,77 +112,66 @@ class Wiring:
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
-        """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        names = (*TABLES, *service_tables(self._services))
-        prepare_accounts(self._accounts, names, self._settings.state_shards)
+        """Make sure that the tables are there. Raises `SettingsError` when they can't be used.
+
+        One of several applications makes none: most roles may not.
+        """
+        names = (*TABLES, *service_tables(self._services)) if self._settings.is_whole else ()
+        agents = self._settings.agent_store_connection
+        if names and agents is not None:
+            prepare_agent_tables(agents, AGENT_TABLES)
+        if self._accounts:
+            own = AGENT_TABLES if names and agents is None else ()
+            prepare_accounts(self._accounts, (*names, *own), self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
-        """Give every function of the application."""
-        ports, settings = self._ports, self._settings
-        housekeeping = Housekeeping(ports, settings.retention_days, self._damage)
-        backlog = Backlog(ports, settings.intake_limits, self._alerts)
-        intake = Intake(
-            ports,
-            self._registry,
-            settings.reply_queues,
-            pick_up_within=settings.pick_up_seconds,
-            retention_days=settings.retention_days,
-        )
-        blueprints = [
-            console_blueprint(),
-            api_blueprint(self._callers),
-            operations_blueprint(self._operators, self._alerts, ports, housekeeping, backlog),
-            pages_blueprint(self._make_pages),
-            submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
-            self._scheduler(),
-            queued_agents_blueprint(self._queued_agents()),
-            supervisor_blueprint(self._supervisor(), settings.supervisor_schedule),
-        ]
-        if self._hub is not None:
-            blueprints.append(self._hub.blueprint(ports, intake, self._alerts))
-        if self._services:
-            blueprints.append(services_blueprint(self._make_services))
+        """Give every function of the application's roles."""
+        made = {
+            AppRole.FRONT: self._front,
+            AppRole.SCHEDULER: self._scheduler,
+            AppRole.AGENTS: lambda: [queued_agents_blueprint(self._queued_agents())],
+            AppRole.SUPERVISOR: self._supervisor,
+        }
+        blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
+        if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
+            blueprints.append(pages_blueprint(self._make_pages))
         return blueprints
 
-    def _make_ports(self) -> Ports:
-        clock, figures, first = SystemClock(), self._store_figures, self._tables.table(TASKS_TABLE)
-        shards = Shards.over(self._storage, TASKS_TABLE, self._settings.state_shards, figures)
-        shared = single_rows.ConditionalRows(first, new_id=new_id, figures=figures)
-        # What timers leave there is read every second, whatever comes in: it is no order's cost.
-        timers_rows = single_rows.ConditionalRows(first, new_id=new_id, figures=StoreFigures())
-        messages = QueuedMessages(self._sender, clock)
-        rows = TaskTable(shards, figures)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(self._registry))
-        announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-        trends = TableTrends.of(self._tables, figures)
-        collected = CollectedTrends(trends, clock=clock, new_id=new_id)
-        to_hub = self._settings.submit_to == "hub"
-        store = TableStateStore(rows, writer, CountedChanges(announcer, collected))
-        return Ports(
+    def _front(self) -> list[df.Blueprint]:
+        services = [services_blueprint(self._make_services)] if self._services else []
+        return [api_blueprint(self._callers), *services]
+
+    def _supervisor(self) -> list[df.Blueprint]:
+        ports, settings = self._ports, self._settings
+        backlog = Backlog(ports, settings.intake_limits, self._alerts)
+        old_rows = OldRows(ports, settings.retention_days)
+        return [
+            console_blueprint(),
+            operations_blueprint(self._operators, self._alerts, ports, old_rows, backlog),
+            supervisor_blueprint(self._supervision(), settings.supervisor_schedule),
+        ]
+
+    def _make_ports(self) -> tuple[Ports, Ports]:
+        """Make the application's ports, and those of its Agents behind queues, who never have more."""
+        clock, messages = SystemClock(), QueuedMessages(self._sender, SystemClock())
+        to_hub = self._hub is not None and self._settings.submit_to == "hub"
+        outside = Outside(
             clock=clock,
             new_id=new_id,
-            store=store,
-            index=TableTaskIndex(shards, figures),
-            index_rows=TableIndexRows(shards, figures),
-            outbox=TableOutbox(shards, figures),
-            retention=TableTaskRetention(shards, figures),
-            rejected=TableRejectedMessages.of(self._tables, clock, figures),
-            breakers=single_rows.TableBreakerRows(shared),
-            agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
-            heartbeats=single_rows.TableHeartbeats(timers_rows),
-            times=single_rows.TableTimes(shared),
-            alert_groups=single_rows.TableContent(shared, ALERT_GROUPS),
-            trends=trends,
-            submissions=SubmissionSpans(self._hub.submissions if self._hub and to_hub else messages),
-            postbox=messages,
-            announcements=messages,
-            scheduler_requests=messages,
-            agent_messages=messages,
-            queues=PeekedQueues(self._bus, tuple(QUEUES)),
-            line=PeekedLine(self._bus, SUBMISSIONS_QUEUE),
+            registry=self._registry,
+            shards=self._settings.state_shards,
+            storage=self._storage,
+            agents=self._agent_storage,
+            messages=messages,
+            bus=self._bus,
+            submissions=self._hub.submissions if self._hub is not None and to_hub else messages,
+            figures=self._store_figures,
         )
+        return ports_of(self._reach, outside), ports_of(REACHES[AppRole.AGENTS], outside)
 
     def _sender(self, queue: str) -> QueueSender:
+        if not self._reach.sends_to(queue):
+            raise NotOfThisRoleError(f"no role of this application sends to the queue '{queue}'")
         return QueueSender(self._bus(), queue, self._bus_figures)
 
     def _make_callers(self) -> FastAPI:
@@ -221,19 +204,20 @@ class Wiring:
     def _make_pages(self) -> FastAPI:
         from functions.api.pages import pages_of
 
-        return pages_of(self._callers(), self._operators())
+        made = {AppRole.FRONT: self._callers, AppRole.SUPERVISOR: self._operators}
+        return pages_of(*(application() for role, application in made.items() if role in self._roles))
 
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
 
-        return services_application(self._services, self._tables.table, self._ports.clock)
+        return services_application(self._services, self._storage[0].table, self._ports.clock)
 
     def _guard(self, function: str) -> Guard:
         from functions.web.guards import guard_of
 
         return guard_of(function, self._settings, self._named_keys, self._ports.clock)
 
-    def _scheduler(self) -> df.Blueprint:
+    def _scheduler(self) -> list[df.Blueprint]:
         ports, registry, settings = self._ports, self._registry, self._settings
         limits = RunLimits(
             at_once=settings.steps_at_once,
@@ -243,14 +227,26 @@ class Wiring:
         )
         runs = RunSteps(ports, self._agents, registry, limits, self._places)
         replies = ReplyTaker(ports, limits, self._alerts.alert_refused)
-        return scheduler_blueprint(runs, RequestTaker(ports, limits), replies)
+        intake = Intake(
+            ports,
+            registry,
+            settings.reply_queues,
+            pick_up_within=settings.pick_up_seconds,
+            retention_days=settings.retention_days,
+        )
+        return [
+            submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
+            scheduler_blueprint(runs, RequestTaker(ports, limits), replies),
+            housekeeping_blueprint(Housekeeping(ports, settings.retention_days, self._damage)),
+            *([] if self._hub is None else [self._hub.blueprint(ports, intake, self._alerts)]),
+        ]
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
-        """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
-        settings = self._settings
-        endpoints = load_endpoints(called_here(self._registry, settings.agents_elsewhere))
-        skew = settings.supervision.skew
-        breakers = make_breakers(endpoints, self._ports, settings.breaker, skew=skew)
+        """Make the Agents that the application's roles need. Raises `SettingsError`."""
+        settings, roles = self._settings, self._roles
+        endpoints = load_endpoints(known_here(self._registry, settings.agents_elsewhere, roles))
+        skew, calls = settings.supervision.skew, bool(roles & {AppRole.SCHEDULER, AppRole.AGENTS})
+        breakers = make_breakers(endpoints, self._ports, settings.breaker, skew=skew, calls=calls)
         self._places = {name: breaker.places for name, breaker in breakers.items()}
         makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
         return make_agents(
@@ -271,11 +267,12 @@ class Wiring:
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
-        limit, note = self._settings.function_timeout_seconds, self._ports.store.note
-        serve = partial(QueuedAgent, ports=self._ports, function_timeout=limit, note=note)
+        limit = self._settings.function_timeout_seconds
+        note = self._ports.store.note if self._accounts else note_nowhere
+        serve = partial(QueuedAgent, ports=self._agent_ports, function_timeout=limit, note=note)
         return [serve(name, self._agents[name], places=self._places[name]) for name in sorted(served)]
 
-    def _supervisor(self) -> SupervisorParts:
+    def _supervision(self) -> SupervisorParts:
         policy, damage, silence = self._settings.supervision, self._damage, self._silence
         crowds = CrowdControl(self._ports, policy, self._alerts.alert_crowd)
         return SupervisorParts.of(

@@ -53,6 +53,10 @@ param environmentName string
 })
 param location string
 
+@description('One app with all roles, or an app for each: infra/roles.json says what each of them may do.')
+@allowed(['all', 'split'])
+param roles string = 'all'
+
 @description('Replication of the state store: in one zone, over zones, or to a second region as well. A region without zones has LRS and GRS instead of ZRS and GZRS.')
 @allowed(['LRS', 'ZRS', 'GZRS'])
 param redundancy string = 'ZRS'
@@ -151,6 +155,8 @@ var useScheduler = durableBackend == 'scheduler'
 var submitsToHub = (application.?submitTo ?? 'queue') == 'hub'
 var useEventHub = eventHub || submitsToHub
 var replication = contains(regionsWithZones, location) ? redundancy : (redundancy == 'GZRS' ? 'GRS' : 'LRS')
+var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
+var tablesOfSamples = sampleServices ? sampleTables : []
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   name: names.resourceGroup
@@ -169,38 +175,40 @@ module backing 'modules/backing-services.bicep' = {
     private: privateNetwork
     useScheduler: useScheduler
     useEventHub: useEventHub
-    submitsToHub: submitsToHub
     spareHours: (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours)
+    sampleTables: tablesOfSamples
+    hasAgentStorage: roles == 'split'
+    logs: logs
+  }
+}
+
+module applications 'modules/applications.bicep' = {
+  name: 'applications'
+  scope: group
+  params: {
+    apps: filter(loadJsonContent('roles.json').apps, each => (each.deployed == roles))
+    names: names
+    location: location
+    tags: tags
+    redundancy: replication
+    private: privateNetwork
+    useScheduler: useScheduler
+    useEventHub: useEventHub
+    submitsToHub: submitsToHub
+    sampleTables: tablesOfSamples
     sampleServices: sampleServices
     sampleServicesKey: sampleServicesKey
     purgeProtection: purgeProtection
-    logs: logs
+    locked: locked
     alertWebhookUrl: alertWebhookUrl
     namedKeys: namedKeys
-  }
-}
-
-module network 'modules/network.bicep' = if (privateNetwork) {
-  name: 'network'
-  scope: group
-  params: {
-    name: names.network
-    location: location
-    tags: tags
-    targets: concat(backing.outputs.endpointTargets, backing.outputs.stateEndpointTargets)
-  }
-}
-
-module functionApp 'modules/function-app.bicep' = {
-  name: 'function-app'
-  scope: group
-  params: {
-    planName: names.plan
-    name: names.app
-    location: location
-    tags: tags
-    identityId: backing.outputs.identityId
-    packageContainerUrl: backing.outputs.packageContainerUrl
+    endpointTargets: concat(backing.outputs.endpointTargets, backing.outputs.stateEndpointTargets)
+    stateTableEndpoints: backing.outputs.stateTableEndpoints
+    agentTableEndpoint: backing.outputs.agentTableEndpoint
+    serviceBusHostName: backing.outputs.serviceBusHostName
+    eventHubsHostName: backing.outputs.eventHubsHostName
+    durableSchedulerEndpoint: backing.outputs.durableSchedulerEndpoint
+    durableTaskHub: backing.outputs.durableTaskHub
     // The scale controller wakes no instance for a Durable Task Scheduler that host.json does not name.
     alwaysReadyInstances: useScheduler ? max(alwaysReadyInstances, 1) : alwaysReadyInstances
     alwaysReadyHttpInstances: alwaysReadyHttpInstances
@@ -208,58 +216,9 @@ module functionApp 'modules/function-app.bicep' = {
     requestsAtOnce: requestsAtOnce
     maximumInstances: maximumInstances
     instanceMemory: instanceMemory
-    subnetId: network.?outputs.?appSubnetId ?? ''
-  }
-}
-
-module appSettings 'modules/app-settings.bicep' = {
-  name: 'app-settings'
-  scope: group
-  params: {
-    appName: functionApp.outputs.name
-    identityClientId: backing.outputs.identityClientId
-    hostStorageEndpoints: backing.outputs.hostStorageEndpoints
-    stateTableEndpoints: backing.outputs.stateTableEndpoints
-    serviceBusHostName: backing.outputs.serviceBusHostName
-    eventHubsHostName: backing.outputs.eventHubsHostName
-    componentName: names.insights
-    durableSchedulerEndpoint: backing.outputs.durableSchedulerEndpoint
-    durableTaskHub: backing.outputs.durableTaskHub
-    signIn: !empty(signInClientId)
-    requestsAtOnce: requestsAtOnce
-    sampleServices: sampleServices
+    signInClientId: signInClientId
     agentSettings: agentSettings
-    vaultUri: backing.outputs.vaultUri
-    sampleServicesKeyInVault: backing.outputs.sampleServicesKeyInVault
-    alertWebhookInVault: backing.outputs.alertWebhookInVault
-    namedKeys: namedKeys
-    namedKeysInVault: backing.outputs.namedKeysInVault
     application: application
-  }
-  // The app must not trust the headers of sign-in before the platform writes them.
-  dependsOn: [signIn]
-}
-
-module locks 'modules/locks.bicep' = if (locked) {
-  name: 'locks'
-  scope: group
-  params: {
-    storageAccountNames: concat([names.hostStorage], names.stateStorage)
-    serviceBusName: names.serviceBus
-    eventHubsName: useEventHub ? names.eventHubs : ''
-    vaultName: names.vault
-  }
-  // What it locks has to be there.
-  dependsOn: [backing]
-}
-
-module signIn 'modules/sign-in.bicep' = if (!empty(signInClientId)) {
-  name: 'sign-in'
-  scope: group
-  params: {
-    appName: functionApp.outputs.name
-    clientId: signInClientId
-    sampleServices: sampleServices
   }
 }
 
@@ -273,7 +232,7 @@ module watching 'modules/watching/watching.bicep' = {
     componentId: backing.outputs.componentId
     namespaceId: backing.outputs.serviceBusId
     eventHubsId: backing.outputs.eventHubsId
-    functionAppName: functionApp.outputs.name
+    functionAppName: applications.outputs.names[0]
     alertEmails: alertEmails
     alertWebhookUrl: alertWebhookUrl
     workbookName: names.workbook
@@ -287,7 +246,7 @@ module watching 'modules/watching/watching.bicep' = {
 output AZURE_RESOURCE_GROUP string = group.name
 
 @description('Name of the function app.')
-output AZURE_FUNCTION_NAME string = functionApp.outputs.name
+output AZURE_FUNCTION_NAME string = applications.outputs.names[0]
 
 @description('Replication that the state store has.')
 output STATE_STORE_REPLICATION string = replication
@@ -295,5 +254,11 @@ output STATE_STORE_REPLICATION string = replication
 @description('Whether the vault has the key of the sample services: the hook infra/hooks/preprovision then makes no other.')
 output SAMPLE_SERVICES_KEY_MADE bool = sampleServices
 
+@description('Name of the function app that operators use: with an app for each role, the last.')
+output AZURE_OPERATORS_FUNCTION_NAME string = last(applications.outputs.names)
+
+@description('Address of that app; the console is at api/ops.')
+output OPERATORS_APP_URI string = 'https://${last(applications.outputs.hostNames)}'
+
 @description('Address of the application.')
-output SERVICE_APP_URI string = 'https://${functionApp.outputs.hostName}'
+output SERVICE_APP_URI string = 'https://${applications.outputs.hostNames[0]}'

@@ -26,6 +26,7 @@ def add_chaos_options(parser: argparse.ArgumentParser) -> None:
     several = "how many storage accounts the state store lies in (default: 1)"
     parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
     parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
+    add_roles_option(parser)
     group = parser.add_argument_group(
         "release run: seeds from 1 on, with more kills; hosts, accounts and the way in are by the seed"
     )
@@ -36,3 +37,9 @@ def add_chaos_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--kills", type=arguments.positive, default=1_000, metavar="N", help=enough)
     piece = "begin no further run after so many minutes (default: %(default)s)"
     group.add_argument("--piece", type=arguments.minutes, default=60.0, metavar="M", help=piece)
+
+
+def add_roles_option(parser: argparse.ArgumentParser) -> None:
+    """Add the choice between one host and four."""
+    meaning = "one host with all roles, or a host for each role (default: all)"
+    parser.add_argument("--roles", choices=["all", "split"], default="all", help=meaning)

@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from local import arguments, commands
-from local.chaos_options import add_chaos_options
+from local.chaos_options import add_chaos_options, add_roles_option
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
@@ -26,9 +26,9 @@ _DEFAULTS = PlatformOptions()
 _PATIENCE = 90
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser().parse_args(given)
     try:
         return asyncio.run(_command(chosen))
     except KeyboardInterrupt:
@@ -89,7 +89,7 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "verify":
             from local.verification.command import verify_at  # noqa: PLC0415 - see above
 
-            return verify_at(chosen.url, chosen.patience)
+            return verify_at(chosen.url, chosen.operators_url or chosen.url, chosen.patience)
         case _:
             return _agent_check(chosen)
 
@@ -146,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     cost.add_argument("--page", action="store_true", help="write docs/cost.md, too")
     verify = subcommands.add_parser("verify", help="prove that a running deployment works, wherever it runs")
     verify.add_argument("--url", type=arguments.url, required=True, help="its address")
+    verify.add_argument("--operators-url", type=arguments.url, help="the operators' app, if it is another")
     verify.add_argument(
         "--patience",
         type=arguments.positive,
@@ -198,6 +199,7 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
+    add_roles_option(parser)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
@@ -215,10 +217,7 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
         help="orders that come to the door in batches of 500 (default: 50000)",
     )
     parser.add_argument(
-        "--profile",
-        type=arguments.svg,
-        metavar="FILE.svg",
-        help="write a flame graph of the host too",
+        "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"
     )
 
 
@@ -273,4 +272,5 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
     ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
-    return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
+    is_split = chosen.roles == "split"
+    return PlatformOptions(ports=ports.split() if is_split else ports, data=chosen.data, app=chosen.app)

@@ -104,7 +104,7 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
     ports = addresses.ports
     host = [
         ("host", f"{addresses.host}/api/docs", "the application: its requests"),
-        ("", f"{addresses.host}/api/ops", "the operators' console"),
+        ("", f"{addresses.operators}/api/ops", "the operators' console"),
     ]
     reset = "python -m local reset"
     if options.data != PlatformOptions().data:

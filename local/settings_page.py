@@ -27,7 +27,8 @@ or wrong stops the start with one line that names the setting and the fix. An em
 Times are in seconds. In Azure the templates set them (`infra/main.bicepparam`). On this machine they come
 from the environment, `local.settings.json` or `local.settings.sample.json`, whichever has the setting first.
 
-`make settings-page` writes this page from `functions/settings.py`; do not edit it by hand.
+`make settings-page` writes this page from `functions/settings.py` and `functions/connections.py`;
+do not edit it by hand.
 
 | setting | type | default | meaning |
 |---|---|---|---|
@@ -36,8 +37,9 @@ from the environment, `local.settings.json` or `local.settings.sample.json`, whi
 _FOOT = """\
 
 `StateStore` or `StateStore__tableServiceUri` is required, and so is `ServiceBusConnection` or
-`ServiceBusConnection__fullyQualifiedNamespace`. The Functions host has settings of its own, such as
-`AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
+`ServiceBusConnection__fullyQualifiedNamespace`. With `ROLES=agents`, `AgentStore` or
+`AgentStore__tableServiceUri` is required instead of the first. The Functions host has settings of its own,
+such as `AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
 
 ## Several accounts for the state store
 
@@ -139,7 +141,9 @@ def _default(field: FieldInfo) -> str:
         case Retry():
             parts = {name: value for name, value in asdict(default).items() if name != "on"}
             return f"`{','.join(f'{name}={value:g}' for name, value in parts.items())}`"
-        case tuple() | frozenset() | dict():
+        case frozenset():
+            return f"`{','.join(sorted(default))}`" if default else "empty"
+        case tuple() | dict():
             return f"`{','.join(map(str, default))}`" if default else "empty"
         case _:
             return f"`{default}`"

@@ -21,14 +21,20 @@ AgentMaker = Callable[[RemoteService], Agent]
 
 
 def make_breakers(
-    endpoints: Mapping[str, Endpoint], ports: Ports, policy: BreakerPolicy, *, skew: timedelta
+    endpoints: Mapping[str, Endpoint],
+    ports: Ports,
+    policy: BreakerPolicy,
+    *,
+    skew: timedelta,
+    calls: bool = True,
 ) -> dict[str, Breaker]:
-    """Make the circuit breaker of each endpoint, which is measured; it limits the calls, too."""
+    """Make the circuit breaker of each endpoint, which limits the calls, too. Who `calls` measures it."""
     breakers = {
         name: Breaker(name, ports, policy, at_once=endpoint.at_once, skew=skew)
         for name, endpoint in endpoints.items()
     }
-    observe_breakers(lambda: {name: breaker.state for name, breaker in breakers.items()})
+    if calls:
+        observe_breakers(lambda: {name: breaker.state for name, breaker in breakers.items()})
     return breakers
 
 

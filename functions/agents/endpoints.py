@@ -9,9 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, create_model
 
+from functions.connections import Environment
 from functions.pattern.definition import Registry
 from functions.pattern.errors import SettingsError
-from functions.settings import Destination, Environment, faults_of
+from functions.pattern.states import Way
+from functions.roles import AppRole
+from functions.settings import Destination, faults_of
 
 #: The header in which Azure Functions expect their key.
 KEY_HEADER = "x-functions-key"
@@ -79,10 +82,13 @@ _MEANINGS = {
 }
 
 
-def called_here(registry: Registry, elsewhere: AbstractSet[str]) -> frozenset[str]:
-    """Name the Agents whose services this application calls. Raises `SettingsError`.
+def known_here(
+    registry: Registry, elsewhere: AbstractSet[str], roles: AbstractSet[AppRole] = frozenset(AppRole)
+) -> frozenset[str]:
+    """Name the Agents that an application with such `roles` makes. Raises `SettingsError`.
 
-    A name in `elsewhere` that no Agent behind a queue has would leave its Agent to two processes.
+    A Supervisor calls none of them; they read the results that operators give. A name in `elsewhere` that no
+    Agent behind a queue has would leave its Agent to two processes.
     """
     queued = registry.queued_agents
     for unknown in sorted(elsewhere - queued):
@@ -90,8 +96,13 @@ def called_here(registry: Registry, elsewhere: AbstractSet[str]) -> frozenset[st
         raise SettingsError(
             f"setting AGENTS_ELSEWHERE names '{unknown}': name Agents behind queues, which are {known}"
         )
+    every = AppRole.SUPERVISOR in roles
+    ways = {
+        Way.ACTIVITY: every or AppRole.SCHEDULER in roles,
+        Way.QUEUE: every or AppRole.AGENTS in roles,
+    }
     steps = (step for workflow in registry for step in workflow.steps)
-    return frozenset(step.agent for step in steps if not step.via.waits) - elsewhere
+    return frozenset(step.agent for step in steps if ways.get(step.via)) - elsewhere
 
 
 def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:

@@ -35,17 +35,21 @@ def check_agents(
     *,
     queues: Mapping[str, float],
     function_timeout: float,
+    runs_activities: bool = True,
 ) -> None:
     """Refuse steps that no Agent can carry out. Raises `DefinitionError`, which names the step and the fix.
 
     `queues` are all that there are, with their locks in seconds; one too long for a step is a warning.
-    `function_timeout` is the host's for one function, in seconds.
+    `function_timeout` is the host's for one function, in seconds. Only where this application
+    `runs_activities`, their Agents must be known.
     """
     for workflow in workflows:
         for warning in lock_warnings([workflow], queues):
             _log.warning("%s", warning)
         for step in workflow.steps:
-            fault = _way_fault(step, queues, function_timeout) or _agent_fault(step, agents.get(step.agent))
+            fault = _way_fault(step, queues, function_timeout) or _agent_fault(
+                step, agents.get(step.agent), is_needed=runs_activities and step.via is Way.ACTIVITY
+            )
             if fault is not None:
                 raise DefinitionError(f"workflow '{workflow.name}': step '{step.name}': {fault}")
 
@@ -74,10 +78,9 @@ def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> 
             assert_never(step.via)
 
 
-def _agent_fault(step: Step, agent: Agent | None) -> str | None:
+def _agent_fault(step: Step, agent: Agent | None, *, is_needed: bool) -> str | None:
     if agent is None:
-        served_elsewhere = step.via is not Way.ACTIVITY
-        return None if served_elsewhere else f"no remote service is known for its Agent '{step.agent}'"
+        return f"no remote service is known for its Agent '{step.agent}'" if is_needed else None
     if step.undo and not isinstance(agent, UndoingAgent):
         return f"it has undo, but its Agent '{step.agent}' can't undo"
     return None

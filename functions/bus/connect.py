@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from functions.settings import Connection, connection_string_of
+from functions.connections import Connection, connection_string_of
 
 if TYPE_CHECKING:
     from azure.servicebus.aio import ServiceBusClient

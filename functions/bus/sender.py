@@ -12,6 +12,7 @@ from azure.core.exceptions import AzureError
 
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
+from functions.pattern.rejected import size_of
 from functions.pattern.request_figures import BusFigures
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
@@ -53,7 +54,8 @@ class Outgoing:
     @property
     def share(self) -> float:
         """Tell which part of a batch this takes."""
-        return min(1.0, (len(self.body) + _MESSAGE_OVERHEAD_BYTES) / _BATCH_BYTES)
+        size = len(self.body) + size_of(self.properties) + _MESSAGE_OVERHEAD_BYTES
+        return min(1.0, size / _BATCH_BYTES)
 
 
 class QueueSender:

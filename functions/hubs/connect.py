@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from functions.connections import Connection, connection_string_of
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection, connection_string_of
 
 if TYPE_CHECKING:
     from azure.eventhub.aio import EventHubProducerClient
@@ -25,6 +25,11 @@ _RETRIES = 1
 def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
     """Check the connection, and give what makes the one client at its first use. Raises `SettingsError`."""
     namespace_of(connection)
+    named = _parts(connection).get("entitypath", hub)
+    if named.lower() != hub.lower():  # the host goes by the connection string
+        raise SettingsError(
+            f"setting EventHubConnection names the hub {named}, and EVENT_HUB_NAME {hub}: make them the same"
+        )
     return cache(lambda: _client(connection, hub))
 
 
@@ -38,14 +43,17 @@ def namespace_of(connection: Connection) -> str:
     if connection.connection_string is None:
         return (connection.address or "").lower()
     with connection_string_of("EventHubConnection"):
-        parts = dict(
-            part.split("=", 1) for part in connection.connection_string.strip().rstrip(";").split(";")
-        )
-        named = {name.lower(): value for name, value in parts.items()}
+        named = _parts(connection)
         host = urlsplit(named.get("endpoint", "")).hostname
         if host is None or "sharedaccesskey" not in named:
             raise ValueError("it needs an endpoint and a key")
     return host
+
+
+def _parts(connection: Connection) -> dict[str, str]:
+    """Read a connection string. Raises `ValueError`."""
+    parts = (connection.connection_string or "").strip().rstrip(";").split(";")
+    return {name.lower(): value for name, value in (part.split("=", 1) for part in parts if part)}
 
 
 def _client(connection: Connection, hub: str) -> EventHubProducerClient:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
-from functions.ingestion.events import HubEvent
+from functions.ingestion.events import MOST_EVENT_BYTES, HubEvent
 from functions.ingestion.gaps import Gaps
 from functions.ingestion.known_orders import KnownOrders
 from functions.ingestion.pace import Pace
@@ -16,7 +16,7 @@ from functions.ingestion.starts import BoundedStarts
 from functions.messages.blueprint import process
 from functions.messages.queues import hub_source
 from functions.messages.reading import content_of
-from functions.pattern.errors import TransientError, as_error
+from functions.pattern.errors import ShardClosedError, TransientError, as_error
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.store_ports import KnownOrder
@@ -34,8 +34,6 @@ _BATCHES_AT_ONCE = 4
 _PATIENCE = 45
 #: Seconds in which an event is set aside.
 _ASIDE_SECONDS = 12
-#: Bytes of an event: as many as a message of the queue has. A hub takes more, which would only be parsed.
-MOST_EVENT_BYTES = 192 * 1024
 #: Bytes that are parsed before others get a turn.
 _TURN_BYTES = 64 * 1024
 #: From this many events on, a fault of more than half of them is ours.
@@ -130,17 +128,23 @@ class EventBatches:
     async def _admit(
         self, event: HubEvent, known: Mapping[TaskId, KnownOrder], schedulers: SchedulerStarts
     ) -> Taken:
-        if len(event.body) > MOST_EVENT_BYTES:
+        if event.is_too_large:
             reason = f"an event of more than {MOST_EVENT_BYTES} bytes is no order"
             await self._set_aside(event, reason)
             return Taken(Disposition.REJECTED)
         origin = Origin(name=self._source, enqueued_at=event.enqueued_at, known=known)
-        return await self._intake.take(event.message_id, content_of(event), schedulers, origin)
+        content = content_of(event)
+        try:
+            return await self._intake.take(event.message_id, content, schedulers, origin)
+        except ShardClosedError:  # it would hold all partitions, as ids are spread over the shards
+            if not await self._intake.put_back(event.message_id, content):
+                raise
+            return Taken(Disposition.PUT_BACK, event.task)
 
     async def _settle(
         self, events: Sequence[HubEvent], results: Sequence[Taken | BaseException]
     ) -> list[Exception]:
-        """Set aside what failed by a defect, unless most did; give what must come again."""
+        """Set aside what failed by a defect, unless most did or the batch comes again; give what must."""
         faults = [
             (event, each)
             for event, each in zip(events, results, strict=True)
@@ -150,9 +154,11 @@ class EventBatches:
         failed = [as_error(each) for each in raised if _is_interrupted(each)]
         if len(events) >= _FEWEST_TO_JUDGE and 2 * len(faults) > len(events):
             return [*failed, *(fault for _, fault in faults)]
+        if failed:
+            return failed
         aside = (within(_ASIDE_SECONDS, self._give_up(event, fault)) for event, fault in faults)
         left = await asyncio.gather(*aside, return_exceptions=True)
-        return [*failed, *(as_error(each) for each in left if each is not None)]
+        return [as_error(each) for each in left if each is not None]
 
     async def _give_up(self, event: HubEvent, fault: Exception) -> None:
         """Set an event aside of which nobody foresaw what happens: it would hold its partition for ever."""

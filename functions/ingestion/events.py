@@ -16,6 +16,9 @@ from functions.pattern.identity import TaskId
 from functions.pattern.messages import TaskIdField
 from functions.telemetry.spans import TRACEPARENT
 
+#: Bytes of an event: as many as a message of the queue has. A hub takes more, which would only be parsed.
+MOST_EVENT_BYTES = 192 * 1024
+
 #: Where older clients of Event Hubs put the trace.
 _DIAGNOSTIC_ID = "Diagnostic-Id"
 
@@ -49,8 +52,15 @@ class HubEvent:
         return f"{self.partition}/{self.sequence}"
 
     @property
+    def is_too_large(self) -> bool:
+        """Tell whether it has more bytes than any order."""
+        return len(self.body) > MOST_EVENT_BYTES
+
+    @property
     def task(self) -> TaskId | None:
         """Read which task it names; whoever takes it reads all of it."""
+        if self.is_too_large:
+            return None
         try:
             return _NamesTask.model_validate_json(self.body).task_id
         except ValidationError:

@@ -11,6 +11,8 @@ from functions.pattern.store_ports import KnownOrder, StateStore
 
 #: Orders that are looked up at one time.
 _AT_ONCE = 64
+#: Bytes that are parsed before others get a turn.
+_TURN_BYTES = 64 * 1024
 
 
 class KnownOrders:
@@ -32,7 +34,7 @@ class KnownOrders:
         if partition in self._new_only:
             return {}
         limit = asyncio.Semaphore(_AT_ONCE)
-        named = {task for event in events if (task := event.task) is not None}
+        named = await _named(events)
         found = await asyncio.gather(*(self._look_up(task, limit) for task in named))
         return {task: order for task, order in zip(named, found, strict=True) if order is not None}
 
@@ -42,3 +44,17 @@ class KnownOrders:
                 return await self._store.order(task)
             except Exception:  # noqa: BLE001 - whatever is wrong with its row
                 return None
+
+
+async def _named(events: Sequence[HubEvent]) -> set[TaskId]:
+    """Read which tasks a batch names."""
+    named, parsed = set[TaskId](), 0
+    for event in events:
+        task = event.task
+        if task is not None:
+            named.add(task)
+        parsed += len(event.body)
+        if parsed >= _TURN_BYTES:
+            parsed = 0
+            await asyncio.sleep(0)
+    return named

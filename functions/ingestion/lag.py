@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
+
 from functions.pattern.errors import TransientError
 from functions.pattern.hub_positions import Gap, HubPositions, Lag, Sample, lag_of, waits_since
 from functions.pattern.ports import Clock
@@ -26,6 +28,9 @@ _SAMPLES = "samples"
 #: How often operators are told of the same partition's gap.
 _TOLD_EVERY = timedelta(hours=1)
 
+#: Its form.
+_WRITTEN = TypeAdapter(list[tuple[AwareDatetime, dict[str, int]]])
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,11 +46,11 @@ class LagReport:
     alert: Callable[[Gap], Awaitable[None]]
 
     async def run(self) -> None:
-        """Look at all partitions. Raises `TransientError` when the hub or the checkpoints can't be read."""
+        """Look at all partitions. Raises `TransientError`: then no line is logged, or no figures are left."""
         now = self.clock.now()
         partitions, checkpoints = await within(_LONGEST, self._look())
         lags = [lag_of(each, checkpoints.get(each.id)) for each in partitions]
-        samples = _read(await self.heartbeats.latest(Chore.INGESTION))
+        samples = await self._samples()
         used = [self._log(each, samples, now) for each in lags]
         await self._tell_gaps(lags, now)
         latest = Sample(now, {each.partition: each.last for each in lags})
@@ -64,6 +69,14 @@ class LagReport:
         """Read the checkpoints first: what is taken meanwhile must not look like more than there is."""
         checkpoints = await self.positions.checkpoints()
         return await self.positions.partitions(), checkpoints
+
+    async def _samples(self) -> list[Sample]:
+        """Read what was sampled; without the state store, which may be why all stands still, nothing is."""
+        try:
+            return _read(await self.heartbeats.latest(Chore.INGESTION))
+        except TransientError as fault:
+            _log.warning("since when events wait is not known: %s", fault)
+            return []
 
     def _log(self, lag: Lag, samples: Sequence[Sample], now: datetime) -> float:
         """Log a partition's line; give the part of the retention for which its oldest event waits."""
@@ -103,5 +116,8 @@ def _written(samples: Sequence[Sample]) -> str:
 
 
 def _read(figures: Mapping[str, Any] | None) -> list[Sample]:
-    written = json.loads((figures or {}).get(_SAMPLES, "[]"))
-    return [Sample(datetime.fromisoformat(at), last) for at, last in written]
+    """Read what was sampled; what is damaged is as good as none."""
+    try:
+        return [Sample(at, last) for at, last in _WRITTEN.validate_json((figures or {}).get(_SAMPLES, "[]"))]
+    except (ValidationError, TypeError):
+        return []

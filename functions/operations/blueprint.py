@@ -1,4 +1,4 @@
-"""The functions on the operators' side: HTTP, alerts, dead letters, backlog, housekeeping."""
+"""The functions on the operators' side: HTTP, alerts, dead letters, backlog, old rows; and housekeeping."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.backlog import Backlog
 from functions.operations.housekeeping import Housekeeping, purge_durable_instance
+from functions.operations.old_rows import OldRows
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.pattern.ports import Ports
 from functions.web.blueprint import HttpRoute, http_blueprint
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def operations_blueprint(
-    make: Callable[[], ASGIApp], alerts: Alerts, ports: Ports, housekeeping: Housekeeping, waiting: Backlog
+    make: Callable[[], ASGIApp], alerts: Alerts, ports: Ports, old: OldRows, waiting: Backlog
 ) -> df.Blueprint:
     """Register the operators' application, which needs a function key, and what queues and timers trigger."""
     blueprint = http_blueprint(make, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
@@ -43,6 +44,18 @@ def operations_blueprint(
     @blueprint.timer_trigger(arg_name="timer", schedule="*/15 * * * * *")
     async def backlog(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
         await waiting.run()
+
+    @blueprint.function_name("old_rows")
+    @blueprint.timer_trigger(arg_name="timer", schedule="45 */5 * * * *")  # every five minutes
+    async def old_rows(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await old.run()
+
+    return blueprint
+
+
+def housekeeping_blueprint(housekeeping: Housekeeping) -> df.Blueprint:
+    """Register the timer that purges tasks with their Scheduler instances: it needs the Durable client."""
+    blueprint = df.Blueprint()
 
     @blueprint.function_name("housekeeping")
     @blueprint.timer_trigger(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -14,7 +13,6 @@ from zlib import crc32
 
 import azure.durable_functions as df
 
-from functions.operations.trends.condensing import condense
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import (
@@ -36,9 +34,8 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import Report, for_each
 from functions.telemetry.instruments import RETENTION_BEHIND
 
-#: Rows that are read, or deleted of other tables, at a time; there is always another time.
+#: Rows that are read at a time.
 _PAGE = 100
-_MOST_ROWS = 5_000
 
 #: Shards that are purged side by side, and tasks of each.
 _SHARDS_AT_ONCE = 4
@@ -101,22 +98,19 @@ async def purge_durable_instance(client: df.DurableOrchestrationClient, schedule
 
 @dataclass(slots=True)
 class Purge(Report):
-    """What a run came to: tasks purged, or left for another run; messages and Agents' requests deleted.
+    """What a run came to: tasks purged, or left for another run.
 
-    So many rows of trends were `condensed`, out of others. `behind_seconds` is how long past its retention
-    the oldest task was that was purged, apart from those that stayed for their parents.
+    `behind_seconds` is how long past its retention the oldest task was that was purged, apart from those that
+    stayed for their parents.
     """
 
     tasks: int = 0
     left: int = 0
-    rejected: int = 0
-    requests: int = 0
-    condensed: int = 0
     behind_seconds: float = 0
 
 
 class Housekeeping:
-    """Deletes what is past its retention, as fast as it can, for a few minutes; the next run goes on."""
+    """Purges tasks past their retention, as fast as it can, for a few minutes; the next run goes on."""
 
     def __init__(self, ports: Ports, retention_days: float, damage: Damage) -> None:
         self._ports = ports
@@ -130,11 +124,8 @@ class Housekeeping:
         purge = Purge()
         first = await self._first(purge)
         async with purge.bounded(_LONGEST):
-            await asyncio.gather(
-                _Tasks(self._ports, before, purge_instance, purge, run_of_day(started_at)).delete(first),
-                self._delete_others(before, purge),
-                self._condense(started_at, purge),
-            )
+            tasks = _Tasks(self._ports, before, purge_instance, purge, run_of_day(started_at))
+            await tasks.delete(first)
         await self._damage.report(purge)
         RETENTION_BEHIND.set(purge.behind_seconds)
         following = (first + _SHARDS_AT_ONCE) % self._ports.index.shards
@@ -153,19 +144,6 @@ class Housekeeping:
             latest = await self._ports.heartbeats.latest(Chore.HOUSEKEEPING)
             return int((latest or {}).get(_NEXT, 0))
         return 0
-
-    async def _delete_others(self, before: datetime, purge: Purge) -> None:
-        """Delete old rows of other tables, some at a time, until there are none."""
-        with purge.surviving("rejected messages"):
-            while deleted := await self._ports.rejected.delete_before(before, _MOST_ROWS):
-                purge.rejected += deleted
-        with purge.surviving("Agents' requests"):
-            while deleted := await self._ports.agent_requests.delete_before(before, _MOST_ROWS):
-                purge.requests += deleted
-
-    async def _condense(self, now: datetime, purge: Purge) -> None:
-        with purge.surviving("trends"):
-            purge.condensed = await condense(self._ports.trends, now)
 
 
 class _Tasks:

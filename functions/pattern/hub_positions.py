@@ -54,10 +54,16 @@ class Lag:
     waiting: int
     gap: Gap | None
 
+    @property
+    def is_of_another_hub(self) -> bool:
+        """Tell whether the checkpoint lies beyond the end: the hub was made anew, and is not read at all."""
+        return self.checkpoint is not None and self.checkpoint > self.last
+
 
 def lag_of(partition: HubPartition, checkpoint: int | None) -> Lag:
-    """Compare what a partition keeps with what was taken of it."""
-    following = partition.begin if checkpoint is None else checkpoint + 1
+    """Compare what a partition keeps with what was taken of it: of a hub that was made anew, nothing."""
+    is_known = checkpoint is not None and checkpoint <= partition.last
+    following = checkpoint + 1 if checkpoint is not None and is_known else partition.begin
     gap = Gap(partition.id, following, partition.begin - 1) if following < partition.begin else None
     waiting = max(0, partition.last - max(following, partition.begin) + 1)
     return Lag(partition.id, checkpoint, partition.last, waiting, gap)
@@ -77,8 +83,10 @@ def waits_since(lag: Lag, samples: Sequence[Sample]) -> datetime | None:
     The hub says when its last event came, not when any other did. So this is the time of the latest sample
     that does not have the event yet, or of the first there is. None when nothing waits.
     """
-    if not lag.waiting or not samples:
+    lasts = [(each.at, each.last.get(lag.partition, -1)) for each in samples]
+    of_this_hub = [(at, last) for at, last in lasts if last <= lag.last]
+    if not lag.waiting or not of_this_hub:
         return None
-    taken = -1 if lag.checkpoint is None else lag.checkpoint
-    before = [each.at for each in samples if each.last.get(lag.partition, -1) <= taken]
-    return before[-1] if before else samples[0].at
+    taken = -1 if lag.checkpoint is None or lag.is_of_another_hub else lag.checkpoint
+    before = [at for at, last in of_this_hub if last <= taken]
+    return before[-1] if before else of_this_hub[0][0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from functions.pattern.errors import PatternError
 from functions.pattern.identity import StepName, TaskId
+
+#: What a property takes beside its name and its value.
+_PROPERTY_BYTES = 16
 
 
 class SentByAnotherError(PatternError):
@@ -22,6 +25,16 @@ class Labels:
     subject: str | None = None
     correlation_id: str | None = None
     properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+    def within(self, most_bytes: int) -> Labels:
+        """Give them without their properties, should those take more bytes."""
+        return self if size_of(self.properties) <= most_bytes else replace(self, properties={})
+
+
+def size_of(properties: Mapping[str, object]) -> int:
+    """Tell how many bytes a message's properties take, roughly."""
+    texts = (f"{name}{value}".encode(errors="replace") for name, value in properties.items())
+    return sum(len(text) + _PROPERTY_BYTES for text in texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +113,13 @@ class RejectedPage:
         left = [each for each in ordered if after is None or each.place < after]
         page = tuple(left[:most])
         return cls(page, len(ordered), page[-1].place if len(left) > most else None, more)
+
+    def joined(self, other: RejectedPage, most: int) -> RejectedPage:
+        """Give the page that this one and another, of other messages, make together."""
+        found = sorted((*self.messages, *other.messages), key=lambda each: each.place, reverse=True)
+        page, is_last = tuple(found[:most]), self.next is None and other.next is None
+        following = None if is_last and len(found) <= most else page[-1].place
+        return RejectedPage(page, self.count + other.count, following, self.more or other.more)
 
 
 @dataclass(frozen=True, slots=True)

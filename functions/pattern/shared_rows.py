@@ -20,7 +20,7 @@ class Chore(StrEnum):
     SHARD_SWEEP = "shard-sweep"
     #: The comparison of all tasks with their index rows.
     FULL_SWEEP = "full-sweep"
-    #: The deletion of what is past its retention.
+    #: The purge of tasks that are past their retention.
     HOUSEKEEPING = "housekeeping"
     #: What operators were told of rows that can't be read.
     DAMAGE = "damage"

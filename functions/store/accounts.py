@@ -9,12 +9,13 @@ from contextlib import ExitStack, suppress
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import TableClient
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection, Settings
+from functions.settings import Settings
 from functions.store.connect import connect_at_start
-from functions.store.keys import ACCOUNT_ROW, SHARD_MAP_ROW, SHARDS_PARTITION
+from functions.store.keys import ACCOUNT_ROW, SHARD_MAP_ROW, SHARDS_PARTITION, SHARDS_ROW
 from functions.store.shard_map import ShardMap, map_entity, map_of
-from functions.store.tables import TASKS_TABLE, answering, prepare_tables
+from functions.store.tables import TASKS_TABLE, answering, make_tables, prepare_tables
 
 _ACCOUNT = re.compile(r"StateStore__(\d+)(?:__(tableServiceUri|clientId))?")
 
@@ -49,8 +50,16 @@ def _connection(number: int, parts: Mapping[str, str]) -> Connection:
     return Connection(text, address, parts.get("clientId"), setting=f"StateStore__{number}")
 
 
+def prepare_agent_tables(connection: Connection, names: tuple[str, ...]) -> None:
+    """Make missing tables of the Agents in their own account. Raises `SettingsError`."""
+    with connect_at_start(connection) as service:
+        make_tables(service, names, setting=connection.setting)
+
+
 def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], shards: int) -> None:
     """Make missing tables, and see that each account is the one that the map of the shards means by it.
+
+    Without `names`, none is made: what is missing is a fault.
 
     The first start with several accounts writes the map: shards of a new state store are spread over them,
     and those of an older one stay in the first, until they are moved. Raises `SettingsError`.
@@ -60,17 +69,29 @@ def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], 
         tables: list[TableClient] = []
         for service, connection in zip(services, connections, strict=True):
             with answering(connection.setting):
-                tables.append(service.create_table_if_not_exists(TASKS_TABLE))
+                if names:
+                    service.create_table_if_not_exists(TASKS_TABLE)
+                tables.append(service.get_table_client(TASKS_TABLE))
                 _check_mark(tables[-1], len(tables) - 1, None)  # before anything is written to the wrong one
         first = connections[0].setting
-        is_new = prepare_tables(services[0], names, shards=shards, setting=first)
+        if len(tables) > 1:
+            with answering(first):
+                _spread(tables[0], shards, len(tables))
+        prepare_tables(services[0], names, shards=shards, setting=first)
         with answering(first):
-            shard_map = _map(tables[0], ShardMap.spread(shards, len(tables) if is_new else 1), len(tables))
+            shard_map = _map(tables[0], ShardMap.spread(shards, 1), len(tables))
         if shard_map is None:
             return
         for number, (table, connection) in enumerate(zip(tables, connections, strict=True)):
             with answering(connection.setting):
                 _mark(table, number, shard_map.store)
+
+
+def _spread(first: TableClient, shards: int, accounts: int) -> None:
+    """Write the map of a new state store, before anything tells that there is one."""
+    if not _holds_tasks(first):
+        with suppress(ResourceExistsError):
+            first.create_entity(map_entity(ShardMap.spread(shards, accounts)))
 
 
 def _map(first: TableClient, new: ShardMap, accounts: int) -> ShardMap | None:
@@ -83,7 +104,12 @@ def _map(first: TableClient, new: ShardMap, accounts: int) -> ShardMap | None:
     except ResourceNotFoundError:
         return None
     except ValueError as error:
-        raise SettingsError(f"setting StateStore__0: {error}: deploy the version that wrote it") from None
+        raise SettingsError(f"setting StateStore__0: {error}") from None
+    if len(shard_map.accounts) != len(new.accounts):
+        raise SettingsError(
+            f"setting StateStore__0: the map of the shards names {len(shard_map.accounts)} shards, and there"
+            f" are {len(new.accounts)}: mend its row"
+        )
     named = {*shard_map.accounts, *(() if shard_map.moving is None else (shard_map.moving.to,))}
     missing = min(named - {*range(accounts)}, default=None)
     if missing is not None:
@@ -108,6 +134,7 @@ def _check_mark(table: TableClient, number: int, store: str | None) -> None:
     try:
         mark = table.get_entity(SHARDS_PARTITION, ACCOUNT_ROW)
     except ResourceNotFoundError:
+        _check_is_no_first(table, number)
         return
     if mark["Account"] != number or store not in {None, mark["Store"]}:
         whose = "a" if store in {None, mark["Store"]} else "another"
@@ -115,3 +142,21 @@ def _check_mark(table: TableClient, number: int, store: str | None) -> None:
             f"setting StateStore__{number} leads to account {mark['Account']} of {whose} state store: set it"
             f" to the account that is number {number} of this one"
         )
+
+
+def _check_is_no_first(table: TableClient, number: int) -> None:
+    """Refuse an account, not marked yet, that other tasks lie in: of a state store's, only its first says."""
+    if number > 0 and _holds_tasks(table):
+        raise SettingsError(
+            f"setting StateStore__{number} leads to the first account of another state store: make that"
+            " StateStore__0, or set an account that holds no tasks yet"
+        )
+
+
+def _holds_tasks(table: TableClient) -> bool:
+    """Tell whether a state store was begun in an account that is its first."""
+    try:
+        table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+    except ResourceNotFoundError:
+        return False
+    return True

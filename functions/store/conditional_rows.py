@@ -1,4 +1,4 @@
-"""Single rows that all instances share, beside the table's settings: circuit breakers and heartbeats."""
+"""Single rows that all instances share: heartbeats beside the table's settings, circuits elsewhere."""
 
 from __future__ import annotations
 
@@ -48,8 +48,16 @@ class ConditionalRows:
     A conflict is followed by a read-back, as in the state store: each swap leaves its own id on the row.
     """
 
-    def __init__(self, table: TableClient, *, new_id: Callable[[], str], figures: StoreFigures) -> None:
+    def __init__(
+        self,
+        table: TableClient,
+        *,
+        new_id: Callable[[], str],
+        figures: StoreFigures,
+        partition: str = SHARDS_PARTITION,
+    ) -> None:
         self._table = table
+        self._partition = partition
         self._new_id = new_id
         self._figures = figures
 
@@ -58,20 +66,20 @@ class ConditionalRows:
         self._figures.reads += 1
         with table_faults():
             try:
-                row = await self._table.get_entity(SHARDS_PARTITION, key)
+                row = await self._table.get_entity(self._partition, key)
             except ResourceNotFoundError:
                 return None
         return VersionedRow(row, str(row.metadata["etag"]))
 
     async def every(self, prefix: str) -> Sequence[Mapping[str, Any]]:
         """Read the rows whose keys begin with `prefix|`, in one request: they are few."""
-        keys = {"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"}
+        keys = {"partition": self._partition, "first": f"{prefix}|", "end": f"{prefix}}}"}
         return (await read_page(self._table, self._figures, KEYS_BETWEEN, keys)).rows
 
     async def swap(self, entity: Entity, version: str | None) -> tuple[bool, VersionedRow | None]:
         """Write a row if it is still at `version` (None: not there); tell whether, and what is there now."""
         self._figures.operations += 1
-        written = {"PartitionKey": SHARDS_PARTITION, WRITE_ID: self._new_id(), **entity}
+        written = {"PartitionKey": self._partition, WRITE_ID: self._new_id(), **entity}
         with table_faults():
             try:
                 if version is None:
@@ -87,7 +95,7 @@ class ConditionalRows:
         """Write a row, whatever is there."""
         self._figures.operations += 1
         with table_faults():
-            row = {"PartitionKey": SHARDS_PARTITION, **entity}
+            row = {"PartitionKey": self._partition, **entity}
             await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
 

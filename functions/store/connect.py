@@ -13,8 +13,8 @@ from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
+from functions.connections import Connection, connection_string_of
 from functions.pattern.errors import TransientError
-from functions.settings import Connection, connection_string_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_pipeline import group_pipeline
 from functions.store.row_reads import RowReads

@@ -36,7 +36,8 @@ SEARCH = "!find"
 #: The row that holds the alerts which wait to be told together.
 ALERT_GROUPS = "alert-groups"
 
-#: What begins the row keys of the circuit breakers, in the settings' partition.
+#: The partition of the circuit breakers in their table, and what begins their row keys.
+CIRCUITS_PARTITION = "circuits"
 BREAKERS = "breaker"
 
 

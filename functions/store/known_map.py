@@ -65,8 +65,8 @@ class KnownMap:
             row = await self._first.get_entity(SHARDS_PARTITION, SHARD_MAP_ROW)
         try:
             return MapLease(map_of(row), since)
-        except (KeyError, ValueError) as error:
-            raise TransientError(f"the map of the shards can't be read: {error}") from error
+        except ValueError as error:
+            raise TransientError(str(error)) from error
 
 
 def _now() -> float:

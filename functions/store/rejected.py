@@ -36,6 +36,8 @@ from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.retention import delete_old_rows
 
 REJECTED_TABLE = "Rejected"
+#: Those that Agents could not read, in the Agents' store.
+AGENT_REJECTED_TABLE = "AgentRejected"
 
 #: One partition: they are few, and are found by their ids alone. What is known of discarded ones lies there,
 #: too, so that one transaction puts it in a message's place; ids begin with a letter, a digit, `-` or `_`.
@@ -78,9 +80,9 @@ class TableRejectedMessages:
         self._figures = figures
 
     @classmethod
-    def of(cls, storage: TableStorage, clock: Clock, figures: StoreFigures) -> Self:
-        """Keep them in their own table."""
-        table, groups = storage.table(REJECTED_TABLE), storage.groups(REJECTED_TABLE)
+    def of(cls, storage: TableStorage, name: str, clock: Clock, figures: StoreFigures) -> Self:
+        """Keep them in the table of that name."""
+        table, groups = storage.table(name), storage.groups(name)
         return cls(table, groups, clock=clock, figures=figures)
 
     async def reject(

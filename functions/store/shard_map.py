@@ -70,9 +70,18 @@ def map_entity(shard_map: ShardMap) -> dict[str, Any]:
 
 
 def map_of(row: Mapping[str, Any]) -> ShardMap:
-    """Read the map from its row. Raises `ValueError` for one that another version wrote."""
-    if row["Schema"] != SCHEMA:
-        raise ValueError(f"the map of the shards has schema {row['Schema']}, and this version reads {SCHEMA}")
-    moving = Moving(row["Moving"], row["To"], row["Copying"]) if "Moving" in row else None
-    accounts = tuple(int(account) for account in row["Accounts"].split(","))
-    return ShardMap(row["Store"], accounts, row["Version"], moving)
+    """Read the map from its row. Raises `ValueError` for one of another version, and for a damaged one."""
+    schema = row.get("Schema")
+    if schema != SCHEMA:
+        raise ValueError(
+            f"the map of the shards has schema {schema}, and this version reads {SCHEMA}: deploy the version"
+            " that wrote it"
+        )
+    try:
+        moving = Moving(row["Moving"], row["To"], row["Copying"]) if "Moving" in row else None
+        accounts = tuple(int(account) for account in row["Accounts"].split(","))
+        return ShardMap(row["Store"], accounts, row["Version"], moving)
+    except (KeyError, ValueError):
+        raise ValueError(
+            f"the map of the shards is damaged: mend its row ({SHARDS_PARTITION}, {SHARD_MAP_ROW})"
+        ) from None

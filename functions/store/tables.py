@@ -9,31 +9,38 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.data.tables import TableServiceClient
 
 from functions.pattern.errors import SettingsError
-from functions.store.agent_requests import AGENT_REQUESTS_TABLE
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
 from functions.store.rejected import REJECTED_TABLE
 from functions.store.trends import TRENDS_TABLE
 
 TASKS_TABLE = "Tasks"
+#: The circuits and limits of remote services, in the Agents' store.
+CIRCUITS_TABLE = "Circuits"
 
-#: All tables of the application itself.
-TABLES = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, TRENDS_TABLE)
+#: All tables of the application itself, but for those of the Agents (`roles.AGENT_TABLES`).
+TABLES = (TASKS_TABLE, REJECTED_TABLE, TRENDS_TABLE)
 
 #: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
 ROW_FORMAT = 4
 
 
-def prepare_tables(
-    service: TableServiceClient, names: tuple[str, ...], *, shards: int, setting: str = "StateStore"
-) -> bool:
-    """Make missing tables of the first account, which is that `setting`'s; tell whether the store is new.
-
-    Raises `SettingsError` when the table of the tasks has another row format or number of shards.
-    """
+def make_tables(service: TableServiceClient, names: tuple[str, ...], *, setting: str) -> None:
+    """Make those of the tables that are missing. Raises `SettingsError`."""
     with answering(setting):
         for name in names:
             service.create_table_if_not_exists(name)
-        row_format, made_with, is_new = _made_with(service, shards)
+
+
+def prepare_tables(
+    service: TableServiceClient, names: tuple[str, ...], *, shards: int, setting: str = "StateStore"
+) -> None:
+    """Make missing tables of the first account, which is that `setting`'s.
+
+    Raises `SettingsError` when the table of the tasks has another row format or number of shards.
+    """
+    make_tables(service, names, setting=setting)
+    with answering(setting):
+        row_format, made_with = _made_with(service, shards)
     if row_format != ROW_FORMAT:
         raise SettingsError(
             f"setting StateStore: the table {TASKS_TABLE} holds rows of format {row_format}, and this version"
@@ -44,7 +51,6 @@ def prepare_tables(
         raise SettingsError(
             f"setting STATE_SHARDS is {shards}, but the table has {made_with}: set it to {made_with}"
         )
-    return is_new
 
 
 @contextmanager
@@ -59,8 +65,8 @@ def answering(setting: str) -> Iterator[None]:
         ) from None
 
 
-def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int, bool]:
-    """Give the row format, the number of shards, and whether the row that says so is new.
+def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
+    """Give the row format and the number of shards; of a new table, these.
 
     The first edition, format 1, recorded no format.
     """
@@ -70,5 +76,5 @@ def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int, bool
         table.create_entity(row)
     except ResourceExistsError:
         known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-        return int(known.get("Format", 1)), int(known["Shards"]), False
-    return ROW_FORMAT, shards, True
+        return int(known.get("Format", 1)), int(known["Shards"])
+    return ROW_FORMAT, shards

@@ -26,6 +26,9 @@ from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
+#: Properties with which a message is put back: a queue takes 64 KB, a hub far more; only the trace is read.
+_MOST_PROPERTIES_BYTES = 32 * 1024
+
 
 class _RejectedError(Exception):
     """A message can't become a task; the text is the reason, and `about` what could be read of it."""
@@ -77,7 +80,7 @@ class Intake:
             self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
-                await self._put_back(message_id, content, message)
+                await self._wait_for_version(message_id, content, message)
                 return Taken(Disposition.PUT_BACK, message.task_id)
             admitted = await self._record(message, workflow)
         except _RejectedError as rejection:
@@ -108,16 +111,23 @@ class Intake:
                 await _start(stored.record, schedulers)
         return Taken(Disposition.KNOWN, message.task_id)
 
-    async def _put_back(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
+    async def _wait_for_version(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
+        if not await self.put_back(message_id, content):
+            raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
+        _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
+
+    async def put_back(self, message_id: str, content: Content) -> bool:
+        """Have a message wait on the queue, longer each time; False if it has done so for a day."""
         counts = Counts.of(content)
         delay = put_back_for(counts.put_back)
         if delay is None:
-            raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
-        _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
-        sent_as, again = counts.once_put_back().sent_with(message_id, content)
+            return False
+        light = replace(content, labels=content.labels.within(_MOST_PROPERTIES_BYTES))
+        sent_as, again = counts.once_put_back().sent_with(message_id, light)
         not_before = self._ports.clock.now() + delay
         await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
+        return True
 
     async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Admitted:
         record = self._task_record(message, workflow)

@@ -37,7 +37,7 @@ class Disposition(StrEnum):
     KNOWN = "known"
     #: It can't be used, and was set aside.
     REJECTED = "rejected"
-    #: Its workflow's version is not deployed here: it comes again, from the queue.
+    #: Its workflow's version is not here, or its shard is being moved: it comes again, from the queue.
     PUT_BACK = "put back"
 
 

@@ -2,6 +2,9 @@
 
 import { ApplicationSettings, settingsOf } from 'application-settings.bicep'
 
+@description('The app, as infra/roles.json describes it.')
+param app object
+
 @description('Name of the function app.')
 param appName string
 
@@ -14,6 +17,9 @@ param hostStorageEndpoints object
 @description('Addresses of the tables of the state store, by account.')
 @minLength(1)
 param stateTableEndpoints string[]
+
+@description('Address of the tables of the Agents\' own account, or nothing.')
+param agentTableEndpoint string
 
 @description('Host name of the Service Bus namespace.')
 param serviceBusHostName string
@@ -38,7 +44,10 @@ param signIn bool
 @maxValue(1000)
 param requestsAtOnce int
 
-@description('Whether the app serves the sample remote services, and its Agents call them.')
+@description('Host name of the app that serves the sample services.')
+param servicesHostName string
+
+@description('Whether there are sample remote services, and Agents call them.')
 param sampleServices bool
 
 @description('Address of the service behind each Agent, and the reference to its key if it asks for one, by their settings.')
@@ -64,7 +73,7 @@ param namedKeysInVault string[]
 @description('The application\'s own settings.')
 param application ApplicationSettings
 
-resource app 'Microsoft.Web/sites@2025-03-01' existing = {
+resource site 'Microsoft.Web/sites@2025-03-01' existing = {
   name: appName
 }
 
@@ -88,6 +97,11 @@ var connectionSettings = {
   // No secret: the component takes no telemetry but by identity (DisableLocalAuth).
   APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+}
+
+var agentStoreSettings = {
+  AgentStore__tableServiceUri: agentTableEndpoint
+  AgentStore__clientId: identityClientId
 }
 
 var hub = loadJsonContent('../hubs.json').hubs[0]
@@ -119,17 +133,18 @@ var logsOfComponent = '${logsPage}/resourceId/${uriComponent(component.id)}/sour
 var operationIs = uriComponent('union requests, dependencies, traces, exceptions | where operation_Id == ')
 
 var chosenSettings = {
+  ROLES: join(app.roles, ',')
   AUTH_MODE: signIn ? 'easyauth' : 'keys'
   ALERT_WEBHOOK_URL: empty(alertWebhookInVault) ? '' : '@Microsoft.KeyVault(SecretUri=${alertWebhookInVault})'
   // Less would refuse a caller before there is another instance; with function keys, all callers count as one.
   REQUESTS_IN_FLIGHT: string(requestsAtOnce)
   EVENT_HUB_NAME: hub.name
   EVENT_HUB_CONSUMER_GROUP: hub.consumerGroups[0]
-  SAMPLE_SERVICES: sampleServices ? '1' : '0'
+  SAMPLE_SERVICES: app.servesSamples && sampleServices ? '1' : '0'
   TRACE_URL_TEMPLATE: '${logsOfComponent}/${operationIs}%22{trace_id}%22/timespan/P30D'
 }
 
-var servicesUrl = 'https://${app.properties.defaultHostName}/api/services'
+var servicesUrl = 'https://${servicesHostName}/api/services'
 var servicesKey = '@Microsoft.KeyVault(SecretUri=${sampleServicesKeyInVault})'
 var sampleAgentSettings = {
   PAYMENT_URL: '${servicesUrl}/payments'
@@ -146,6 +161,10 @@ var sampleAgentSettings = {
   DELIVERY_KEY: servicesKey
 }
 
+// Who only reads what operators say in an Agent's place needs no key.
+var agentsKnown = app.knowsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
+var agentsHere = filter(agentsKnown, each => (app.callsAgents ? true : endsWith(each.key, '_URL')))
+
 var keySettings = toObject(
   range(0, length(namedKeys)),
   index => 'KEY_${toUpper(replace(replace(namedKeys[index], '.', '_'), '-', '_'))}',
@@ -153,17 +172,17 @@ var keySettings = toObject(
 )
 
 resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
-  parent: app
+  parent: site
   name: 'appsettings'
   properties: union(
     connectionSettings,
-    empty(eventHubsHostName) ? {} : eventHubSettings,
-    stateSettings,
-    empty(durableSchedulerEndpoint) ? {} : durableSchedulerSettings,
+    app.usesHub && !empty(eventHubsHostName) ? eventHubSettings : {},
+    empty(app.tables) ? {} : stateSettings,
+    !empty(app.agentTables) && !empty(agentTableEndpoint) ? agentStoreSettings : {},
+    app.taskHub && !empty(durableSchedulerEndpoint) ? durableSchedulerSettings : {},
     settingsOf(application),
     chosenSettings,
     keySettings,
-    sampleServices ? sampleAgentSettings : {},
-    agentSettings
+    toObject(agentsHere, each => (each.key), each => (each.value))
   )
 }

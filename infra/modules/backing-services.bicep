@@ -1,8 +1,7 @@
-// What the application stands on: its identity, telemetry, storage, queues, and what it may do with each.
+// What all apps share: telemetry, the state store, queues, and where Durable Functions keeps its state.
 
 import { LogChoices } from 'log-choices.bicep'
 import { EndpointTarget } from 'private-endpoints.bicep'
-import { roles } from 'roles.bicep'
 
 @description('Names of the resources (names.bicep).')
 param names object
@@ -26,48 +25,22 @@ param useScheduler bool
 @description('Whether orders come through an event hub, too.')
 param useEventHub bool
 
-@description('Whether the API puts the orders that it accepts on the event hub.')
-param submitsToHub bool
-
 @description('Hours for which tasks are kept beyond what the event hub keeps, and a day.')
 @minValue(0)
 param spareHours int
 
-@description('Whether tables are made for the sample services too.')
-param sampleServices bool
+@description('Tables of the sample services, or none.')
+param sampleTables string[]
 
-@description('The key of the sample services, or nothing if the vault has it.')
-@secure()
-param sampleServicesKey string
-
-@description('Whether nobody may purge the vault.')
-param purgeProtection bool
+@description('Whether each role is an app of its own: then the Agents\' tables have an account of their own.')
+param hasAgentStorage bool
 
 @description('What is logged, and for how long.')
 param logs LogChoices
 
-@description('Address that alerts are posted to, or nothing.')
-@secure()
-param alertWebhookUrl string
-
-@description('Function keys of persons and roles.')
-@maxLength(100)
-param namedKeys string[]
-
-var packageContainer = 'app-package'
-
-// The application makes these too, when they are missing: functions/store/, functions/services/service.py.
-var stateTables = ['Tasks', 'Rejected', 'AgentRequests', 'Trends']
-var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
-
-module identity 'identity.bicep' = {
-  name: 'identity'
-  params: {
-    name: names.identity
-    location: location
-    tags: tags
-  }
-}
+// One app with all roles makes these too, when they are missing: functions/store/, functions/services/service.py.
+var stateTables = ['Tasks', 'Rejected', 'Trends']
+var agentTables = ['Circuits', 'AgentRequests', 'AgentRejected']
 
 module monitoring 'monitoring.bicep' = {
   name: 'monitoring'
@@ -79,23 +52,6 @@ module monitoring 'monitoring.bicep' = {
     retentionInDays: logs.?retentionDays ?? 30
     auditRetentionInDays: logs.?auditRetentionDays ?? 365
     dailyGigabytes: logs.?dailyGigabytes ?? 10
-    principalId: identity.outputs.principalId
-  }
-}
-
-// The host's own account: leases and keys, the package, the Durable task hub. As the state store is the truth, this one
-// needs no copy in a second region.
-module hostStorage 'storage-account.bicep' = {
-  name: 'host-storage'
-  params: {
-    name: names.hostStorage
-    location: location
-    tags: tags
-    redundancy: redundancy == 'ZRS' || redundancy == 'GZRS' ? 'ZRS' : 'LRS'
-    private: private
-    containers: [packageContainer]
-    roleIds: [roles.storageBlobDataOwner, roles.storageQueueDataContributor, roles.storageTableDataContributor]
-    principalId: identity.outputs.principalId
   }
 }
 
@@ -110,12 +66,22 @@ module stateStorage 'storage-account.bicep' = [
       tags: tags
       redundancy: redundancy
       private: private
-      tables: number == 0 ? concat(stateTables, sampleServices ? sampleTables : []) : ['Tasks']
-      roleIds: [roles.storageTableDataContributor]
-      principalId: identity.outputs.principalId
+      tables: number == 0 ? concat(stateTables, hasAgentStorage ? [] : agentTables, sampleTables) : ['Tasks']
     }
   }
 ]
+
+module agentStorage 'storage-account.bicep' = if (hasAgentStorage) {
+  name: 'agent-storage'
+  params: {
+    name: names.agentStorage
+    location: location
+    tags: tags
+    redundancy: redundancy
+    private: private
+    tables: agentTables
+  }
+}
 
 module serviceBus 'service-bus.bicep' = {
   name: 'service-bus'
@@ -124,7 +90,6 @@ module serviceBus 'service-bus.bicep' = {
     location: location
     tags: tags
     private: private
-    principalId: identity.outputs.principalId
   }
 }
 
@@ -135,8 +100,6 @@ module eventHubs 'event-hubs.bicep' = if (useEventHub) {
     location: location
     tags: tags
     private: private
-    principalId: identity.outputs.principalId
-    sends: submitsToHub
     spareHours: spareHours
   }
 }
@@ -148,23 +111,6 @@ module durableScheduler 'durable-scheduler.bicep' = if (useScheduler) {
     location: location
     tags: tags
     private: private
-    principalId: identity.outputs.principalId
-  }
-}
-
-module vault 'vault.bicep' = {
-  name: 'vault'
-  params: {
-    name: names.vault
-    location: location
-    tags: tags
-    private: private
-    principalId: identity.outputs.principalId
-    sampleServices: sampleServices
-    sampleServicesKey: sampleServicesKey
-    purgeProtection: purgeProtection
-    alertWebhookUrl: alertWebhookUrl
-    namedKeys: namedKeys
   }
 }
 
@@ -173,20 +119,12 @@ module diagnostics 'diagnostics.bicep' = {
   params: {
     workspaceId: monitoring.outputs.workspaceId
     serviceBusName: names.serviceBus
-    vaultName: names.vault
-    hostStorageName: names.hostStorage
-    stateStorageNames: names.stateStorage
+    tableStorageNames: concat(names.stateStorage, hasAgentStorage ? [names.agentStorage] : [])
     stateAccess: logs.?stateAccess ?? false
   }
   // What it watches has to be there.
-  dependsOn: [serviceBus, vault, hostStorage, stateStorage]
+  dependsOn: [serviceBus, stateStorage, agentStorage]
 }
-
-@description('Resource id of the app\'s identity.')
-output identityId string = identity.outputs.id
-
-@description('Client id of the app\'s identity.')
-output identityClientId string = identity.outputs.clientId
 
 @description('Resource id of the Log Analytics workspace.')
 output workspaceId string = monitoring.outputs.workspaceId
@@ -206,34 +144,19 @@ output eventHubsId string = eventHubs.?outputs.?id ?? ''
 @description('Host name of the Event Hubs namespace, or nothing.')
 output eventHubsHostName string = eventHubs.?outputs.?hostName ?? ''
 
-@description('Addresses of the host\'s storage account, by service.')
-output hostStorageEndpoints object = hostStorage.outputs.endpoints
-
-@description('Address of the blob container that holds the package.')
-output packageContainerUrl string = '${hostStorage.outputs.endpoints.blob}${packageContainer}'
-
 @description('Addresses of the tables of the state store, by account.')
 output stateTableEndpoints string[] = [
   for (accountName, number) in names.stateStorage: stateStorage[number].outputs.endpoints.table
 ]
+
+@description('Address of the tables of the Agents\' own account, or nothing.')
+output agentTableEndpoint string = agentStorage.?outputs.?endpoints.?table ?? ''
 
 @description('Address of the Durable Task Scheduler, or nothing.')
 output durableSchedulerEndpoint string = durableScheduler.?outputs.?endpoint ?? ''
 
 @description('Task hub in the Durable Task Scheduler, or nothing.')
 output durableTaskHub string = durableScheduler.?outputs.?taskHub ?? ''
-
-@description('Address of the vault.')
-output vaultUri string = vault.outputs.uri
-
-@description('Where the vault has the key of the sample services, or nothing.')
-output sampleServicesKeyInVault string = vault.outputs.sampleServicesKeyInVault
-
-@description('Where the vault has the address that alerts are posted to, or nothing.')
-output alertWebhookInVault string = vault.outputs.alertWebhookInVault
-
-@description('Where the vault has the function keys of persons and roles, in the order of namedKeys.')
-output namedKeysInVault string[] = vault.outputs.namedKeysInVault
 
 @description('What private endpoints have to lead to for the state store.')
 output stateEndpointTargets EndpointTarget[] = [
@@ -247,12 +170,9 @@ output stateEndpointTargets EndpointTarget[] = [
 @description('What private endpoints have to lead to, beside the state store.')
 output endpointTargets EndpointTarget[] = concat(
   [
-    { name: 'pe-host-blob', resourceId: hostStorage.outputs.id, group: 'blob' }
-    { name: 'pe-host-queue', resourceId: hostStorage.outputs.id, group: 'queue' }
-    { name: 'pe-host-table', resourceId: hostStorage.outputs.id, group: 'table' }
     { name: 'pe-service-bus', resourceId: serviceBus.outputs.id, group: 'namespace' }
-    { name: 'pe-vault', resourceId: vault.outputs.id, group: 'vault' }
   ],
+  hasAgentStorage ? [{ name: 'pe-agent-table', resourceId: agentStorage.?outputs.?id ?? '', group: 'table' }] : [],
   useEventHub ? [{ name: 'pe-event-hubs', resourceId: eventHubs.?outputs.?id ?? '', group: 'namespace' }] : [],
   useScheduler
     ? [{ name: 'pe-durable-scheduler', resourceId: durableScheduler.?outputs.?id ?? '', group: 'scheduler' }]

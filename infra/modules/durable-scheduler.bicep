@@ -1,7 +1,5 @@
 // The Durable Task Scheduler, with one task hub: where Durable Functions keeps its state when it is not in storage.
 
-import { roles } from 'roles.bicep'
-
 @description('Name of the scheduler.')
 @minLength(3)
 @maxLength(64)
@@ -15,9 +13,6 @@ param tags object
 
 @description('Whether the scheduler is reached through a private endpoint only.')
 param private bool
-
-@description('The app whose orchestrations it keeps.')
-param principalId string
 
 resource scheduler 'Microsoft.DurableTask/schedulers@2026-02-01' = {
   name: name
@@ -37,16 +32,6 @@ resource taskHub 'Microsoft.DurableTask/schedulers/taskHubs@2026-02-01' = {
   parent: scheduler
   name: 'tasks'
   properties: {}
-}
-
-resource contributor 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(taskHub.id, principalId, roles.durableTaskDataContributor)
-  scope: taskHub
-  properties: {
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.durableTaskDataContributor)
-    principalId: principalId
-    principalType: 'ServicePrincipal'
-  }
 }
 
 @description('Resource id of the scheduler.')

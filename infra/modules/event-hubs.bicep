@@ -1,6 +1,4 @@
-// The Event Hubs namespace, the hubs that infra/hubs.json lists, and what the app may do with each of them.
-
-import { roles } from 'roles.bicep'
+// The Event Hubs namespace, and the hubs that infra/hubs.json lists.
 
 @description('Name of the namespace.')
 @minLength(6)
@@ -15,12 +13,6 @@ param tags object
 
 @description('Whether the namespace is reached through a private endpoint only.')
 param private bool
-
-@description('The app that receives, and sends if the API does.')
-param principalId string
-
-@description('Whether the app\'s API puts what it accepts on a hub.')
-param sends bool
 
 @description('Hours for which the app keeps tasks beyond those for which a hub keeps events, and a day: a replay must find what was done. Raise application.retentionDays if there are none.')
 @minValue(0)
@@ -70,30 +62,6 @@ resource consumerGroup 'Microsoft.EventHub/namespaces/eventhubs/consumergroups@2
   for each in consumerGroups: {
     parent: hub[each.hub]
     name: each.name
-  }
-]
-
-resource receiver 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (each, index) in hubs: {
-    name: guid(hub[index].id, principalId, roles.eventHubsDataReceiver)
-    scope: hub[index]
-    properties: {
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.eventHubsDataReceiver)
-      principalId: principalId
-      principalType: 'ServicePrincipal'
-    }
-  }
-]
-
-resource sender 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (each, index) in (sends ? hubs : []): {
-    name: guid(hub[index].id, principalId, roles.eventHubsDataSender)
-    scope: hub[index]
-    properties: {
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.eventHubsDataSender)
-      principalId: principalId
-      principalType: 'ServicePrincipal'
-    }
   }
 ]
 

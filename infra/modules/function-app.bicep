@@ -14,6 +14,9 @@ param location string
 @description('Tags of both.')
 param tags object
 
+@description('Name of the app\'s service in azure.yaml.')
+param service string
+
 @description('Resource id of the app\'s identity.')
 param identityId string
 
@@ -24,6 +27,12 @@ param packageContainerUrl string
 @minValue(0)
 @maxValue(20)
 param alwaysReadyInstances int
+
+@description('Whether the app has the Scheduler\'s functions.')
+param hasTaskHub bool
+
+@description('Whether the app has HTTP functions.')
+param hasHttp bool
 
 @description('Instances that are always ready for HTTP.')
 @minValue(0)
@@ -72,8 +81,8 @@ resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
 resource app 'Microsoft.Web/sites@2025-03-01' = {
   name: name
   location: location
-  // azd finds by this tag where the service `app` of azure.yaml goes.
-  tags: union(tags, { 'azd-service-name': 'app' })
+  // azd finds by this tag where a service of azure.yaml goes.
+  tags: union(tags, { 'azd-service-name': service })
   kind: 'functionapp,linux'
   identity: {
     type: 'UserAssigned'
@@ -103,8 +112,8 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
       }
       scaleAndConcurrency: {
         alwaysReady: concat(
-          ready > 0 ? [{ name: 'durable', instanceCount: ready }] : [],
-          readyHttp > 0 ? [{ name: 'http', instanceCount: readyHttp }] : []
+          hasTaskHub && ready > 0 ? [{ name: 'durable', instanceCount: ready }] : [],
+          hasHttp && readyHttp > 0 ? [{ name: 'http', instanceCount: readyHttp }] : []
         )
         instanceMemoryMB: instanceMemory
         maximumInstanceCount: maximumInstances

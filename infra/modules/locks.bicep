@@ -9,8 +9,8 @@ param serviceBusName string
 @description('Name of the Event Hubs namespace, or nothing.')
 param eventHubsName string
 
-@description('Name of the vault.')
-param vaultName string
+@description('Names of the vaults.')
+param vaultNames array
 
 var reason = 'Holds orders, messages or keys: delete the lock first, if that is meant (docs/deploy.md).'
 
@@ -28,9 +28,11 @@ resource eventHubs 'Microsoft.EventHub/namespaces@2026-01-01' existing = if (!em
   name: eventHubsName
 }
 
-resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
-  name: vaultName
-}
+resource vaults 'Microsoft.KeyVault/vaults@2026-02-01' existing = [
+  for vaultName in vaultNames: {
+    name: vaultName
+  }
+]
 
 resource accountLocks 'Microsoft.Authorization/locks@2020-05-01' = [
   for (accountName, index) in storageAccountNames: {
@@ -61,11 +63,13 @@ resource eventHubsLock 'Microsoft.Authorization/locks@2020-05-01' = if (!empty(e
   }
 }
 
-resource vaultLock 'Microsoft.Authorization/locks@2020-05-01' = {
-  name: 'holds-data'
-  scope: vault
-  properties: {
-    level: 'CanNotDelete'
-    notes: reason
+resource vaultLocks 'Microsoft.Authorization/locks@2020-05-01' = [
+  for (vaultName, index) in vaultNames: {
+    name: 'holds-data'
+    scope: vaults[index]
+    properties: {
+      level: 'CanNotDelete'
+      notes: reason
+    }
   }
-}
+]

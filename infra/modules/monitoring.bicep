@@ -1,7 +1,5 @@
 // Where telemetry goes: a Log Analytics workspace, and an Application Insights component that takes it by identity only.
 
-import { roles } from 'roles.bicep'
-
 @description('Name of the Log Analytics workspace.')
 param workspaceName string
 
@@ -27,9 +25,6 @@ param auditRetentionInDays int
 @description('GB that the workspace takes in a day, or -1 for no limit; what comes later that day is lost, and an alert tells.')
 @minValue(-1)
 param dailyGigabytes int
-
-@description('Who may send telemetry.')
-param principalId string
 
 resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
   name: workspaceName
@@ -70,16 +65,6 @@ resource component 'Microsoft.Insights/components@2020-02-02' = {
     Application_Type: 'web'
     WorkspaceResourceId: workspace.id
     DisableLocalAuth: true
-  }
-}
-
-resource publisher 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(component.id, principalId, roles.monitoringMetricsPublisher)
-  scope: component
-  properties: {
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.monitoringMetricsPublisher)
-    principalId: principalId
-    principalType: 'ServicePrincipal'
   }
 }
 

@@ -4,18 +4,26 @@
 @description('Names every resource of an environment; `token` is 13 characters that no other deployment has.')
 func namesOf(environmentName string, token string, stateAccounts int) object => {
   resourceGroup: 'rg-${environmentName}'
-  identity: 'id-${token}'
+  token: token
   logs: 'log-${token}'
   insights: 'appi-${token}'
-  hostStorage: 'sthost${token}'
   stateStorage: map(range(0, stateAccounts), each => (each == 0 ? 'ststate${token}' : 'ststate${token}${each}'))
+  agentStorage: 'stagent${token}'
   serviceBus: 'sb-${token}'
   eventHubs: 'evhns-${token}'
-  plan: 'plan-${token}'
-  app: 'func-${token}'
   durableScheduler: 'dts-${token}'
-  vault: 'kv-${token}'
   network: 'vnet-${token}'
   budget: 'budget-${token}'
   workbook: guid(token, 'workbook')
+}
+
+@export()
+@description('Names what one app shares with no other; `mark` is nothing, or the two letters of its role.')
+func appNamesOf(token string, mark string) object => {
+  suffix: empty(mark) ? '' : '-${mark}'
+  identity: empty(mark) ? 'id-${token}' : 'id-${token}-${mark}'
+  hostStorage: 'sthost${mark}${token}'
+  plan: empty(mark) ? 'plan-${token}' : 'plan-${token}-${mark}'
+  app: empty(mark) ? 'func-${token}' : 'func-${token}-${mark}'
+  vault: empty(mark) ? 'kv-${token}' : 'kv-${token}-${mark}'
 }

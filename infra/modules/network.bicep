@@ -1,4 +1,4 @@
-// The virtual network: one subnet that the app sends through, one for the private endpoints of what it sends to.
+// The virtual network: a subnet that each app sends through, one for the private endpoints of what it sends to.
 
 import { EndpointTarget } from 'private-endpoints.bicep'
 
@@ -11,8 +11,27 @@ param location string
 @description('Tags of the network.')
 param tags object
 
+@description('Names of the subnets that apps send through.')
+@minLength(1)
+@maxLength(4)
+param appSubnets string[]
+
 @description('What private endpoints are made for.')
 param targets EndpointTarget[]
+
+@description('The same for what is one app\'s own, by app.')
+param targetsOfApps EndpointTarget[][]
+
+// The subscription must know the resource provider Microsoft.App, of which nothing else is used.
+var delegations = [
+  {
+    name: 'flex-consumption'
+    properties: {
+      serviceName: 'Microsoft.App/environments'
+    }
+  }
+]
+var isOnly = length(appSubnets) == 1
 
 resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
   name: name
@@ -22,36 +41,32 @@ resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
     addressSpace: {
       addressPrefixes: ['10.0.0.0/23']
     }
-    subnets: [
-      {
-        name: 'app'
+    subnets: concat(
+      map(range(0, length(appSubnets)), number => {
+        name: appSubnets[number]
         properties: {
-          addressPrefix: '10.0.0.0/24'
-          // The subscription must know the resource provider Microsoft.App, of which nothing else is used.
-          delegations: [
-            {
-              name: 'flex-consumption'
-              properties: {
-                serviceName: 'Microsoft.App/environments'
-              }
-            }
-          ]
+          addressPrefix: isOnly ? '10.0.0.0/24' : '10.0.0.${number * 64}/26'
+          delegations: delegations
         }
-      }
-      {
-        name: 'endpoints'
-        properties: {
-          addressPrefix: '10.0.1.0/24'
+      }),
+      [
+        {
+          name: 'endpoints'
+          properties: {
+            addressPrefix: '10.0.1.0/24'
+          }
         }
-      }
-    ]
+      ]
+    )
   }
 }
 
-resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-09-01' existing = {
-  parent: network
-  name: 'app'
-}
+resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-09-01' existing = [
+  for subnet in appSubnets: {
+    parent: network
+    name: subnet
+  }
+]
 
 resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-09-01' existing = {
   parent: network
@@ -65,9 +80,9 @@ module privateEndpoints 'private-endpoints.bicep' = {
     tags: tags
     networkId: network.id
     subnetId: endpointSubnet.id
-    targets: targets
+    targets: concat(targets, flatten(targetsOfApps))
   }
 }
 
-@description('Resource id of the subnet that the app sends through.')
-output appSubnetId string = appSubnet.id
+@description('Resource ids of the subnets that apps send through, in their order.')
+output appSubnetIds string[] = [for (subnet, index) in appSubnets: appSubnet[index].id]

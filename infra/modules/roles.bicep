@@ -16,3 +16,10 @@ var roles = {
   // The host makes keys in the vault, under names of its own.
   keyVaultSecretsOfficer: 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 }
+
+@export()
+@description('Tells what a queue is for, by its name: as functions/roles.py does.')
+func kindOf(queue string) string =>
+  contains(['submissions', 'scheduler-requests', 'agent-replies', 'operator-alerts', 'sweeps'], queue)
+    ? queue
+    : (startsWith(queue, 'agent-') && endsWith(queue, '-requests') ? 'agent-requests' : 'notices')

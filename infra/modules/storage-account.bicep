@@ -24,11 +24,11 @@ param containers array = []
 @description('Tables to make.')
 param tables array = []
 
-@description('Ids of the roles that the app has on this account.')
-param roleIds array
+@description('Ids of the roles that one app has on this account, beside those of access.bicep.')
+param roleIds array = []
 
 @description('The app that has them.')
-param principalId string
+param principalId string = ''
 
 resource account 'Microsoft.Storage/storageAccounts@2026-04-01' = {
   name: name

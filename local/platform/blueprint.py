@@ -1,4 +1,4 @@
-"""The three parts of the real platform, which of them waits for which, and the order in which they stop."""
+"""The parts of the real platform, which of them waits for which, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from local.platform.errors import StartRefusedError
@@ -34,6 +35,8 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     settings = application_settings(app, os.environ, addresses, options.settings)
     azurite = _azurite(addresses, data / "azurite", options)
     broker = _broker(addresses, data / "servicebus", options, settings)
+    if addresses.ports.are_split:
+        return [[azurite, broker], _hosts_of_roles(addresses, data, options, settings)]
     return [[azurite, broker], [_host(addresses, data / "host", options, settings)]]
 
 
@@ -101,14 +104,36 @@ def _broker(
     )
 
 
-def _host(addresses: Addresses, folder: Path, options: PlatformOptions, settings: Mapping[str, str]) -> Part:
+def _hosts_of_roles(
+    addresses: Addresses, data: Path, options: PlatformOptions, settings: Mapping[str, str]
+) -> list[Part]:
+    """Return a host for each role; the tables are made before the first of them starts."""
+    from local.platform.roles import SharedTables, hosts_of, settings_of  # noqa: PLC0415 - the application's
+
+    tables = SharedTables(_tables(addresses), settings)
+    hosts = []
+    for role, (name, port) in hosts_of(addresses.ports).items():
+        own = Addresses(replace(addresses.ports, host=port))
+        host = _host(own, data / name, options, settings_of(role, settings), name=name)
+        hosts.append(replace(host, prepare=tables.then(host.prepare)))
+    return hosts
+
+
+def _host(
+    addresses: Addresses,
+    folder: Path,
+    options: PlatformOptions,
+    settings: Mapping[str, str],
+    *,
+    name: PartName = PartName.HOST,
+) -> Part:
     app, keys = options.app.resolve(), options.function_keys
 
     async def write_keys() -> None:
         _write_keys(folder, keys or {})
 
     return Part(
-        name=PartName.HOST,
+        name=name,
         command=(
             *(sys.executable, "-m", "functions_local", "--app", str(app), "--data", str(folder)),
             *("--port", str(addresses.ports.host)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 #: The account and key built into Azurite; published by Microsoft, not secret.
@@ -13,7 +13,11 @@ _STORAGE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K
 
 @dataclass(frozen=True, slots=True)
 class PlatformPorts:
-    """One TCP port on 127.0.0.1 for each endpoint; in a request, 0 means any free port."""
+    """One TCP port on 127.0.0.1 for each endpoint; in a request, 0 means any free port.
+
+    With ports of `scheduler`, `agents` and `supervisor`, these roles have hosts of their own, and `host` is
+    the front's.
+    """
 
     host: int = 7071
     service_bus: int = 5672
@@ -21,6 +25,18 @@ class PlatformPorts:
     blob: int = 10000
     queue: int = 10001
     table: int = 10002
+    scheduler: int | None = None
+    agents: int | None = None
+    supervisor: int | None = None
+
+    @property
+    def are_split(self) -> bool:
+        """Whether each role has a host of its own."""
+        return self.supervisor is not None
+
+    def split(self) -> PlatformPorts:
+        """Add ports for the hosts of roles; the operators' follows the callers'."""
+        return replace(self, scheduler=0, agents=0, supervisor=self.host + 1 if self.host else 0)
 
 
 #: Ports for platforms that run side by side, as tests do.
@@ -62,6 +78,12 @@ class Addresses:
     def host_status(self) -> str:
         """Address that answers 200 as soon as the application has started."""
         return f"{self.host}/admin/host/status"
+
+    @property
+    def operators(self) -> str:
+        """Address of the host that serves operators."""
+        ports = self.ports
+        return self.host if ports.supervisor is None else f"http://127.0.0.1:{ports.supervisor}"
 
     @property
     def services(self) -> str:

@@ -16,6 +16,9 @@ _COLOURS = {
     PartName.AZURITE: "\033[36m",
     PartName.BROKER: "\033[35m",
     PartName.HOST: "\033[33m",
+    PartName.SCHEDULER: "\033[32m",
+    PartName.AGENTS: "\033[34m",
+    PartName.SUPERVISOR: "\033[95m",
     PartName.AGENT: "\033[34m",
 }
 _PLAIN = "\033[0m"

@@ -14,8 +14,14 @@ class PartName(StrEnum):
     AZURITE = "azurite"
     #: Our Service Bus broker.
     BROKER = "broker"
-    #: Our Functions host, which runs the application.
+    #: Our Functions host, which runs the application, or its front.
     HOST = "host"
+    #: The host of the Scheduler, where roles have hosts of their own.
+    SCHEDULER = "scheduler"
+    #: The host of the Agents behind queues.
+    AGENTS = "agents"
+    #: The host of the Supervisor and the operators.
+    SUPERVISOR = "supervisor"
     #: The Agent, in any language, that `agent-check` checks.
     AGENT = "agent"
 

@@ -28,6 +28,9 @@ _PURPOSES = {
     "blob": ("Azurite's blobs", "--azurite-ports"),
     "queue": ("Azurite's queues", "--azurite-ports"),
     "table": ("Azurite's tables", "--azurite-ports"),
+    "scheduler": ("the Scheduler's host", "--port"),
+    "agents": ("the Agents' host", "--port"),
+    "supervisor": ("the Supervisor's host, the port after --port", "--port"),
 }
 
 
@@ -42,6 +45,7 @@ def claimed(requested: PlatformPorts) -> Iterator[PlatformPorts]:
             chosen = {
                 name: _check(name, port, listeners) if port else _choose(claims, listeners)
                 for name, port in asdict(requested).items()
+                if port is not None
             }
         yield PlatformPorts(**chosen)
 

@@ -28,17 +28,22 @@ _MARKS = {
 }
 
 
-async def verify_at(url: str, patience: float) -> int:
-    """Verify the deployment at `url`; `patience` is in seconds. Returns the exit code."""
-    credentials = Credentials.of(os.environ, url)
+async def verify_at(url: str, operators: str, patience: float) -> int:
+    """Verify the deployment at `url`, and where `operators` are; `patience` is in seconds.
+
+    Returns the exit code.
+    """
+    credentials = Credentials.of(os.environ, url, operators)
     console = Console(width=None if sys.stdout.isatty() else 140)
     return await until_stop_signal(
-        _verify(url, credentials, patience, console), lambda: None, stopped=INTERRUPTED
+        _verify(url, operators, credentials, patience, console), lambda: None, stopped=INTERRUPTED
     )
 
 
-async def _verify(url: str, credentials: Credentials, patience: float, console: Console) -> int:
-    async with Scene.at(url, credentials, patience) as scene:
+async def _verify(
+    url: str, operators: str, credentials: Credentials, patience: float, console: Console
+) -> int:
+    async with Scene.at(url, operators, credentials, patience) as scene:
         try:
             lines = await verify(scene, lambda line: _say(console, line))
         except asyncio.CancelledError:

@@ -23,7 +23,7 @@ class Credentials:
     services: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], url: str) -> Credentials:
+    def of(cls, environment: Mapping[str, str], *urls: str) -> Credentials:
         """Read them. Raises `StartRefusedError` where a secret would go over a network as plain text."""
         key, token = environment.get(KEY, ""), environment.get(TOKEN, "")
         made = cls(
@@ -31,9 +31,10 @@ class Credentials:
             operator=_headers(environment.get(OPERATOR_KEY) or key, environment.get(OPERATOR_TOKEN) or token),
             services=_headers(environment.get(SERVICES_KEY) or key, token),
         )
-        parts = urlsplit(url)
-        if parts.scheme != "https" and parts.hostname not in _ON_THIS_MACHINE and any(made.all()):
-            raise StartRefusedError(f"{url} is not https: no key or token is sent there.")
+        for url in urls:
+            parts = urlsplit(url)
+            if parts.scheme != "https" and parts.hostname not in _ON_THIS_MACHINE and any(made.all()):
+                raise StartRefusedError(f"{url} is not https: no key or token is sent there.")
         return made
 
     def all(self) -> tuple[Mapping[str, str], ...]:

@@ -42,13 +42,15 @@ class Scene:
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, url: str, credentials: Credentials, patience: float) -> AsyncIterator[Scene]:
-        """Open the clients for the block."""
-        base_url = url.rstrip("/") + "/"
+    async def at(
+        cls, url: str, operators: str, credentials: Credentials, patience: float
+    ) -> AsyncIterator[Scene]:
+        """Open the clients for the block; `operators` is where their pages are."""
+        pages = operators.rstrip("/") + "/"
         async with (
             OrderClient.at(url, credentials.caller) as orders,
             SampleServices.at(url, credentials.services) as services,
-            aiohttp.ClientSession(base_url, headers=credentials.operator, timeout=_TIMEOUT) as operator,
+            aiohttp.ClientSession(pages, headers=credentials.operator, timeout=_TIMEOUT) as operator,
         ):
             yield cls(orders, services, operator, patience)
 

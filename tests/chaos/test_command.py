@@ -29,7 +29,7 @@ def test_run_takes_its_defaults(started: list[tuple[int, int, float, Layout]]) -
 
 
 def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]]) -> None:
-    """Seed, orders, minutes, hosts, accounts, the way in."""
+    """Seed, orders, minutes, hosts, accounts, the way in, a process for each role."""
     main(
         [
             "chaos",
@@ -45,9 +45,11 @@ def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]])
             "2",
             "--submit-to",
             "hub",
+            "--roles",
+            "split",
         ]
     )
-    assert started == [(5, 30, 0.5, Layout(hosts=3, accounts=2, submit_to="hub"))]
+    assert started == [(5, 30, 0.5, Layout(hosts=3, accounts=2, submit_to="hub", split=True))]
 
 
 @pytest.mark.parametrize(

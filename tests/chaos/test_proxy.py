@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -90,6 +90,20 @@ async def test_slowing_mode_delays_both_ways() -> None:
         assert asyncio.get_running_loop().time() - start >= 2 * _DELAY
 
 
+async def test_nothing_is_left_of_a_held_connection_when_the_proxy_ends() -> None:
+    """Its ends are closed, and its tasks are over: what was left failed a later test."""
+    async with AsyncExitStack() as stack:
+        async with _echo_behind_proxy() as proxy:
+            reader, writer = await stack.enter_async_context(_connected(proxy))
+            await stack.enter_async_context(proxy.mode(ProxyMode.HOLDING))
+            writer.write(b"hello")
+            async with asyncio.timeout(PATIENCE):
+                while proxy.affected == 0:
+                    await asyncio.sleep(0)
+        assert await _ended(reader)
+        assert not [task for task in asyncio.all_tasks() if "Proxy." in repr(task)]
+
+
 async def test_dropped_answer_belongs_to_a_request_that_arrived() -> None:
     """Instead of its answer, the connection is closed."""
     received: list[bytes] = []
@@ -128,6 +142,8 @@ async def _connected(proxy: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, 
         yield reader, writer
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def _ended(reader: asyncio.StreamReader) -> bool:

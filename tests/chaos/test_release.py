@@ -14,7 +14,7 @@ from tests.chaos.invariants import Invariant, Violation
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.run.environment import Layout
 from tests.chaos.run.release import ReleaseGoal, SeedRun, go_on, layout_of
-from tests.chaos.run.verdicts import Verdict, Verdicts, ledger, verdict_of
+from tests.chaos.run.verdicts import RunVerdict, RunVerdicts, ledger, verdict_of
 from tests.chaos.sample_evidence import ORDER, compensated, processed
 
 _DAY = date(2026, 1, 1)
@@ -34,7 +34,7 @@ async def test_piece_ends_with_its_time(tmp_path: Path, capsys: pytest.CaptureFi
     """What was run is told, and how to go on."""
     await go_on(tmp_path, replace(_GOAL, piece=0.0), _runs([]))
     assert "0 runs are kept" in capsys.readouterr().out
-    Verdicts(tmp_path).keep(_verdict(1))
+    RunVerdicts(tmp_path).keep(_verdict(1))
     await go_on(tmp_path, replace(_GOAL, piece=0.0), _runs([]))
     assert "the same command goes on" in capsys.readouterr().out
 
@@ -44,14 +44,14 @@ async def test_violation_is_kept_for_ever(tmp_path: Path) -> None:
     found = [Violation(Invariant.NO_LOSS, ORDER, "is lost")]
     assert await go_on(tmp_path, replace(_GOAL, tasks=1, kills=1), _runs([], found=found)) is False
     assert await go_on(tmp_path, _GOAL, _runs([])) is False
-    assert Verdicts(tmp_path).all()[0].violations == ("I1 order-1: is lost",)
+    assert RunVerdicts(tmp_path).all()[0].violations == ("I1 order-1: is lost",)
 
 
 def test_file_that_was_cut_off_is_no_verdict(tmp_path: Path) -> None:
     """The process was killed while it wrote."""
-    Verdicts(tmp_path).keep(_verdict(1))
+    RunVerdicts(tmp_path).keep(_verdict(1))
     (tmp_path / "seed-0002.new").write_text('{"seed": 2', encoding="utf-8")
-    assert [each.seed for each in Verdicts(tmp_path).all()] == [1]
+    assert [each.seed for each in RunVerdicts(tmp_path).all()] == [1]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_layouts_take_turns() -> None:
 
 
 def _runs(seeds: list[int], *, stopped: int | None = None, found: list[Violation] | None = None) -> SeedRun:
-    async def run(seed: int, _layout: Layout) -> Verdict | None:
+    async def run(seed: int, _layout: Layout) -> RunVerdict | None:
         seeds.append(seed)
         return None if seed == stopped else _verdict(seed, found=found)
 
@@ -92,7 +92,7 @@ def _verdict(
     *,
     evidence: Callable[[], Evidence] = processed,
     found: list[Violation] | None = None,
-) -> Verdict:
+) -> RunVerdict:
     seen = evidence()
     return verdict_of(
         replace(seen, plan=replace(seen.plan, seed=seed)), found or [], day=_DAY, commit="abc", hosts=2

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from functions.settings import Connection
+from functions.connections import Connection
 from functions.store.connect import TableStorage, connect
 from tests.contract.table_pair import Pair
 from tests.integration.azurite import running_azurite

@@ -10,7 +10,7 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import AccountSasPermissions, ResourceTypes, generate_account_sas
 
-from functions.settings import Connection
+from functions.connections import Connection
 from functions.store.connect import connect
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from tests.contract.table_pair import Etags, Pair, rows_of

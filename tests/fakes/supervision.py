@@ -87,6 +87,7 @@ class RecordedHeartbeats:
     def __init__(self) -> None:
         self.beats: list[Mapping[str, Any]] = []
         self.failure: Exception | None = None
+        self.unread: Exception | None = None
         self._latest: dict[tuple[Chore, int | None], Mapping[str, Any]] = {}
 
     async def beat(self, chore: Chore, figures: Mapping[str, Any], shard: int | None = None) -> None:
@@ -98,7 +99,9 @@ class RecordedHeartbeats:
         self._latest[chore, shard] = figures
 
     async def latest(self, chore: Chore, shard: int | None = None) -> Mapping[str, Any] | None:
-        """Return the last one of a chore."""
+        """Return the last one of a chore, or raise what the test has set."""
+        if self.unread is not None:
+            raise self.unread
         return self._latest.get((chore, shard))
 
     def pretend(self, figures: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from functions.pattern.messages import (
     requests_queue,
 )
 from functions.pattern.states import Way
+from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
 from functions.store.accounts import load_accounts
@@ -33,12 +34,15 @@ from functions.workflows.registry import load_registrations
 
 REGISTRATIONS = load_registrations()
 _STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
-STATE_TABLES = frozenset(TABLES)
+STATE_TABLES = frozenset({*TABLES, *AGENT_TABLES})
 
 #: They contain keys; in Azure, an address and an identity replace them.
 CONNECTION_STRINGS = frozenset(
-    {"StateStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
+    {"StateStore", "AgentStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
 )
+
+#: Set only where the Agents' tables lie in an account of their own.
+AGENT_STORE = frozenset({"AgentStore__tableServiceUri", "AgentStore__clientId"})
 
 #: Set only where there is an event hub: without them, nothing reads one.
 HUB_CONNECTION = frozenset({"EventHubConnection__fullyQualifiedNamespace", "EventHubConnection__clientId"})
@@ -59,6 +63,7 @@ _HUB_ENVIRONMENT = {
 }
 _ENVIRONMENT = {
     "StateStore__tableServiceUri": "https://state.table.example.com/",
+    "AgentStore__tableServiceUri": "https://agents.table.example.com/",
     "ServiceBusConnection__fullyQualifiedNamespace": "bus.example.com",
     "SAMPLE_SERVICES": "1",
     **{url_setting(step.agent): "https://service.example.com/things" for step in _STEPS},
@@ -107,17 +112,21 @@ def default_of(field: str) -> object:
 def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings:
     """Read settings as the application does when it starts. Raises `SettingsError`."""
     with patch.dict(os.environ, values, clear=True):
-        load_endpoints(agent.url_setting.removesuffix("_URL").lower() for agent in agents)
         settings = load_settings()
-        load_accounts(os.environ, settings)
+        known = agents if settings.roles != {AppRole.FRONT} else ()
+        load_endpoints(agent.url_setting.removesuffix("_URL").lower() for agent in known)
+        if settings.roles != {AppRole.AGENTS}:
+            load_accounts(os.environ, settings)
         return settings
 
 
 @cache
-def functions(*, with_hub: bool = False) -> dict[str, tuple[dict[str, Any], ...]]:
+def functions(
+    *, with_hub: bool = False, roles: frozenset[AppRole] = frozenset(AppRole)
+) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the bindings of each function, as the host gets them, by the function's name."""
     without_tables = patch.object(Wiring, "prepare")
-    environment = _ENVIRONMENT | (_HUB_ENVIRONMENT if with_hub else {})
+    environment = _ENVIRONMENT | (_HUB_ENVIRONMENT if with_hub else {}) | {"ROLES": ",".join(roles)}
     with patch.dict(os.environ, environment, clear=True), without_tables:
         app = run_path(str(_FUNCTION_APP))["app"]
     return {
@@ -126,9 +135,11 @@ def functions(*, with_hub: bool = False) -> dict[str, tuple[dict[str, Any], ...]
     }
 
 
-def bindings(*, with_hub: bool = False) -> Iterator[dict[str, Any]]:
+def bindings(
+    *, with_hub: bool = False, roles: frozenset[AppRole] = frozenset(AppRole)
+) -> Iterator[dict[str, Any]]:
     """Return the bindings of all functions."""
-    return chain.from_iterable(functions(with_hub=with_hub).values())
+    return chain.from_iterable(functions(with_hub=with_hub, roles=roles).values())
 
 
 def samples_function() -> str:
@@ -165,9 +176,18 @@ def queues_left() -> set[str]:
     return {queue for name, queue in _SAMPLE_QUEUES.items() if name not in names}
 
 
-def connections(*, with_hub: bool = False) -> set[str]:
-    """Return the names of the connections that triggers use, with those of an event hub or without."""
-    return {str(each["connection"]) for each in bindings(with_hub=with_hub) if "connection" in each}
+def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:
+    """Return the names of the connections that an application with these roles uses.
+
+    A front has no trigger of Service Bus or of an event hub, and sends to them.
+    """
+    bound = bindings(with_hub=with_hub, roles=roles)
+    used = {str(each["connection"]) for each in bound if "connection" in each}
+    used |= {"AzureWebJobsStorage", "ServiceBusConnection"}
+    reach = reach_of(roles)
+    used |= {"StateStore"} if reach.tables & {*TABLES} else set()
+    used |= {"AgentStore"} if reach.tables & {*AGENT_TABLES} and roles != frozenset(AppRole) else set()
+    return used | ({"EventHubConnection"} if with_hub and AppRole.FRONT in roles else set())
 
 
 def texts() -> Iterator[str]:

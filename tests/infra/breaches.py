@@ -21,13 +21,17 @@ from tests.infra.policies import (
 )
 
 _MAIN = "infra/main.bicep"
+_ACCESS = "infra/modules/access.bicep"
 _APP = "infra/modules/function-app.bicep"
+_APP_BASE = "infra/modules/app-base.bicep"
 _APP_SETTINGS = "infra/modules/app-settings.bicep"
+_APPS = "infra/modules/applications.bicep"
 _APPLICATION = "infra/modules/application-settings.bicep"
 _BACKING = "infra/modules/backing-services.bicep"
 _BUS = "infra/modules/service-bus.bicep"
 _HUBS = "infra/modules/event-hubs.bicep"
 _MONITORING = "infra/modules/monitoring.bicep"
+_APPS_LIST = "infra/roles.json"
 _QUEUES = "infra/queues.json"
 _ROLES = "infra/modules/roles.bicep"
 _SIGN_IN = "infra/modules/sign-in.bicep"
@@ -81,19 +85,28 @@ def _access() -> Iterator[Breach]:
     public = access.nothing_is_public_in_storage
     yield Breach(public, _STORAGE, "allowBlobPublicAccess: false", "allowBlobPublicAccess: true")
     yield Breach(public, _STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'")
-    yield Breach(access.every_role_is_assigned, _HUBS, "(sends ? hubs : [])", "hubs")
+    yield Breach(access.every_role_is_assigned, _ACCESS, "app.writesHub && submitsToHub ?", "useEventHub ?")
     narrow, sender = access.roles_are_narrow, "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
     yield Breach(narrow, _ROLES, sender, "090c5cfd-751d-490a-894a-3ce6f1109419")
     yield Breach(narrow, _ROLES, sender, "58da3a78-0000-4000-8000-000000000000")
-    yield Breach(narrow, _BUS, "scope: queue[index]", "scope: namespace")
+    yield Breach(narrow, _ACCESS, "scope: queue[index]", "scope: namespace")
     yield Breach(narrow, _VAULT, "scope: vault", "scope: resourceGroup()")
-    yield Breach(narrow, _MONITORING, "    principalId: principalId", "    principalId: deployer().objectId")
-    yield Breach(narrow, _BUS, "principalType: 'ServicePrincipal'", "principalType: 'User'")
-    more = "roleIds: [roles.storageBlobDataOwner, roles.storageTableDataContributor]"
+    yield Breach(narrow, _ACCESS, "    principalId: principalId", "    principalId: deployer().objectId")
+    yield Breach(narrow, _ACCESS, "principalType: 'ServicePrincipal'", "principalType: 'User'")
     owner = access.owner_is_for_the_host_only
-    yield Breach(owner, _BACKING, "roleIds: [roles.storageTableDataContributor]", more)
-    use, loop = access.queues_may_be_used_as_the_code_does, "for (each, index) in queues"
-    yield Breach(use, _BUS, loop, "for (each, index) in [queues[0]]")
+    yield Breach(owner, _ACCESS, "roles.storageTableDataContributor", "roles.storageBlobDataOwner")
+    use = access.queues_may_be_used_as_the_code_does
+    yield Breach(use, _ACCESS, "contains(app.receives, ", "contains(app.sends, ")
+    yield Breach(use, _ACCESS, "if (contains(app.sends, kindOf(each.name))) ", "")
+    yield Breach(use, _ROLES, "? 'agent-requests'", "? 'notices'")
+    reached = access.tables_may_be_used_as_the_roles_say
+    yield Breach(reached, _ACCESS, "table: each })\n)", "table: 'Tasks' })\n)")
+    yield Breach(reached, _ACCESS, "each => { account: length(names.stateStorage)", "each => { account: 0")
+    yield Breach(reached, _APPS, "isWhole: isWhole", "isWhole: true")
+    said = access.roles_file_says_what_the_code_does
+    yield Breach(said, _APPS_LIST, '"receives": ["agent-requests"]', '"receives": []')
+    yield Breach(said, _APPS_LIST, '"tables": [],', '"tables": ["Tasks"],')
+    yield Breach(said, _APPS_LIST, '"http": false', '"http": true')
     yield Breach(use, _QUEUES, '"name": "agent-replies"', '"name": "agent-answers"')
 
 
@@ -110,8 +123,8 @@ def _transport() -> Iterator[Breach]:
     closes, state = transport.private_network_closes_the_rest, "private ? 'Disabled' : 'Enabled'"
     for file in (_STORAGE, _BUS, _HUBS, _VAULT, "infra/modules/durable-scheduler.bicep"):
         yield Breach(closes, file, state, "'Enabled'")
-    yield Breach(closes, _BACKING, "group: 'queue'", "group: 'table'")
-    yield Breach(closes, _MAIN, "network.?outputs.?appSubnetId ?? ''", "''")
+    yield Breach(closes, _APP_BASE, "group: 'queue'", "group: 'table'")
+    yield Breach(closes, _APPS, "network.?outputs.?appSubnetIds[index] ?? ''", "''")
     guards = transport.sign_in_guards_all_but_health
     yield Breach(guards, _SIGN_IN, "'Return401'", "'AllowAnonymous'")
     yield Breach(guards, _SIGN_IN, "'/api/health'", "'/api/*'")
@@ -138,12 +151,12 @@ def _secrets() -> Iterator[Breach]:
     )
     held, given = (
         secrets.settings_hold_no_secret,
-        "alertWebhookInVault: backing.outputs.alertWebhookInVault",
+        "alertWebhookInVault: bases[index].outputs.alertWebhookInVault",
     )
-    yield Breach(held, _MAIN, given, "alertWebhookInVault: alertWebhookUrl")
-    yield Breach(held, _MAIN, given, "alertWebhookInVault: ''")
+    yield Breach(held, _APPS, given, "alertWebhookInVault: alertWebhookUrl")
+    yield Breach(held, _APPS, given, "alertWebhookInVault: ''")
     secure = secrets.secrets_are_secure_parameters
-    for file in (_MAIN, _BACKING, _VAULT):
+    for file in (_MAIN, _APPS, _APP_BASE, _VAULT):
         yield Breach(secure, file, "@secure()\n", "")
     sounds = secrets.parameters_that_sound_secret_are_secure
     yield Breach(sounds, _APP_SETTINGS, "alertWebhookInVault", "alertWebhookSecretUri")
@@ -157,8 +170,8 @@ def _storage() -> Iterator[Breach]:
     yield Breach(detect, _QUEUES, '"requiresDuplicateDetection": true', '"requiresDuplicateDetection": false')
     yield Breach(storage.queues_bound_their_messages, _QUEUES, '"maxDeliveryCount": 10,', "")
     tables = storage.tables_are_declared
-    yield Breach(tables, _BACKING, "'AgentRequests', 'Trends']", "'Trends']")
-    yield Breach(tables, _BACKING, "sampleServices ? sampleTables : []", "sampleTables")
+    yield Breach(tables, _BACKING, "'AgentRequests', 'AgentRejected']", "'AgentRejected']")
+    yield Breach(tables, _MAIN, "sampleServices ? sampleTables : []", "sampleTables")
     replicated = storage.state_is_replicated_as_chosen
     yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")
     yield Breach(replicated, _BACKING, "name: accountName", "name: names.hostStorage")
@@ -179,7 +192,7 @@ def _settings() -> Iterator[Breach]:
     yield Breach(starts, _APPLICATION, "supervisorThreshold ?? 3", "supervisorThreshold ?? 4")
     samples = settings.agents_call_the_samples
     yield Breach(samples, _APP_SETTINGS, "${servicesUrl}/drones", "${servicesUrl}/drone")
-    yield Breach(samples, _APP_SETTINGS, "https://${app.properties", "http://${app.properties")
+    yield Breach(samples, _APP_SETTINGS, "https://${servicesHostName}", "http://${servicesHostName}")
     keys = settings.agents_send_the_key_of_the_samples
     yield Breach(keys, _APP_SETTINGS, "'keyvault'", "'blob'")
     yield Breach(keys, _APP_SETTINGS, "  DRONE_KEY: servicesKey\n", "")
@@ -189,10 +202,13 @@ def _settings() -> Iterator[Breach]:
     yield Breach(versions, _VAULT, f"{webhook}WithVersion", webhook)
     callers = settings.callers_are_identified_by_sign_in_only
     yield Breach(callers, _APP_SETTINGS, "signIn ? 'easyauth' : 'keys'", "'easyauth'")
-    yield Breach(callers, _MAIN, "signIn: !empty(signInClientId)", "signIn: false")
+    yield Breach(callers, _APPS, "signIn: !empty(signInClientId)", "signIn: false")
     connections = settings.connections_are_set
-    yield Breach(connections, _APP_SETTINGS, "empty(eventHubsHostName) ? {} : eventHubSettings", "{}")
-    yield Breach(connections, _APP_SETTINGS, "empty(eventHubsHostName) ? {} : ", "")
+    hub = "app.usesHub && !empty(eventHubsHostName)"
+    yield Breach(connections, _APP_SETTINGS, f"{hub} ? eventHubSettings : {{}}", "{}")
+    yield Breach(connections, _APP_SETTINGS, hub, "app.usesHub")
+    yield Breach(connections, _APP_SETTINGS, "empty(app.tables) ? {} : ", "")
+    yield Breach(connections, _APP_SETTINGS, "!empty(app.agentTables) && ", "")
     yield Breach(connections, _APP_SETTINGS, "ServiceBusConnection__", "ServiceBus__")
     yield Breach(settings.references_are_set, "host.json", '"SchedulerAgentSupervisor"', '"%TASK_HUB%"')
     durable, override = settings.host_json_fits_the_durable_backend, "durableTask__storageProvider__type"
@@ -201,7 +217,8 @@ def _settings() -> Iterator[Breach]:
     yield Breach(
         durable, _APP_SETTINGS, "connectionStringName: 'DURABLE_TASK", "connectionStringName: 'DURABLE"
     )
-    yield Breach(durable, _APP_SETTINGS, "empty(durableSchedulerEndpoint) ? {} : ", "")
+    yield Breach(durable, _APP_SETTINGS, "app.taskHub && !empty(durableSchedulerEndpoint)", "app.taskHub")
+    yield Breach(durable, _APP_SETTINGS, "app.taskHub && ", "")
 
 
 def _form() -> Iterator[Breach]:
@@ -235,8 +252,8 @@ def _references() -> Iterator[Breach]:
     yield Breach(get, _MAIN, "    sampleServices: sampleServices\n", "")
     yield Breach(get, _MAIN, "    instanceMemory: instanceMemory\n", "    memory: instanceMemory\n")
     exist = references.outputs_that_are_read_exist
-    yield Breach(exist, _MAIN, "backing.outputs.vaultUri", "backing.outputs.vaultUrl")
-    yield Breach(exist, _MAIN, "network.?outputs.?appSubnetId", "network.?outputs.?subnetId")
+    yield Breach(exist, _APPS, "bases[index].outputs.vaultUri", "bases[index].outputs.vaultUrl")
+    yield Breach(exist, _MAIN, "backing.outputs.durableTaskHub", "backing.outputs.taskHub")
 
 
 def _platform() -> Iterator[Breach]:
@@ -245,7 +262,7 @@ def _platform() -> Iterator[Breach]:
     start = "param budgetStart string = "
     yield Breach(platform.deployments_can_be_repeated, _MAIN, f"{start}''", f"{start}utcNow('yyyy-MM-01')")
     names = platform.deployments_have_names_of_their_own
-    yield Breach(names, _MAIN, "name: 'watching'", "name: 'vault'")
+    yield Breach(names, _MAIN, "name: 'watching'", "name: 'network'")
     one, endpoints = (
         platform.private_endpoints_are_deployed_one_by_one,
         "infra/modules/private-endpoints.bicep",
@@ -255,6 +272,7 @@ def _platform() -> Iterator[Breach]:
     finds = platform.azd_finds_what_it_looks_for
     yield Breach(finds, _MAIN, "'azd-env-name'", "'environment'")
     yield Breach(finds, "azure.yaml", "  app:", "  api:")
+    yield Breach(finds, "azure.yaml", "    condition: ${ROLES_SPLIT}\n", "")
     yield Breach(finds, "azure.yaml", "host: function", "host: appservice")
 
 

@@ -10,12 +10,15 @@ from tests.infra.policies import access, hosting, network, transport, watching
 
 _ALERTS = "infra/modules/watching/alerts.json"
 _APP = "infra/modules/function-app.bicep"
+_APP_BASE = "infra/modules/app-base.bicep"
 _APP_SETTINGS = "infra/modules/app-settings.bicep"
+_APPS = "infra/modules/applications.bicep"
 _BACKING = "infra/modules/backing-services.bicep"
 _BUS = "infra/modules/service-bus.bicep"
 _DURABLE = "infra/modules/durable-scheduler.bicep"
 _ENDPOINTS = "infra/modules/private-endpoints.bicep"
 _LOCKS = "infra/modules/locks.bicep"
+_APP_DIAGNOSTICS = "infra/modules/app-diagnostics.bicep"
 _DIAGNOSTICS = "infra/modules/diagnostics.bicep"
 _LOG_ALERTS = "infra/modules/watching/log-alerts.bicep"
 _MAIN = "infra/main.bicep"
@@ -34,6 +37,7 @@ def _hosting() -> Iterator[Breach]:
     yield Breach(tested, _APP, "version: '3.13'", "version: '3.9'")
     ready = hosting.always_ready_groups_exist
     yield Breach(ready, _APP, "name: 'durable'", "name: 'scheduler'")
+    yield Breach(ready, _APP, "hasTaskHub && ", "")
     yield Breach(ready, _APP, "zoneRedundant ? max(alwaysReadyHttpInstances, 2) : ", "")
     fill = hosting.callers_may_fill_an_instance
     yield Breach(fill, _APP, "            perInstanceConcurrency: requestsAtOnce\n", "")
@@ -48,17 +52,19 @@ def _hosting() -> Iterator[Breach]:
     protected = hosting.data_is_protected_as_chosen
     yield Breach(protected, _VAULT, "purgeProtection ? true : null", "purgeProtection")
     yield Breach(protected, _LOCKS, "'CanNotDelete'", "'ReadOnly'")
-    yield Breach(protected, _MAIN, "if (locked)", "if (purgeProtection && false)")
+    yield Breach(protected, _APPS, "if (locked)", "if (purgeProtection && false)")
     listed = hosting.regions_are_listed
     yield Breach(listed, _REGIONS, "'australiaeast'", "'australiaest'")
     yield Breach(listed, _MAIN, "type: 'location'", "type: 'region'")
     role = access.every_role_is_assigned
-    yield Breach(role, _BACKING, "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue")
+    yield Breach(role, _APP_BASE, "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue")
     told = watching.alerts_tell_the_operators
     yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")
-    yield Breach(watching.who_did_what_is_logged, _DIAGNOSTICS, "'AuditEvent'", "'AuditEvents'")
-    yield Breach(watching.who_did_what_is_logged, _DIAGNOSTICS, "scope: stateTables[number]", "scope: vault")
+    audited = watching.who_did_what_is_logged
+    yield Breach(audited, _APP_DIAGNOSTICS, "'AuditEvent'", "'AuditEvents'")
+    yield Breach(audited, _DIAGNOSTICS, "scope: tables[number]", "scope: serviceBus")
+    yield Breach(audited, _BACKING, "hasAgentStorage ? [names.agentStorage] : []", "[]")
     kept = watching.logs_are_bounded_and_actions_kept
     yield Breach(kept, _BACKING, "logs.?dailyGigabytes ?? 10", "-1")
     yield Breach(kept, "infra/modules/monitoring.bicep", "name: 'AppEvents'", "name: 'AppEvent'")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from functions.roles import AppRole
 from tests.infra.application import SampledAgent, sampled_agents
 from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.template import Template, read_template
-from tests.infra.bicep.values import Value, properties_of
+from tests.infra.bicep.values import Value, at, properties_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -39,18 +40,45 @@ _EVERYTHING: dict[str, Value] = {
 }
 
 
+@cache
+def _planned(deployment: Deployment) -> tuple[Planned, ...]:
+    return tuple(deployment.planned())
+
+
 @dataclass(frozen=True)
 class Environment:
-    """What one set of parameters deploys."""
+    """What one set of parameters deploys, as one of its apps sees it."""
 
     name: str
     parameters: dict[str, Value]
     deployment: Deployment
+    app: Mapping[str, Any]
 
-    @cached_property
+    @property
     def resources(self) -> tuple[Planned, ...]:
-        """Return every resource."""
-        return tuple(self.deployment.planned())
+        """Return every resource, those of other apps too."""
+        return _planned(self.deployment)
+
+    @property
+    def roles(self) -> frozenset[AppRole]:
+        """Return the roles of the app that is looked at."""
+        return frozenset(map(AppRole, self.app["roles"]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether it is the only app."""
+        return bool(self.app["deployed"] == "all")
+
+    @property
+    def site(self) -> Planned:
+        """Return the app that is looked at."""
+        service = self.app["service"]
+        [site] = [
+            each
+            for each in self.of("Microsoft.Web/sites")
+            if at(each.body, "tags", "azd-service-name") == service
+        ]
+        return site
 
     def existing(self, kind: str) -> list[Planned]:
         """Return the resources of a type that are referred to, and have to be there already."""
@@ -68,8 +96,10 @@ class Environment:
     @property
     def settings(self) -> dict[str, Value]:
         """Return the function app's settings."""
-        found = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
-        return {name: value for each in found for name, value in properties_of(each.at("properties")).items()}
+        configs = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
+        every = [properties_of(each.at("properties")) for each in configs]
+        roles = ",".join(self.app["roles"])
+        return next((each for each in every if each.get("ROLES") == roles), {})
 
 
 @dataclass(frozen=True)
@@ -101,11 +131,24 @@ class Infrastructure:
             "two regions, without zones": _NAMED | {"location": "westus", "redundancy": "GZRS"},
             "two accounts": _NAMED | {"stateAccounts": 2},
             "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
+            "split": _NAMED | {"roles": "split"},
+            "split, with everything": _NAMED | _EVERYTHING | {"roles": "split", "stateAccounts": 2},
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }
         return [
-            Environment(name, parameters, Deployment(main, parameters)) for name, parameters in chosen.items()
+            Environment(f"{name}: {app['service']}" if split else name, parameters, deployment, app)
+            for name, parameters in chosen.items()
+            for deployment in [Deployment(main, parameters)]
+            for split in [parameters.get("roles") == "split"]
+            for app in self.apps
+            if app["deployed"] == ("split" if split else "all")
         ]
+
+    @cached_property
+    def apps(self) -> list[Mapping[str, Any]]:
+        """Return the apps that can be deployed."""
+        apps: list[Mapping[str, Any]] = self.json("infra/roles.json")["apps"]
+        return apps
 
     @cached_property
     def sampled_agents(self) -> list[SampledAgent]:

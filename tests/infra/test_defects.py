@@ -52,9 +52,9 @@ _DEFECTS = {
         "serviceBusDataSender: '090c5cfd-751d-490a-894a-3ce6f1109419'",
     ),
     "role missing": (
-        f"{_MODULES}/backing-services.bicep",
-        "roleIds: [roles.storageBlobDataOwner, roles.storageQueueDataContributor, ",
-        "roleIds: [roles.storageBlobDataOwner, ",
+        f"{_MODULES}/app-base.bicep",
+        "[roles.storageBlobDataOwner, roles.storageQueueDataContributor, ",
+        "[roles.storageBlobDataOwner, ",
     ),
     "queue missing": ("infra/queues.json", '"name": "scheduler-requests"', '"name": "requests"'),
     "setting missing": (_APP_SETTINGS, "  AGENTS_CLIENT_ID: identityClientId\n", ""),

@@ -68,9 +68,11 @@ def test_key_is_forgotten_when_the_vault_has_it(tmp_path: Path) -> None:
 
 
 #: Stands for az, and for the project's Python: write down what they are asked.
-_TOLD = """#!/bin/sh
-echo "$*" "with ${VERIFY_KEY:-no key} and ${VERIFY_TOKEN:-no token}" >> "$TOLD"
-case "$1" in functionapp) echo default-key ;; account) echo a-token ;; esac
+_TOLD = r"""#!/bin/sh
+echo "$*" "with ${VERIFY_KEY:-no key}, ${VERIFY_OPERATOR_KEY:-no other} and ${VERIFY_TOKEN:-no token}" \
+  >> "$TOLD"
+case "$*" in *"--name func-1 "*) echo default-key ;; *"--name func-1-su "*) echo operators-key ;; esac
+case "$1" in account) echo a-token ;; esac
 """
 
 
@@ -78,10 +80,19 @@ case "$1" in functionapp) echo default-key ;; account) echo a-token ;; esac
     ("environment", "told"),
     [
         pytest.param({}, [], id="nobody asked"),
-        pytest.param({"VERIFY": "true"}, ["with default-key and no token"], id="function keys"),
-        pytest.param({"VERIFY": "true", "VERIFY_KEY": "adas"}, ["with adas and no token"], id="own key"),
+        pytest.param({"VERIFY": "true"}, ["with default-key, no other and no token"], id="function keys"),
         pytest.param(
-            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"}, ["with default-key and a-token"], id="sign-in"
+            {"VERIFY": "true", "VERIFY_KEY": "adas"}, ["with adas, no other and no token"], id="own key"
+        ),
+        pytest.param(
+            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"},
+            ["with default-key, no other and a-token"],
+            id="sign-in",
+        ),
+        pytest.param(
+            {"VERIFY": "true", "AZURE_OPERATORS_FUNCTION_NAME": "func-1-su"},
+            ["with default-key, operators-key and no token"],
+            id="an app for each role",
         ),
     ],
 )
@@ -99,13 +110,16 @@ def test_deployment_is_verified_when_asked(
         "TOLD": str(tmp_path / "told"),
         "AZURE_FUNCTION_NAME": "func-1",
         "AZURE_RESOURCE_GROUP": "rg-1",
+        "AZURE_OPERATORS_FUNCTION_NAME": "func-1",
         "SERVICE_APP_URI": "https://func-1.example.com",
+        "OPERATORS_APP_URI": "https://func-2.example.com",
     }
     posix = _HOOKS["postdeploy"]["posix"]
     command = [posix["shell"], REPOSITORY / posix["run"]]
     subprocess.run(command, cwd=tmp_path, env=own | environment, check=True, timeout=_SECONDS)
     lines = (tmp_path / "told").read_text().splitlines() if (tmp_path / "told").exists() else []
-    verified = [line for line in lines if line.startswith("-m local verify --url https://func-1.example.com")]
+    asked = "-m local verify --url https://func-1.example.com --operators-url https://func-2.example.com "
+    verified = [line for line in lines if line.startswith(asked)]
     assert [line[line.index("with ") :] for line in verified] == told
     assert bool(lines) == bool(told)
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from azure.data.tables.aio import TableClient, TableServiceClient
 
-from functions.settings import Connection
+from functions.connections import Connection
 from functions.store import connect
 from functions.store.entity_groups import EntityGroups
 from tests.integration.azurite import running_azurite

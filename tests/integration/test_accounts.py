@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 import pytest_asyncio
+from azure.core.exceptions import ResourceExistsError, ServiceResponseError
+from azure.data.tables import TableClient, UpdateMode
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection
 from functions.store import shard_move
 from functions.store.accounts import load_accounts, prepare_accounts
 from functions.store.connect import connect_at_start
@@ -70,6 +74,32 @@ def test_shards_of_a_new_store_are_spread_over_its_accounts(accounts: list[Conne
     assert _map(accounts[0]) == written
 
 
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_first_start_that_ends_at_any_of_its_writes_is_gone_on_with(
+    accounts: list[Connection], monkeypatch: pytest.MonkeyPatch, at: int, *, done: bool
+) -> None:
+    """The next one, or another instance's at the same time, does not take the store for an older one."""
+    left, create = at, TableClient.create_entity
+
+    def crash(table: TableClient, entity: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left != 0:
+            return create(table, entity)
+        with suppress(ResourceExistsError):
+            if done:
+                create(table, entity)
+        raise ServiceResponseError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(TableClient, "create_entity", crash)
+        with pytest.raises(SettingsError):
+            _start(accounts)
+    _start(accounts)
+    assert _map(accounts[0]).accounts == (0, 1, 0, 1)
+
+
 def test_shards_of_an_older_store_stay_in_its_account(accounts: list[Connection]) -> None:
     """Its tasks are there; a shard goes elsewhere only when it is moved."""
     _start_alone(accounts[0])
@@ -92,6 +122,39 @@ def test_wrong_map_is_refused_in_one_line(accounts: list[Connection]) -> None:
         service.get_table_client(TASKS_TABLE).delete_entity(SHARDS_PARTITION, SHARD_MAP_ROW)
         service.get_table_client(TASKS_TABLE).delete_entity(SHARDS_PARTITION, ACCOUNT_ROW)
     assert "StateStore__1 leads to account 1 of another state store" in _refusal(accounts)
+
+
+def test_older_store_is_no_second_account_of_a_new_one(accounts: list[Connection]) -> None:
+    """Its tasks would be hidden behind an empty account, and orders that it knows be taken for new."""
+    empty, older = accounts
+    _start_alone(older)
+    assert "StateStore__1 leads to the first account of another state store" in _refusal([empty, older])
+    _start([older, empty])
+    assert _map(older).accounts == (0,) * _SHARDS
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"Schema": 2}, "has schema 2, and this version reads 1: deploy the version that wrote it"),
+        ({"Schema": None}, "has schema None"),
+        ({"Accounts": None}, "is damaged"),
+        ({"Accounts": "0,one,0,1"}, "is damaged"),
+        ({"Accounts": "0,1"}, "names 2 shards, and there are 4"),
+    ],
+)
+def test_map_that_is_not_understood_is_refused_in_one_line(
+    accounts: list[Connection], changed: dict[str, object], said: str
+) -> None:
+    """It may be another version's, or damaged: nobody guesses where a shard is."""
+    _start(accounts)
+    with connect_at_start(accounts[0]) as service:
+        table = service.get_table_client(TASKS_TABLE)
+        row = table.get_entity(SHARDS_PARTITION, SHARD_MAP_ROW) | changed
+        table.update_entity(
+            {name: each for name, each in row.items() if each is not None}, UpdateMode.REPLACE
+        )
+    assert said in _refusal(accounts)
 
 
 def test_shard_is_moved_by_a_command(

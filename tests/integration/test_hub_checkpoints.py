@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from azure.storage.blob.aio import ContainerClient
 
+from functions.connections import Connection
 from functions.hubs.connect import connect_checkpoints
 from functions.hubs.positions import BlobPositions
-from functions.settings import Connection
 
 pytestmark = pytest.mark.process
 

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 from azure.data.tables.aio import TableClient
 
+from functions.connections import Connection
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.store_ports import Admission, Changed
-from functions.settings import Connection
 from functions.store import connect
 from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.fakes.clock import START

@@ -8,9 +8,9 @@ import pytest
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableClient
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError, TransientError
 from functions.pattern.request_figures import StoreFigures
-from functions.settings import Connection
 from functions.store.connect import connect_at_start
 from functions.store.entity_groups import EntityGroups
 from functions.store.rejected import REJECTED_TABLE, TableRejectedMessages

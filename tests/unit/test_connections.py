@@ -8,8 +8,8 @@ import pytest
 from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.connect import connect_bus
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection
 from functions.store import connect as table_storage
 
 BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client")

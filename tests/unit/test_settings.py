@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError
 from functions.pattern.retry import Retry
-from functions.settings import Connection, Settings, load_settings
+from functions.settings import Settings, load_settings
 
 COMPLETE = {
     "StateStore": "UseDevelopmentStorage=true",

@@ -13,13 +13,13 @@ from typing import Protocol
 from functions.bus.connect import connect_bus
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import QueueSender
+from functions.connections import Connection
 from functions.hubs.connect import connect_hub
 from functions.hubs.sender import HubSubmissions
 from functions.machine import SystemClock
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.request_figures import BusFigures
-from functions.settings import Connection
 from local.bench.stream.workflow import LETTER, LETTERS
 
 HUB = "order-events"

@@ -83,12 +83,11 @@ class Outages:
         if injection.fault is InjectedFault.HOST_RESTARTED:
             await host.restart()
         elif injection.fault is InjectedFault.HOST_KILLED:
-            await host.kill()
-            await asyncio.sleep(injection.lasts / 2)
-            await host.start()
+            async with host.killed():
+                await asyncio.sleep(injection.lasts / 2)
         else:
             start = datetime.now(UTC)
-            async with _paused(host.platform, PartName.HOST):
+            async with host.paused():
                 await asyncio.sleep(injection.lasts)
             self._host_pauses.append(Interval(start, datetime.now(UTC)))
 
@@ -98,7 +97,7 @@ class Outages:
         for host in self._all_hosts:
             async with host.free:
                 host.deploy(self._deployed)
-                await host.restart()
+                await host.restart_all()
             await asyncio.sleep(seconds / len(self._all_hosts))
         return 1
 

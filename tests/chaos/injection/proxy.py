@@ -38,18 +38,24 @@ class Proxy:
         self._changed = asyncio.Event()
         self._affected = 0
         self._free = asyncio.Lock()
+        self._connections: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Proxy]:
-        """Accept connections until the block ends."""
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        """Accept connections until the block ends, which closes them all."""
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self._port = server.sockets[0].getsockname()[1]
         try:
             yield self
         finally:
             server.close()
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+            left = tuple(self._writers)
             self._cut_all()
+            await asyncio.gather(*(writer.wait_closed() for writer in left), return_exceptions=True)
 
     @property
     def port(self) -> int:
@@ -81,7 +87,7 @@ class Proxy:
         self._changed.set()
         self._changed = asyncio.Event()
         if mode is ProxyMode.CUTTING:
-            self._affected += len(self._writers) // 2  # a connection has two ends
+            self._affected += len(self._connections)
             self._cut_all()
 
     def _cut_all(self) -> None:
@@ -89,31 +95,45 @@ class Proxy:
             writer.transport.abort()
         self._writers.clear()
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(self._connected(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._target is None or self._mode is ProxyMode.CUTTING:
-            self._affected += 1
-            writer.transport.abort()
-            return
-        with suppress(OSError):
-            onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._target)
-            await self._join((reader, writer), (onward_reader, onward_writer))
-        writer.close()
+        async with self._open(writer):
+            if self._target is None or self._mode is ProxyMode.CUTTING:
+                self._affected += 1
+                writer.transport.abort()
+                return
+            with suppress(OSError):
+                onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._target)
+                async with self._open(onward_writer):
+                    await self._join((reader, writer), (onward_reader, onward_writer))
+
+    @asynccontextmanager
+    async def _open(self, writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+        """Keep one end of a connection in mind until it is closed: what is not, `serving` cuts at its end."""
+        self._writers.add(writer)
+        try:
+            yield
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            self._writers.discard(writer)
 
     async def _join(
         self,
         caller: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         target: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        pair = {caller[1], target[1]}
-        self._writers |= pair
+        """Forward both ways until one way ends."""
         requests = asyncio.create_task(self._pass(caller[0], target[1]))
         answers = asyncio.create_task(self._pass(target[0], caller[1], are_answers=True))
         try:
             await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._writers -= pair
-            for writer in pair:
-                writer.close()
             requests.cancel()
             answers.cancel()
             await asyncio.gather(requests, answers, return_exceptions=True)

@@ -24,7 +24,7 @@ from tests.chaos.run.progress import RunProgress
 from tests.chaos.run.release import ReleaseGoal, commit, go_on
 from tests.chaos.run.report import report
 from tests.chaos.run.runner import Run
-from tests.chaos.run.verdicts import Verdict, verdict_of
+from tests.chaos.run.verdicts import RunVerdict, verdict_of
 
 _HELD = 0
 _VIOLATED = 1
@@ -41,7 +41,7 @@ async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
 async def release(folder: Path, goal: ReleaseGoal, orders: int, minutes: float) -> int:
     """Go on with the runs whose verdicts are in a folder. Returns 0 if none of them violated anything."""
 
-    async def run(seed: int, layout: Layout) -> Verdict | None:
+    async def run(seed: int, layout: Layout) -> RunVerdict | None:
         return await _carried_out(replace(_plan(seed, orders, minutes), more_kills=True), layout)
 
     return _code(await go_on(folder, goal, run))
@@ -55,7 +55,7 @@ def _plan(seed: int, orders: int, minutes: float) -> Plan:
     return make_plan(seed, orders, minutes * 60, drawn=orders // _ONE_DRAWN_IN, not_run=not_possible())
 
 
-async def _carried_out(plan: Plan, layout: Layout) -> Verdict | None:
+async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
     """Carry out one run, report it, and return its verdict; None if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
@@ -63,7 +63,7 @@ async def _carried_out(plan: Plan, layout: Layout) -> Verdict | None:
     console = Console()
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    verdicts: list[Verdict] = []
+    verdicts: list[RunVerdict] = []
     environment = RunEnvironment(plan, limits, folder / "data", layout)
 
     async def observe_and_check() -> int:

@@ -26,11 +26,15 @@ type SubmitTo = Literal["queue", "hub"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many hosts and accounts there are, and how orders come."""
+    """How many hosts and accounts there are, and how orders come.
+
+    With `split`, a host is four processes, one for each role.
+    """
 
     hosts: int = 2
     accounts: int = 1
     submit_to: SubmitTo = "queue"
+    split: bool = False
 
 
 class RunEnvironment:
@@ -51,9 +55,9 @@ class RunEnvironment:
             for number in range(layout.hosts)
         ]
         first, *others = self.hosts
-        self.platform = first.make_platform(limits.settings, self._whole)
+        self.platform = first.make_platform(limits.settings, self._whole, split=layout.split)
         for host in others:
-            host.make_platform(limits.settings, self._further(host))
+            host.make_platform(limits.settings, self._further(host), split=layout.split)
         self._other_accounts = [
             Platform(
                 PlatformOptions(ports=ANY_PORTS, data=data.with_name(f"account-{number}")), azurite_alone

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from local.platform import ROOT
 from tests.chaos.run.environment import Layout
-from tests.chaos.run.verdicts import Verdict, Verdicts, ledger
+from tests.chaos.run.verdicts import RunVerdict, RunVerdicts, ledger
 
 #: Carries out the run of a seed, reports it, and gives its verdict; None when it was stopped.
-type SeedRun = Callable[[int, Layout], Awaitable[Verdict | None]]
+type SeedRun = Callable[[int, Layout], Awaitable[RunVerdict | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ReleaseGoal:
     kills: int
     piece: float
 
-    def is_reached(self, verdicts: list[Verdict]) -> bool:
+    def is_reached(self, verdicts: list[RunVerdict]) -> bool:
         """Tell whether there was enough."""
         tasks = sum(each.tasks for each in verdicts)
         return tasks >= self.tasks and sum(each.kills for each in verdicts) >= self.kills
@@ -36,7 +36,7 @@ async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
 
     Prints the ledger's lines. Returns whether no run violated anything, or None when one was stopped.
     """
-    verdicts, begun = Verdicts(folder), time.monotonic()
+    verdicts, begun = RunVerdicts(folder), time.monotonic()
     is_stopped = False
     while not goal.is_reached(verdicts.all()) and time.monotonic() - begun < goal.piece and not is_stopped:
         seed = max((each.seed for each in verdicts.all()), default=0) + 1

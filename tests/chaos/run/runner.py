@@ -13,7 +13,7 @@ from tests.chaos.evidence.notices import read_notices
 from tests.chaos.evidence.observer import Observer
 from tests.chaos.evidence.settling import settle
 from tests.chaos.evidence.tables import Tables
-from tests.chaos.hosts.host import all_urls
+from tests.chaos.hosts.host import callers_urls, operators_urls
 from tests.chaos.injection.broker_faults import BrokerFaults
 from tests.chaos.injection.clocks import WrongClocks
 from tests.chaos.injection.lanes import Injector, run_lane
@@ -41,10 +41,10 @@ class Run:
         self._environment = environment
         self._tables = tables
         self._bound = limits.termination(drawn=plan.has_drawn)
-        urls, chance = all_urls(environment.hosts), Random(plan.seed)  # noqa: S311 - not for security
-        self._callers = Callers(urls, plan, environment.fault_counts)
+        hosts, chance = environment.hosts, Random(plan.seed)  # noqa: S311 - not for security
+        self._callers = Callers(callers_urls(hosts), plan, environment.fault_counts)
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
-        self._operators = Operators(urls, plan.scenarios, environment.remotes.call_faults)
+        self._operators = Operators(operators_urls(hosts), plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
         self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
         self._partitions = Partitions(environment.hosts)

@@ -17,7 +17,7 @@ from tests.chaos.remotes.ledger import Effect
 _KILLS = (InjectedFault.HOST_KILLED, InjectedFault.BROKER_KILLED)
 
 
-class Verdict(BaseModel):
+class RunVerdict(BaseModel):
     """What came of one run. `settled` is in seconds; `faults` are those that had an effect."""
 
     model_config = ConfigDict(frozen=True)
@@ -44,10 +44,10 @@ class Verdict(BaseModel):
 
 def verdict_of(
     evidence: Evidence, found: Sequence[Violation], *, day: date, commit: str, hosts: int
-) -> Verdict:
+) -> RunVerdict:
     """Sum up a run."""
     tasks = evidence.tasks.values()
-    return Verdict(
+    return RunVerdict(
         seed=evidence.plan.seed,
         day=day,
         commit=commit,
@@ -64,19 +64,19 @@ def verdict_of(
     )
 
 
-class Verdicts:
+class RunVerdicts:
     """A folder of verdicts, each in a file that is named for its seed."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
 
-    def all(self) -> list[Verdict]:
+    def all(self) -> list[RunVerdict]:
         """Read all, in the order of their seeds."""
         files = sorted(self._folder.glob("seed-*.json"))
-        return [Verdict.model_validate_json(file.read_bytes()) for file in files]
+        return [RunVerdict.model_validate_json(file.read_bytes()) for file in files]
 
-    def keep(self, verdict: Verdict) -> None:
+    def keep(self, verdict: RunVerdict) -> None:
         """Add one, whole or not at all."""
         file = self._folder / f"seed-{verdict.seed:04d}.json"
         new = file.with_suffix(".new")
@@ -84,7 +84,7 @@ class Verdicts:
         new.replace(file)
 
 
-def ledger(verdicts: Sequence[Verdict]) -> str:
+def ledger(verdicts: Sequence[RunVerdict]) -> str:
     """Write the lines for the ledger in docs/reliability.md: one for each commit, then the faults by kind."""
     lines = ["| commit | until | runs | tasks | kills | faults | recoveries | late refused | violations |"]
     lines += ["| " + " | ".join(["---"] * 9) + " |"]
@@ -104,13 +104,13 @@ def ledger(verdicts: Sequence[Verdict]) -> str:
     return "\n".join([*lines, "", *_sums("tasks", verdicts), *_sums("faults", verdicts), *_not_run(verdicts)])
 
 
-def _sums(what: str, verdicts: Sequence[Verdict]) -> list[str]:
+def _sums(what: str, verdicts: Sequence[RunVerdict]) -> list[str]:
     counts = Counter[str]()
     for each in verdicts:
         counts.update(each.states if what == "tasks" else each.faults)
     return [f"{what}: {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))}"]
 
 
-def _not_run(verdicts: Sequence[Verdict]) -> list[str]:
+def _not_run(verdicts: Sequence[RunVerdict]) -> list[str]:
     kinds = sorted({kind for each in verdicts for kind in each.not_run})
     return [f"not run: {', '.join(kinds)}"] if kinds else []

@@ -14,7 +14,7 @@ from typing import get_args
 
 from playwright.async_api import Browser
 
-from functions.settings import Connection
+from functions.connections import Connection
 from functions.store.connect import connect
 from tests.e2e.console.bench import SHARDS, Console, Scheme, running
 from tests.e2e.console.browser import browsing

@@ -43,11 +43,13 @@ class HubBench:
     app: Path
     settings: Mapping[str, str]
 
-    async def send(self, partition: str, *bodies: bytes) -> None:
-        """Put events on a partition as another producer would, in one batch."""
+    async def send(self, partition: str, *bodies: bytes, note: str = "") -> None:
+        """Put events on a partition as another producer would, in one batch, with a note on the last one."""
         connection = self.platform.addresses.service_bus_connection
         async with EventHubProducerClient.from_connection_string(connection, eventhub_name=HUB) as producer:
-            await producer.send_batch([EventData(body) for body in bodies], partition_id=partition)
+            events = [EventData(body) for body in bodies]
+            events[-1].properties = {"note": note}
+            await producer.send_batch(list(events), partition_id=partition)
 
     async def until_processed(self, tasks: Sequence[str]) -> StoredTasks:
         """Wait until these orders are tasks that are `Processed`; others may be there, too."""

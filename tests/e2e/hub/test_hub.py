@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -39,6 +40,15 @@ async def test_poison_event_is_set_aside_and_its_neighbours_go_on(bench: HubBenc
     found = await bench.rejected()
     assert {row["Queue"] for row in found} == {"eventhub|order-events"}
     assert sorted(row["MessageID"] for row in found) == ["1/0", "1/2", "1/4"]
+
+
+async def test_event_that_carries_more_than_a_queue_takes_holds_up_no_other(bench: HubBench) -> None:
+    """Its version is not deployed here, so it waits on the queue."""
+    waits, good = {**json.loads(letter("waits").written), "version": 9}, letter("behind-it")
+    await bench.send("2", json.dumps(waits).encode(), note="x" * 300_000)
+    await bench.send("2", good.written)
+    await bench.until_processed([good.task_id])
+    assert not [row for row in await bench.rejected() if row["MessageID"].startswith("2/")]
 
 
 async def test_positions_of_a_hub_that_is_read_are_shown_and_not_moved(

@@ -54,7 +54,7 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
 async def _sweep_once() -> None:
     settings = load_settings()
     wiring = Wiring(settings, REGISTRATIONS)
-    figures = await wiring._supervisor().sweep.run()
+    figures = await wiring._supervision().sweep.run()
     counted = {each.name for each in fields(Swept)} - {"returncode"}
     sys.stdout.write(json.dumps({name: getattr(figures, name) for name in counted}))
     sys.stdout.flush()

@@ -98,7 +98,7 @@ def settings_of_the_host_exist(infrastructure: Infrastructure) -> Iterator[str]:
             yield f"{environment.name}: {name} means nothing on Flex Consumption"
         theirs = [name for name in environment.settings if name in theirs_by_name or "__" in name]
         for name in theirs:
-            ours = name.startswith("StateStore__")
+            ours = name.startswith(("StateStore__", "AgentStore__"))
             if not ours and name not in known["names"] and not _matches(name, known["patterns"]):
                 yield f"{environment.name}: nothing reads the setting {name}"
 

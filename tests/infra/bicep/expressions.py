@@ -94,6 +94,8 @@ def _subscript(node: Node, names: Names) -> Value:
             return owner[key]
         case Unresolved(text, resource_type):
             return Unresolved(f"{text}[{shown(key)}]", resource_type)
+        case None:
+            return None
         case _:
             return Unresolved(text_of(node))
 
@@ -119,7 +121,7 @@ def _ternary(node: Node, names: Names) -> Value:
     return evaluate(then if holds(condition, names) else otherwise, names)
 
 
-def _binary(node: Node, names: Names) -> Value:
+def _binary(node: Node, names: Names) -> Value:  # noqa: PLR0911 - one for each operator
     left, right = named(node)
     first = evaluate(left, names)
     if (operator := text_of(node.children[1])) == "??":
@@ -131,6 +133,8 @@ def _binary(node: Node, names: Names) -> Value:
             return one and other
         case "||", bool() as one, bool() as other:
             return one or other
+        case "!=", str() as one, str() as other:
+            return one != other
         case (">" | "-" | "*") as symbol, int() as one, int() as other:
             return _OF_NUMBERS[symbol](one, other)
         case _:

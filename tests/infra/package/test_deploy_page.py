@@ -21,6 +21,13 @@ assert _CHOICES.pop("SAMPLE_SERVICES_KEY") == ""
 _SECRETS = {"ALERT_WEBHOOK_URL"}
 
 
+def test_page_answers_a_fresh_readers_questions_in_order() -> None:
+    """What it makes comes first, what to do when it fails last."""
+    asked = ["What it makes", "What it costs", "One command", "Size", "Zones and regions"]
+    asked += ["An app for each role", "Network", "Sign-in", "When it fails"]
+    assert [each for each in re.findall(r"^## (.+)$", _PAGE, re.MULTILINE) if each in asked] == asked
+
+
 def test_page_lists_every_option() -> None:
     """Each with its default, if it has one."""
     listed = dict(re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", _PAGE, re.MULTILINE))

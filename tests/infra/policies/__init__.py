@@ -29,6 +29,8 @@ POLICIES: tuple[Policy, ...] = (
     access.owner_is_for_the_host_only,
     access.every_role_is_assigned,
     access.queues_may_be_used_as_the_code_does,
+    access.tables_may_be_used_as_the_roles_say,
+    access.roles_file_says_what_the_code_does,
     transport.transport_is_encrypted,
     transport.private_network_closes_the_rest,
     transport.sign_in_guards_all_but_health,

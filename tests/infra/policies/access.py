@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.infra.application import queues_left, queues_received, queues_sent
+from functions.roles import AGENT_TABLES, AppRole, reach_of
+from functions.services.faults import FAULTS_TABLE
+from tests.infra.application import bindings, queues_left, queues_received, queues_sent
 from tests.infra.bicep.deployment import Planned
 from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import Environment, Infrastructure
@@ -35,14 +37,7 @@ _SCOPES = {
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
 }
 
-#: How often each role is assigned, besides those on queues and on the task hub.
-_ASSIGNED = {
-    _BLOB_OWNER: 1,
-    "974c5e8b-45b9-4653-ba55-5f855dd0fb88": 1,
-    _TABLES: 2,
-    "3913510d-42f4-4e42-8a64-420c390055eb": 1,
-    "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": 1,
-}
+_TABLE = "Microsoft.Storage/storageAccounts/tableServices/tables"
 
 #: The properties that make a service accept identities only.
 _KEYS_OFF = {
@@ -88,7 +83,7 @@ def roles_are_narrow(infrastructure: Infrastructure) -> Iterator[str]:
         role, scope = role_of(assignment), assignment.at("scope")
         if role not in _SCOPES:
             yield f"{assignment.title}: role {role} is not one that the app needs"
-        elif _type_of(scope) != _SCOPES[role]:
+        elif _type_of(scope) != _SCOPES[role] and (role, _type_of(scope)) != (_TABLES, _TABLE):
             yield f"{assignment.title}: role {role} belongs on {_SCOPES[role]}"
         if _type_of(assignment.at("properties", "principalId")) != _IDENTITY:
             yield f"{assignment.title}: roles are for the app's identity"
@@ -97,29 +92,59 @@ def roles_are_narrow(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def owner_is_for_the_host_only(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require exactly one owner role in an environment: the host's, on its own account."""
+    """Require exactly one owner role for each app: its host's, on an account of its own."""
     for environment in infrastructure.environments:
         owned = [each for each in assignments(environment) if role_of(each) == _BLOB_OWNER]
-        if len(owned) != 1:
+        if len(owned) != len(environment.of("Microsoft.Web/sites")):
             yield f"{environment.name}: Storage Blob Data Owner is for the host's account, and for no other"
 
 
 def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require each role that the app and its host need, besides those on queues; no more of them either."""
+    """Require each role that apps and their hosts need, besides those on queues; no more of them either."""
     for environment in infrastructure.environments:
         given = Counter(map(role_of, assignments(environment)))
+        apps = len(environment.of("Microsoft.Web/sites"))
         scheduler = environment.parameters.get("durableBackend") == "scheduler"
         sends = environment.has_hub and environment.settings.get("SUBMIT_TO") == "hub"
-        accounts = environment.parameters.get("stateAccounts", 1)
-        optional = {
-            _TABLES: _ASSIGNED[_TABLES] + (accounts - 1 if isinstance(accounts, int) else 0),
+        wanted = {
+            _BLOB_OWNER: apps,
+            "974c5e8b-45b9-4653-ba55-5f855dd0fb88": 1,
+            "3913510d-42f4-4e42-8a64-420c390055eb": apps,
+            "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": apps,
             _SCHEDULER_USER: int(scheduler),
             _HUB_RECEIVER: int(environment.has_hub),
             _HUB_SENDER: int(sends),
         }
-        for role, wanted in {**_ASSIGNED, **optional}.items():
-            if given[role] != wanted:
-                yield f"{environment.name}: role {role} is assigned {given[role]} times, not {wanted}"
+        for role, count in wanted.items():
+            if given[role] != count:
+                yield f"{environment.name}: role {role} is assigned {given[role]} times, not {count}"
+
+
+def tables_may_be_used_as_the_roles_say(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the role on the tables of functions/roles.py, each in its account, and on no other.
+
+    One app with all roles has it on the accounts, and makes the tables itself.
+    """
+    samples = {FAULTS_TABLE, *(agent.table for agent in infrastructure.sampled_agents)}
+    for environment in infrastructure.environments:
+        accounts = environment.parameters.get("stateAccounts", 1)
+        numbers = range(accounts if isinstance(accounts, int) else 1)
+        granted = Counter(_told(each) for each in _of_app(environment) if role_of(each) == _TABLES)
+        if environment.is_whole:
+            wanted = Counter({"all tables": len(numbers)})
+        else:
+            reach = reach_of(environment.roles)
+            wanted = Counter(reach.tables)
+            wanted.update({"Tasks": len(numbers) - 1} if "Tasks" in reach.tables else {})
+            has_samples = environment.parameters.get("sampleServices", True)
+            wanted.update(samples if has_samples and AppRole.FRONT in environment.roles else ())
+        if granted != wanted:
+            yield f"{environment.name}: tables {granted} may be used, and {wanted} are needed"
+        for table in environment.existing(_TABLE):
+            parent = table.at("parent")
+            is_agents = isinstance(parent, Unresolved) and parent.text == f"tableService[{len(numbers)}]"
+            if is_agents is not (table.at("name") in AGENT_TABLES):
+                yield f"{environment.name}: {table.at('name')} is looked for in another account"
 
 
 def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
@@ -127,10 +152,33 @@ def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Itera
     for environment in infrastructure.environments:
         names = [str(queue.at("name")) for queue in environment.of("Microsoft.ServiceBus/namespaces/queues")]
         replies = {name for name in names if name.startswith("notices-")}
-        for role, wanted in ((_SENDER, queues_sent(replies)), (_RECEIVER, queues_received())):
+        sent, received = queues_sent(replies), queues_received()
+        if not environment.is_whole:
+            reach = reach_of(environment.roles)
+            sent = {name for name in sent if reach.sends_to(name)}
+            received = {name for name in received if reach.receives_from(name)}
+        for role, wanted in ((_SENDER, sent), (_RECEIVER, received)):
             granted = {names[number] for number in _numbers(environment, role) if number < len(names)}
             if granted | queues_left() != wanted | queues_left():
                 yield f"{environment.name}: {role} is on {sorted(granted)}, and needed on {sorted(wanted)}"
+
+
+def roles_file_says_what_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that infra/roles.json is the table of functions/roles.py, in its order."""
+    for app in infrastructure.apps:
+        roles = frozenset(map(AppRole, app["roles"]))
+        reach = reach_of(roles)
+        said = [{*app["tables"], *app["agentTables"]}, {*app["receives"]}, {*app["sends"]}, app["taskHub"]]
+        if said != [reach.tables, reach.receives, reach.sends, reach.has_durable_client]:
+            yield f"{app['roles']}: infra/roles.json differs from functions/roles.py"
+        if {*app["agentTables"]} - {*AGENT_TABLES}:
+            yield f"{app['roles']}: not all of agentTables are the Agents'"
+        http = any(each["type"] == "httpTrigger" for each in bindings(roles=roles))
+        if app["http"] is not http:
+            yield f"{app['roles']}: http must be {http}"
+    split = [app["roles"] for app in infrastructure.apps if app["deployed"] == "split"]
+    if split != [[role] for role in AppRole]:
+        yield f"infra/roles.json: the roles are {split}"
 
 
 def assignments(environment: Environment) -> list[Planned]:
@@ -150,8 +198,22 @@ def _type_of(value: Value) -> str | None:
     return value.resource_type if isinstance(value, Unresolved) else None
 
 
+def _of_app(environment: Environment) -> list[Planned]:
+    """Return the assignments of the app that is looked at, on what it shares with others."""
+    about = f"{environment.app['service']}: "
+    return [each for each in assignments(environment) if _description(each).startswith(about)]
+
+
+def _told(assignment: Planned) -> str:
+    return _description(assignment).partition(": ")[2]
+
+
+def _description(assignment: Planned) -> str:
+    return str(assignment.at("properties", "description") or "")
+
+
 def _numbers(environment: Environment, role: str) -> Iterator[int]:
-    for assignment in assignments(environment):
+    for assignment in _of_app(environment):
         scope = assignment.at("scope")
         if role_of(assignment) == role and isinstance(scope, Unresolved):
             found = re.fullmatch(r"queue\[(\d+)]", scope.text)

@@ -14,16 +14,16 @@ _PLAN: Value = {"name": "FC1", "tier": "FlexConsumption"}
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 
 #: The groups of functions that scale together; every other function is a group of its own.
-_GROUPS = {"http", "durable"}
+_GROUPS = {"httpTrigger": "http", "orchestrationTrigger": "durable"}
 
 _HUBS = "Microsoft.EventHub/namespaces"
 
-#: What holds data, and may be locked; so may the event hub, where there is one.
+#: What holds data, and may be locked.
 _LOCKED = (
     "Microsoft.KeyVault/vaults",
     "Microsoft.ServiceBus/namespaces",
     "Microsoft.Storage/storageAccounts",
-    "Microsoft.Storage/storageAccounts",
+    _HUBS,
 )
 
 
@@ -41,8 +41,11 @@ def app_runs_as_it_is_tested(infrastructure: Infrastructure) -> Iterator[str]:
 
 def always_ready_groups_exist(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that each is a group of the app; with zones, Azure refuses fewer than two instances of one."""
-    groups = _GROUPS | {f"function:{name}" for name in application.functions()}
     for environment, scale in _scales(infrastructure):
+        functions = application.functions(roles=environment.roles)
+        kinds = {each["type"] for its in functions.values() for each in its}
+        groups = {_GROUPS[kind] for kind in _GROUPS.keys() & kinds}
+        groups |= {f"function:{name}" for name in functions}
         least = 2 if environment.parameters.get("zoneRedundant") else 1
         for each in items_of(at(scale, "alwaysReady")):
             count = at(each, "instanceCount")
@@ -77,7 +80,8 @@ def app_uses_its_own_identity(infrastructure: Infrastructure) -> Iterator[str]:
 def durable_scheduler_takes_the_identity(infrastructure: Infrastructure) -> Iterator[str]:
     """Require its connection by managed identity, and billing by use, as the documentation says."""
     for environment in infrastructure.environments:
-        for scheduler in environment.of("Microsoft.DurableTask/schedulers"):
+        schedulers = environment.of("Microsoft.DurableTask/schedulers")
+        for scheduler in schedulers if environment.app["taskHub"] else ():
             if scheduler.at("properties", "sku") != {"name": "Consumption"}:
                 yield f"{environment.name}: the scheduler must be billed by use"
             connection = environment.settings.get("DURABLE_TASK_SCHEDULER_CONNECTION_STRING")
@@ -103,7 +107,7 @@ def data_is_protected_as_chosen(infrastructure: Infrastructure) -> Iterator[str]
     for environment in infrastructure.environments:
         locks = environment.of("Microsoft.Authorization/locks")
         locked = sorted(str(getattr(lock.at("scope"), "resource_type", None)) for lock in locks)
-        holding = sorted((*_LOCKED, _HUBS) if environment.has_hub else _LOCKED)
+        holding = sorted(each.type for kind in _LOCKED for each in environment.of(kind))
         if locked != (holding if environment.parameters.get("locked") else []):
             yield f"{environment.name}: locks are on {locked}"
         if any(lock.at("properties", "level") != "CanNotDelete" for lock in locks):
@@ -132,5 +136,4 @@ def regions_are_listed(infrastructure: Infrastructure) -> Iterator[str]:
 
 def _scales(infrastructure: Infrastructure) -> Iterator[tuple[Environment, Value]]:
     for environment in infrastructure.environments:
-        for app in environment.of("Microsoft.Web/sites"):
-            yield environment, app.at("properties", "functionAppConfig", "scaleAndConcurrency")
+        yield environment, environment.site.at("properties", "functionAppConfig", "scaleAndConcurrency")

@@ -28,8 +28,9 @@ def app_subnet_is_delegated(infrastructure: Infrastructure) -> Iterator[str]:
             ]
             for subnet in items_of(network.at("properties", "subnets"))
         }
-        if delegated.get("app") != ["Microsoft.App/environments"]:
-            yield f"{network.title}: the app's subnet is delegated to {delegated.get('app')}"
+        del delegated["endpoints"]
+        if {tuple(map(str, each)) for each in delegated.values()} != {("Microsoft.App/environments",)}:
+            yield f"{network.title}: the apps' subnets are delegated to {delegated}"
 
 
 def private_addresses_are_found(infrastructure: Infrastructure) -> Iterator[str]:

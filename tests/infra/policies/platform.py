@@ -67,12 +67,13 @@ def azd_finds_what_it_looks_for(infrastructure: Infrastructure) -> Iterator[str]
     """Require the tags by which azd finds its resource group, and the app as the service of azure.yaml."""
     services = yaml.safe_load((infrastructure.folder / "azure.yaml").read_text())["services"]
     for name, service in services.items():
-        if service != {"project": ".", "language": "python", "host": "function"}:
+        wanted = {"project": ".", "language": "python", "host": "function"}
+        if service != wanted | ({} if name == "app" else {"condition": "${ROLES_SPLIT}"}):
             yield f"azure.yaml: service {name} must be this folder, in Python, on Functions"
     for environment in infrastructure.environments:
         for group in environment.of("Microsoft.Resources/resourceGroups"):
             if group.at("tags", "azd-env-name") != environment.parameters["environmentName"]:
                 yield f"{group.title}: tag azd-env-name must be the environment's name"
-        for app in environment.of("Microsoft.Web/sites"):
-            if [app.at("tags", "azd-service-name")] != list(services):
-                yield f"{app.title}: tag azd-service-name must be the service of azure.yaml"
+        tags = [app.at("tags", "azd-service-name") for app in environment.of("Microsoft.Web/sites")]
+        if tags != (["app"] if environment.is_whole else list(services)):
+            yield f"{environment.name}: tags azd-service-name must be the services of azure.yaml"

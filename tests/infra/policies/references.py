@@ -14,10 +14,14 @@ _FUNCTIONS = {
     "concat",
     "contains",
     "empty",
+    "endsWith",
     "environment",
+    "filter",
     "flatten",
     "guid",
     "items",
+    "join",
+    "last",
     "length",
     "loadJsonContent",
     "loadTextContent",
@@ -28,6 +32,8 @@ _FUNCTIONS = {
     "reduce",
     "replace",
     "resourceId",
+    "split",
+    "startsWith",
     "string",
     "subscription",
     "subscriptionResourceId",
@@ -98,7 +104,7 @@ def _outputs_read(template: Template, module: Resource) -> Iterator[str]:
     for node in walk(template.root):
         if node.type == "member_expression":
             owner, name = named(node)
-            if [text_of(each) for each in named(owner)] == [module.name, "outputs"]:
+            if [text_of(each).partition("[")[0] for each in named(owner)] == [module.name, "outputs"]:
                 yield text_of(name)
 
 

@@ -57,7 +57,7 @@ def settings_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
             if resource.type not in _KEEPS_SECRETS and _holds_secret(resource.body):
                 yield f"{environment.name}: {resource.title} holds a secret itself"
         reference = environment.settings.get("ALERT_WEBHOOK_URL")
-        given = CANARY in environment.parameters.values()
+        given = environment.app["postsAlerts"] and CANARY in environment.parameters.values()
         if given and not _text(reference).startswith("@Microsoft.KeyVault("):
             yield f"{environment.name}: ALERT_WEBHOOK_URL must refer to the vault"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from functions.pattern.errors import SettingsError
+from functions.roles import AppRole
 from tests.infra import application
 from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import Environment, Infrastructure
@@ -33,6 +34,9 @@ _OVERRIDE = "AzureFunctionsJobHost__"
 #: Fields of the settings that may differ from their defaults: addresses of services, authentication.
 _GIVEN = {
     "sample_services",
+    "roles",
+    "agent_store_uri",
+    "agent_store_client_id",
     "state_store_uri",
     "state_store_client_id",
     "service_bus_namespace",
@@ -86,7 +90,7 @@ def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iter
 def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that with sample services each Agent calls the same path as locally, at the app itself."""
     for environment in infrastructure.environments:
-        if not environment.parameters.get("sampleServices", True):
+        if not environment.parameters.get("sampleServices", True) or not environment.app["knowsAgents"]:
             continue
         for agent in infrastructure.sampled_agents:
             address = _text_of(environment.settings.get(agent.url_setting))
@@ -103,8 +107,12 @@ def agents_send_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
         kind = "Microsoft.KeyVault/vaults/secrets"
         secrets = environment.of(kind) + environment.existing(kind)
         keys = [secret.symbol for secret in secrets if str(secret.at("name")).startswith(prefix)]
-        if (len(keys) == 1) is not environment.parameters.get("sampleServices", True):
+        vaults = [each for each in infrastructure.apps if each["deployed"] == environment.app["deployed"]]
+        wanted = sum(each["hasSamplesKey"] for each in vaults)
+        if len(keys) != (wanted if environment.parameters.get("sampleServices", True) else 0):
             yield f"{environment.name}: the vault must have a key {prefix}… exactly where the samples are"
+        if not environment.app["callsAgents"]:
+            continue
         for name, key in product((agent.key_setting for agent in infrastructure.sampled_agents), keys):
             reference = f"@Microsoft.KeyVault(SecretUri=${{{key}.properties.secretUriWithVersion}})"
             if _text_of(environment.settings.get(name)) != reference:
@@ -132,7 +140,7 @@ def callers_are_identified_by_sign_in_only(infrastructure: Infrastructure) -> It
 def connections_are_set(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that each trigger's connection is set, by identity, and that each one that is set is used."""
     for environment in infrastructure.environments:
-        used = application.connections(with_hub=environment.has_hub) | {"AzureWebJobsStorage", "StateStore"}
+        used = application.connections(with_hub=environment.has_hub, roles=environment.roles)
         parts = [name.split("__") for name in environment.settings if "__" in name]
         connections = {prefix for prefix, *_ in parts if prefix != _OVERRIDE.rstrip("_")}
         if connections != used:
@@ -171,19 +179,26 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     durable = {DURABLE_CONNECTION} if _scheduled(environment) else set()
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
     hub = {"EventHubConnection__credential"} | application.HUB_CONNECTION if environment.has_hub else set()
-    own -= application.HUB_CONNECTION
+    own -= application.HUB_CONNECTION | application.AGENT_STORE
+    connections = application.connections(with_hub=environment.has_hub, roles=environment.roles)
+    hub = hub if "EventHubConnection" in connections else set()
+    own |= application.AGENT_STORE if "AgentStore" in connections else set()
     accounts = environment.parameters.get("stateAccounts", 1)
-    if isinstance(accounts, int) and accounts > 1:
-        only = {"StateStore__tableServiceUri", "StateStore__clientId"}
+    only = {"StateStore__tableServiceUri", "StateStore__clientId"}
+    if "StateStore" not in connections:
+        own -= only
+    elif isinstance(accounts, int) and accounts > 1:
         own -= only
         own |= {name.replace("__", f"__{number}__") for name in only for number in range(accounts)}
     sampled = infrastructure.sampled_agents
-    agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
+    agents = {agent.url_setting for agent in sampled} if environment.app["knowsAgents"] else set()
+    agents |= {agent.key_setting for agent in sampled} if environment.app["callsAgents"] else set()
     return own | hub | agents | HOST | durable | application.named_keys(environment.settings)
 
 
 def _scheduled(environment: Environment) -> bool:
-    return environment.parameters.get("durableBackend") == "scheduler"
+    is_chosen = environment.parameters.get("durableBackend") == "scheduler"
+    return is_chosen and AppRole.SCHEDULER in environment.roles
 
 
 def _in_host_json(infrastructure: Infrastructure, path: list[str]) -> bool:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.infra.bicep.values import Unresolved, Value, at, items_of
-from tests.infra.infrastructure import Infrastructure
+from tests.infra.infrastructure import Environment, Infrastructure
 
 _GROUP = "Microsoft.Insights/actionGroups"
+_SITE = "Microsoft.Web/sites"
+_ACCOUNT = "Microsoft.Storage/storageAccounts"
+#: Of the host's accounts the package is watched, of all others the tables.
+_BLOBS = "Microsoft.Storage/storageAccounts/blobServices"
+_TABLES = "Microsoft.Storage/storageAccounts/tableServices"
 
 #: What is logged of each service, at the least.
 _AUDITED = {
     "Microsoft.ServiceBus/namespaces": {"OperationalLogs"},
     "Microsoft.KeyVault/vaults": {"AuditEvent"},
-    "Microsoft.Storage/storageAccounts/blobServices": {"StorageWrite", "StorageDelete"},
-    "Microsoft.Storage/storageAccounts/tableServices": {"StorageDelete"},
+    _BLOBS: {"StorageWrite", "StorageDelete"},
+    _TABLES: {"StorageDelete"},
 }
 #: The table of the application's record of operators' actions, and the days for which it must be kept.
 _ACTIONS, _DAYS = "AppEvents", 90
@@ -31,20 +37,23 @@ def alerts_tell_the_operators(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def who_did_what_is_logged(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that each service tells the workspace who did what to it."""
+    """Require that each service tells the workspace who did what to it: with several apps, each of theirs."""
     for environment in infrastructure.environments:
-        logged = {kind: set[str]() for kind in _AUDITED}
-        for each in environment.of("Microsoft.Insights/diagnosticSettings"):
-            scope = each.at("scope")
-            kind = scope.resource_type if isinstance(scope, Unresolved) else None
-            logs = items_of(each.at("properties", "logs"))
-            on = {str(at(log, "category")) for log in logs if at(log, "enabled") is True}
-            if kind in logged and isinstance(each.at("properties", "workspaceId"), Unresolved):
-                logged[kind] |= on
-        for kind, wanted in _AUDITED.items():
-            if not wanted <= logged[kind]:
-                missing = ", ".join(sorted(wanted - logged[kind]))
-                yield f"{environment.name}: {kind} does not log {missing}"
+        logging = Counter(kind for kind, on in _logged(environment) if _AUDITED.get(kind, {""}) <= on)
+        apps, accounts = (len(environment.of(kind)) for kind in (_SITE, _ACCOUNT))
+        for kind, categories in _AUDITED.items():
+            wanted = {_BLOBS: apps, _TABLES: accounts - apps}.get(kind, len(environment.of(kind)))
+            if logging[kind] != wanted:
+                yield f"{environment.name}: {logging[kind]} of {wanted} {kind} log {sorted(categories)}"
+
+
+def _logged(environment: Environment) -> Iterator[tuple[str, set[str]]]:
+    """Yield what each diagnostic setting has the workspace know, and of which type of resource."""
+    for each in environment.of("Microsoft.Insights/diagnosticSettings"):
+        logs = items_of(each.at("properties", "logs"))
+        match each.at("scope"), each.at("properties", "workspaceId"):
+            case Unresolved(resource_type=str(kind)), Unresolved():
+                yield kind, {str(at(log, "category")) for log in logs if at(log, "enabled") is True}
 
 
 def logs_are_bounded_and_actions_kept(infrastructure: Infrastructure) -> Iterator[str]:

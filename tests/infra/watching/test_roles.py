@@ -69,7 +69,8 @@ def _place(resource_type: str, deployment: Deployment) -> str:
     """Return the name of a role's scope; the host's storage account is the one with a container."""
     if resource_type != "Microsoft.Storage/storageAccounts":
         return _PLACES[resource_type]
-    return "host's storage account" if deployment.value_of("containers") else "state store's account"
+    is_host = deployment.template.path.stem == "storage-account"
+    return "host's storage account" if is_host else "state store's account"
 
 
 def _role_names() -> dict[str, str]:

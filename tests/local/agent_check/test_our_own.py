@@ -1,4 +1,4 @@
-"""The application's own Agent keeps every rule: its host runs with every other function switched off."""
+"""The application's own Agent keeps every rule, in an application of the Agents' role alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableClient
 
-from functions.store.rejected import REJECTED_TABLE
+from functions.roles import AGENT_TABLES
+from functions.store.rejected import AGENT_REJECTED_TABLE
 from local.platform import ROOT
 from tests.integration.azurite import running_azurite
 from tests.local.agent_check.payment_service import PaymentService
@@ -20,29 +22,25 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 #: Twelve sorts of rubbish, and another schema version.
 _UNREADABLE = 13
-_OTHERS = (
-    *("health", "api", "docs", "openapi", "operations", "console_page", "console_files", "services"),
-    *("submission", "supervisor", "full_sweep", "backlog"),
-    *("housekeeping", "scheduler", "run_steps", "agent_replies", "scheduler_requests"),
-    *("dead_letter_agent_payment_requests", "dead_letter_agent_replies", "dead_letter_scheduler_requests"),
-    *("dead_letter_submissions", "dead_letter_operator_alerts", "dead_letter_notices_demo", "operator_alert"),
-)
 
 
 async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
-    """What it can't read it completes, and keeps in `Rejected`: a Python trigger can't dead-letter.
+    """What it can't read it completes, and keeps in `AgentRejected`: a Python trigger can't dead-letter.
 
     It gives up waiting for a service at complete-by.
     """
     async with running_azurite(tmp_path / "azurite") as storage, PaymentService.running() as service:
         sample = json.loads((ROOT / "local.settings.sample.json").read_text(encoding="utf-8"))["Values"]
         settings = sample | {
-            **{f"AzureWebJobs.{name}.Disabled": "true" for name in _OTHERS},
+            "ROLES": "agents",
             "AzureWebJobsStorage": storage,
-            "StateStore": storage,
+            "AgentStore": storage,
             "PAYMENT_URL": f"{service}/payments",
         }
-        del settings["ServiceBusConnection"]
+        del settings["ServiceBusConnection"], settings["StateStore"]
+        with TableServiceClient.from_connection_string(storage) as tables:
+            for name in AGENT_TABLES:
+                tables.create_table(name)
         shell = " ".join(f"'{name}={value}'" for name, value in settings.items())
         host = f"{sys.executable} -m functions_local --app {ROOT} --port 0 --data {tmp_path}/$$"
         options = (
@@ -50,7 +48,7 @@ async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
             *("--processes", "1", "--keeps-rejected"),
         )
         report = await asyncio.to_thread(check, tmp_path, f"exec env {shell} {host}", *options)
-        async with TableClient.from_connection_string(storage, REJECTED_TABLE) as table:
+        async with TableClient.from_connection_string(storage, AGENT_REJECTED_TABLE) as table:
             kept = [(row["Queue"], row["Agent"]) async for row in table.list_entities()]
     assert report.checks("FAILED") == set(), report.text
     assert report.checks("not seen") == {"sent once work that ends late"}, report.text

@@ -108,7 +108,7 @@ async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.C
     async with Platform(options(tmp_path), fakes()):
         pass
     stops = [line for line in capsys.readouterr().err.splitlines() if line.endswith("stops")]
-    assert stops == ["host    | fake part stops", "broker  | fake part stops"]
+    assert stops == ["host       | fake part stops", "broker     | fake part stops"]
 
 
 async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_paused_part_is_stopped_gently(tmp_path: Path, capsys: pytest.Ca
     """It is resumed first: a frozen process would not receive the signal."""
     async with Platform(options(tmp_path), fakes()) as platform:
         platform.pause(PartName.HOST)
-    assert "host    | fake part stops" in capsys.readouterr().err
+    assert "host       | fake part stops" in capsys.readouterr().err
 
 
 async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:

@@ -65,8 +65,16 @@ def test_two_platforms_never_choose_the_same_port(monkeypatch: pytest.MonkeyPatc
     """With as many ports as two platforms need, each gets its own, though nothing listens yet."""
     monkeypatch.setattr(ports_module, "_CHOICE", range(20_100, 20_140))
     monkeypatch.setattr(ports_module, "_ATTEMPTS", 40)
-    with claimed(ANY_PORTS) as first, claimed(ANY_PORTS) as second:
+    with claimed(ANY_PORTS.split()) as first, claimed(ANY_PORTS.split()) as second:
         assert not {*astuple(first)} & {*astuple(second)}
+
+
+def test_hosts_of_roles_have_ports_only_where_there_are_any() -> None:
+    """The operators' follows the callers', which is the only one to remember."""
+    with claimed(ANY_PORTS) as ports:
+        assert not ports.are_split
+    assert PlatformPorts(host=7071).split().supervisor == 7072
+    assert ANY_PORTS.split().supervisor == 0
 
 
 def test_no_free_port_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions, StartRefusedError
+from local.platform import (
+    ANY_PORTS,
+    ROOT,
+    Addresses,
+    Platform,
+    PlatformOptions,
+    PlatformPorts,
+    StartRefusedError,
+)
 from local.verification.command import exit_code
 from local.verification.credentials import Credentials
 from local.verification.run import CHECKS, CheckLine, CheckMark, verify
@@ -36,11 +44,19 @@ _PATIENCE = 60.0
 _SHORT = 4.0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+_DEPLOYED = {"one host": ANY_PORTS, "four roles": ANY_PORTS.split()}
+_EACH_WAY = pytest.mark.parametrize("ports", _DEPLOYED.values(), ids=_DEPLOYED)
+
+
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=list(_DEPLOYED.values()), ids=list(_DEPLOYED)
+)
+async def deployed(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> AsyncIterator[Addresses]:
     """Run the platform, with keys."""
     options = PlatformOptions(
-        ports=ANY_PORTS,
+        ports=request.param,
         data=tmp_path_factory.mktemp("verified"),
         settings={
             "STATE_SHARDS": "2",
@@ -53,11 +69,12 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
         function_keys=_KEYS,
     )
     async with Platform(options) as platform:
-        yield platform.addresses.host
+        yield platform.addresses
 
 
-async def _verified(url: str, patience: float, **given: str) -> dict[str, CheckLine]:
-    async with Scene.at(url, Credentials.of(given, url), patience) as scene:
+async def _verified(at: Addresses, patience: float, **given: str) -> dict[str, CheckLine]:
+    credentials = Credentials.of(given, at.host, at.operators)
+    async with Scene.at(at.host, at.operators, credentials, patience) as scene:
         lines = await verify(scene, lambda _: None)
     return {line.check: line for line in lines}
 
@@ -66,9 +83,9 @@ def _failed(lines: dict[str, CheckLine]) -> dict[str, str]:
     return {name: line.seen for name, line in lines.items() if line.verdict is CheckMark.FAILED}
 
 
-async def test_working_deployment_passes_every_check(url: str) -> None:
+async def test_working_deployment_passes_every_check(deployed: Addresses) -> None:
     """And nothing that was made is left."""
-    lines = await _verified(url, _PATIENCE, **_GIVEN)
+    lines = await _verified(deployed, _PATIENCE, **_GIVEN)
     assert {name: line.seen for name, line in lines.items() if line.verdict is not CheckMark.PASSED} == {}
     assert lines.keys() == CHECKS.keys()
     assert lines["cleaned up"].seen == "4 made, all of them undone"
@@ -83,30 +100,31 @@ async def test_working_deployment_passes_every_check(url: str) -> None:
         ("VERIFY_OPERATOR_KEY", {"queues", "operators' pages", "the Supervisor"}),
     ],
 )
-async def test_wrong_key_is_named(url: str, key: str, failing: set[str]) -> None:
+async def test_wrong_key_is_named(deployed: Addresses, key: str, failing: set[str]) -> None:
     """Where it is shown, and nothing else fails; what needs an order is not run."""
-    lines = await _verified(url, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
+    lines = await _verified(deployed, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
     failed = _failed(lines)
     assert failed.keys() == failing
     assert all("401, the key or token is refused" in seen and key in seen for seen in failed.values())
     assert exit_code([*lines.values()]) == 1
 
 
-async def test_missing_queue_and_silent_supervisor_are_named(tmp_path: Path) -> None:
+@_EACH_WAY
+async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
     """Each has its line; an order that stays under way is named, and how far it came."""
     declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
     declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]
     queues = tmp_path / "queues.json"
     queues.write_text(json.dumps(declared))
     options = PlatformOptions(
-        ports=ANY_PORTS,
+        ports=ports,
         data=tmp_path / "data",
         settings={"STATE_SHARDS": "2", "AzureWebJobs.supervisor.Disabled": "true"},
         queues=queues,
         in_memory_storage=True,
     )
     async with Platform(options) as platform:
-        lines = await _verified(platform.addresses.host, _SHORT)
+        lines = await _verified(platform.addresses, _SHORT)
     failed = _failed(lines)
     assert failed["queues"] == "can't be looked into: agent-payment-requests"
     assert "is the Supervisor on?" in failed["the Supervisor"]
@@ -128,8 +146,10 @@ async def test_deployment_without_sample_services_is_not_said_to_be_proved() -> 
 
 async def test_no_key_goes_over_a_network_as_plain_text() -> None:
     """Without one, such an address is fine."""
-    with pytest.raises(StartRefusedError, match="is not https"):
-        Credentials.of({"VERIFY_TOKEN": "token"}, "http://orders.example.com")
-    assert not any(Credentials.of({}, "http://orders.example.com").all())
-    here = Credentials.of({"VERIFY_KEY": "key"}, "http://127.0.0.1:7071")
+    far, near = "http://orders.example.com", "http://127.0.0.1:7071"
+    for urls in ([far], [near, far]):
+        with pytest.raises(StartRefusedError, match="is not https"):
+            Credentials.of({"VERIFY_TOKEN": "token"}, *urls)
+    assert not any(Credentials.of({}, far).all())
+    here = Credentials.of({"VERIFY_KEY": "key"}, near)
     assert here.operator == {"x-functions-key": "key"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents.endpoints import called_here, load_endpoints
+from functions.agents.endpoints import known_here, load_endpoints
 from functions.pattern.definition import Registry
 from functions.pattern.errors import SettingsError
 from functions.pattern.states import Way
@@ -121,12 +121,12 @@ def test_what_no_header_can_hold_is_refused_at_start(
     assert "canary" not in text
 
 
-def test_agents_elsewhere_are_not_called_here() -> None:
+def test_agents_elsewhere_are_not_known_here() -> None:
     """Their services need no address; a misspelt name would have one queue served by two ledgers."""
     registry = Registry((workflow(step("hotel"), step("payment", via=Way.QUEUE)),), {})
-    assert called_here(registry, frozenset({"payment"})) == {"hotel"}
+    assert known_here(registry, frozenset({"payment"})) == {"hotel"}
     with pytest.raises(SettingsError, match=r"AGENTS_ELSEWHERE names 'payments': .* which are payment$"):
-        called_here(registry, frozenset({"payments"}))
+        known_here(registry, frozenset({"payments"}))
 
 
 def _refusal(*agents: str) -> str:

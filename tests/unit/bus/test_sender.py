@@ -147,3 +147,14 @@ async def test_large_number_beside_a_message_harms_no_neighbour(
     for each in client.batches[0]:
         encode_payload(bytearray(), PyamqpTransport.to_outgoing_amqp_message(each.raw_amqp_message))
     assert client.batches[0][0].application_properties == {"sent_at": str(number), "tries": 3}
+
+
+async def test_what_a_message_carries_counts_for_the_size_of_its_batch(
+    client: BusClient, sender: QueueSender
+) -> None:
+    """A batch that is too large is refused whole, again and again."""
+    postbox = QueuedMessages(lambda _queue: sender, FakeClock())
+    large = Content(b"{}", Labels(properties={"note": "x" * 30_000}))
+    await asyncio.gather(*(postbox.put("submissions", f"m-{number}", large) for number in range(20)))
+    assert sum(map(len, client.batches)) == 20
+    assert max(map(len, client.batches)) <= 6

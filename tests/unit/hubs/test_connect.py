@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from functions.connections import Connection
 from functions.hubs.connect import connect_checkpoints, connect_hub, namespace_of
 from functions.pattern.errors import SettingsError
-from functions.settings import Connection
 
 _KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5="
 _LOCAL, _IN_AZURE = "127.0.0.1", "orders.servicebus.windows.net"
@@ -42,7 +42,7 @@ def test_checkpoints_are_named_as_the_host_names_them(connection: Connection, na
 async def test_clients_are_made_at_their_first_use() -> None:
     """One of each, for the hub that the settings name."""
     hub = connect_hub(
-        Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};EntityPath=other", None, None), "orders"
+        Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};EntityPath=Orders", None, None), "orders"
     )
     assert hub() is hub()
     assert hub().eventhub_name == "orders"
@@ -53,6 +53,15 @@ async def test_clients_are_made_at_their_first_use() -> None:
     blobs = connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None))
     async with blobs() as container:
         assert container.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
+
+
+def test_connection_string_of_another_hub_is_refused() -> None:
+    """The host takes events of the hub that it names: what the API submits would be taken by nobody."""
+    connection = Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};EntityPath=other", None, None)
+    with pytest.raises(
+        SettingsError, match=r"EventHubConnection names the hub other, and EVENT_HUB_NAME orders"
+    ):
+        connect_hub(connection, "orders")
 
 
 async def test_checkpoints_by_a_wrong_connection_string_are_named() -> None:

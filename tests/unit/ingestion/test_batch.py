@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from functions.ingestion.batch import MOST_EVENT_BYTES
-from functions.pattern.errors import TransientError
+from functions.ingestion.events import MOST_EVENT_BYTES
+from functions.pattern.errors import ShardClosedError, TransientError
 from functions.pattern.identity import TaskId
 from tests.fakes.clock import START
 from tests.fakes.hub_events import batch
@@ -136,6 +136,20 @@ async def test_service_that_fails_holds_the_batch(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_defect_in_a_batch_that_comes_again_is_alerted_once(bench: Bench) -> None:
+    """It comes again as well: an outage of hours would alert it each minute."""
+    bench.store.faults = {TaskId("b"): _down(), TaskId("bug"): RuntimeError()}
+    events = batch(*map(order, ("a", "b", "bug")))
+    for _ in range(3):
+        with pytest.raises(ExceptionGroup):
+            await bench.take(events)
+    assert (bench.alerts, bench.rejected.all) == ([], [])
+    del bench.store.faults[TaskId("b")]
+    await bench.take(events)
+    assert (len(bench.alerts), len(bench.rejected.all)) == (1, 1)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_batch_waits_while_nothing_can_be_set_aside(bench: Bench) -> None:
     """What is set aside must be durable before the host's checkpoint."""
     bench.rejected.failing = True
@@ -201,6 +215,36 @@ async def test_order_of_a_version_that_is_not_here_waits_on_the_queue(bench: Ben
     assert (queue, content.body) == ("submissions", body)
     assert not_before is not None
     assert bench.rejected.all == []
+
+
+async def test_order_of_a_shard_that_is_moved_waits_on_the_queue(bench: Bench) -> None:
+    """Ids are spread over the shards: each partition would wait, for as long as the shard is closed."""
+    bench.store.faults[TaskId("b")] = ShardClosedError("shard 0 is being moved to account 1")
+    await bench.take(batch(*map(order, "abc")))
+    [(queue, _, content, not_before)] = bench.postbox.sent
+    assert (queue, content.body, not_before) == ("submissions", order("b"), START + timedelta(seconds=10))
+    assert {task for task, _ in bench.schedulers.started} == {"a", "c"}
+    assert bench.rejected.all == []
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_order_that_has_waited_for_a_day_holds_its_partition_while_its_shard_is_moved(
+    bench: Bench,
+) -> None:
+    """It says so itself, and is no poison."""
+    bench.store.faults[TaskId("b")] = ShardClosedError("shard 0 is being moved to account 1")
+    with pytest.raises(ExceptionGroup):
+        await bench.take(batch(order("b"), properties=[{"counted.put_back": 99}]))
+    assert (bench.postbox.sent, bench.rejected.all) == ([], [])
+
+
+async def test_order_waits_on_the_queue_without_properties_that_it_would_not_take(bench: Bench) -> None:
+    """A hub takes a megabyte of them: the queue's refusal would hold the partition for ever."""
+    body = json.dumps(json.loads(order("new")) | {"version": 9}).encode()
+    await bench.take(batch(body, body, properties=[{"note": "é" * 16_000}, {"note": "é" * 17_000}]))
+    kept, without = (content.labels.properties for _, _, content, _ in bench.postbox.sent)
+    assert set(kept) == {"note", "counted.put_back"}
+    assert set(without) == {"counted.put_back"}
 
 
 def test_function_is_bound_as_the_host_needs_it(bench: Bench) -> None:

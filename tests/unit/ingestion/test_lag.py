@@ -41,6 +41,11 @@ class Bench:
         self.positions.kept = list(partitions)
         self.positions.taken = {name.removeprefix("p"): last for name, last in taken.items()}
         await self.report.run()
+        return self.lines
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Give the facts of each line."""
         lines = [each for each in self._caplog.messages if each.startswith("hub lag {")]
         return [json.loads(line.removeprefix("hub lag ")) for line in lines]
 
@@ -124,11 +129,42 @@ async def test_what_is_waiting_begins_where_the_hub_does(bench: Bench) -> None:
     assert line["waiting"] == 101
 
 
-async def test_hub_made_anew_has_no_lag(bench: Bench) -> None:
-    """Its numbers begin again, below the checkpoint: the runbook says what to do."""
-    [line] = await bench.run(HubPartition("0", 0, 5), p0=900)
-    assert line["waiting"] == 0
+async def test_all_of_a_hub_that_was_made_anew_waits(bench: Bench) -> None:
+    """Its numbers begin again, below the checkpoint, from which nothing can be read: operators must know.
+
+    Otherwise nobody looks, until it has grown beyond the checkpoint, and what came before is passed over.
+    """
+    await bench.run(HubPartition("0", 0, 900), p0=900)
+    bench.clock.advance(_FIVE_MINUTES)
+    await bench.run(HubPartition("0", 0, -1), p0=900)
+    assert bench.figures["waiting"] == 0
+    for _ in range(2 * 12 * 24):  # two days
+        bench.clock.advance(_FIVE_MINUTES)
+        [line] = await bench.run(HubPartition("0", 0, 5), p0=900)
+        assert (line["checkpoint"], line["waiting"]) == (900, 6)
+    assert line["retention_used"] == pytest.approx(2 / 7, abs=1 / 20)
     assert bench.gaps == []
+
+
+@pytest.mark.parametrize(
+    "samples", ["{", "3", '[["never", {}]]', '[["2026-11-21T12:00:00", {}]]', "[[1]]", 5]
+)
+async def test_damaged_figures_are_as_good_as_none(bench: Bench, samples: object) -> None:
+    """Otherwise no line is logged any more, of any partition, and no alert comes of it."""
+    await bench.heartbeats.beat(Chore.INGESTION, {"samples": samples})
+    [line] = await bench.run(HubPartition("0", 0, 9), p0=4)
+    assert line["waiting"] == 5
+    assert len(json.loads(bench.figures["samples"])) == 1
+
+
+async def test_lines_are_logged_while_the_state_store_does_not_answer(bench: Bench) -> None:
+    """That is when all partitions stand still: the alert comes of these lines."""
+    bench.heartbeats.unread = TransientError("Table Storage: ServiceRequestError")
+    bench.heartbeats.failure = bench.heartbeats.unread
+    bench.positions.kept = [HubPartition("0", 0, 9)]
+    with pytest.raises(TransientError):
+        await bench.report.run()
+    assert [each["waiting"] for each in bench.lines] == [10]
 
 
 async def test_hub_that_cannot_be_reached_leaves_the_figures(bench: Bench) -> None:

@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.backlog import Backlog
-from functions.operations.blueprint import operations_blueprint
+from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
 from functions.operations.housekeeping import Housekeeping, purge_durable_instance
+from functions.operations.old_rows import OldRows
 from functions.pattern.identity import SchedulerId
 from functions.supervisor.damage import Damage
 from tests.fakes.messages import received
@@ -32,8 +33,9 @@ class Operations:
         app = df.DFApp()
         alerts, housekeeping = cast("Alerts", self), Housekeeping(ports, 30, cast("Damage", self))
         app.register_functions(
-            operations_blueprint(FastAPI, alerts, ports, housekeeping, cast("Backlog", self))
+            operations_blueprint(FastAPI, alerts, ports, OldRows(ports, 30), cast("Backlog", self))
         )
+        app.register_functions(housekeeping_blueprint(housekeeping))
         self.functions: dict[str, Any] = {each.get_function_name(): each for each in app.get_functions()}
 
     async def alert_task(self, body: bytes) -> None:
@@ -87,6 +89,7 @@ async def test_what_waits_is_measured_four_times_a_minute(operations: Operations
 def test_housekeeping_runs_all_day_long(operations: Operations) -> None:
     """What one night could delete would be a bound on what may arrive; and not together with a sweep."""
     assert operations.functions["housekeeping"].get_trigger().schedule == "15 */5 * * * *"
+    assert operations.functions["old_rows"].get_trigger().schedule == "45 */5 * * * *"
 
 
 class Client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -31,21 +30,6 @@ from tests.unit.operations.conftest import in_error, processed
 _DAY = 24 * 3600
 
 
-class OldRows:
-    """Rows of another table: gives how many it deletes each time, until there are none."""
-
-    def __init__(self, *deletes: int) -> None:
-        self._deletes = list(deletes)
-        self.before: datetime | None = None
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete some."""
-        self.before = before
-        deleted = self._deletes.pop(0) if self._deletes else 0
-        assert deleted <= most
-        return deleted
-
-
 class Bench:
     """Housekeeping with all that it works on; it stands in for what deletes tasks."""
 
@@ -60,15 +44,12 @@ class Bench:
         self.stuck_for_ever: str | None = None
         self.deleted: list[str] = []
         self.behind = 0.0
-        self.rejected, self.requests = OldRows(5_000, 3), OldRows(5_000, 5_000, 5)
         self.heartbeats, self.damage = RecordedHeartbeats(), RecordedDamage()
         ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=self.index,
             retention=self,
-            rejected=self.rejected,
-            agent_requests=self.requests,
             heartbeats=self.heartbeats,
         )
         self.housekeeping = Housekeeping(ports, 30, Damage(ports, self.damage.alert))
@@ -219,8 +200,6 @@ async def test_run_deletes_all_that_there_is(bench: Bench) -> None:
     for number in range(6_000):
         bench.store.put(processed(f"d-{number}"))
     assert await bench.run(days=31) == (6_000, 0)
-    assert bench.heartbeats.latest_of(Chore.HOUSEKEEPING)["requests"] == 10_005
-    assert bench.heartbeats.latest_of(Chore.HOUSEKEEPING)["rejected"] == 5_003
 
 
 async def test_run_without_anything_to_delete_costs_one_read_for_each_shard(bench: Bench) -> None:
@@ -276,12 +255,6 @@ async def test_each_run_begins_with_other_shards(monkeypatch: pytest.MonkeyPatch
         await bench.run(days=1)
         begun.append(read[0])
     assert begun == [0, 4, 8]
-
-
-async def test_rows_of_other_tables_go_after_the_same_time(bench: Bench) -> None:
-    """Agents' requests long after their complete-by, and rejected messages."""
-    await bench.run(days=31)
-    assert bench.requests.before == bench.rejected.before == START + timedelta(days=1)
 
 
 def test_time_to_cancel_beyond_retention_is_refused() -> None:

@@ -40,3 +40,11 @@ def test_where_nothing_waits_or_nothing_is_known_there_is_no_time() -> None:
     assert waits_since(Lag("0", 20, 20, 0, None), [_sample(0, 5)]) is None
     assert waits_since(_LAG, []) is None
     assert waits_since(Lag("0", None, 3, 4, None), [Sample(START, {})]) == START
+
+
+def test_checkpoint_beyond_the_end_is_another_hubs() -> None:
+    """All that this one keeps waits; what was sampled of the one before tells nothing."""
+    lag = lag_of(HubPartition("0", 2, 5), 900)
+    assert (lag.waiting, lag.gap, lag.is_of_another_hub) == (4, None, True)
+    assert waits_since(lag, [_sample(0, 900), _sample(1, 0), _sample(2, 5)]) == START + timedelta(hours=1)
+    assert waits_since(lag, [_sample(0, 900)]) is None

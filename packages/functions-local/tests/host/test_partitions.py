@@ -188,6 +188,15 @@ async def test_a_batch_that_cannot_be_bound_never_reaches_the_function() -> None
     assert [call.inputs["events"].value.bytes for call in bench.worker.calls] == [[b"a"]]
 
 
+async def test_a_partition_key_that_is_no_text_is_none() -> None:
+    """A sender's own library may write anything there: it must not end the reading of all partitions."""
+    bad = event(0)
+    bad.partition_key = [b"a"]  # type: ignore[misc, assignment]
+    bench = Bench(FakeClient([batches([bad], [event(1)])]))
+    await bench.until(lambda: bench.checkpoint() == "1")
+    assert [call.metadata["PartitionKeyArray"].value.string for call in bench.worker.calls] == [[""]] * 2
+
+
 async def test_a_storage_that_is_down_delays_the_start_and_costs_no_batch() -> None:
     """Nothing is read before the checkpoint is; one that can't be written is left out."""
     bench = Bench(FakeClient([batches([event(0)], [event(1)])]), container=FakeContainer(failing=3))

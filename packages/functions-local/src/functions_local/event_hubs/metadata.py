@@ -96,5 +96,7 @@ def _wrapped(bodies: list[bytes], *, binary: bool) -> TypedData:
 
 
 def _partition_key(event: EventData) -> str | None:
-    key: Any = event.partition_key  # bytes, whatever its type says
-    return key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+    key: Any = event.partition_key  # bytes, whatever its type says; or what a sender's own library wrote
+    if isinstance(key, bytes):
+        return key.decode("utf-8", "replace")
+    return key if isinstance(key, str) else None

@@ -1,0 +1,162 @@
+"""The adapters of the ports, each made only where the application's roles may have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functions.bus.messages import QueuedMessages
+from functions.bus.queue_depths import PeekedQueues
+from functions.bus.queue_line import PeekedLine
+from functions.messages.queues import QUEUES
+from functions.pattern.completion import rules_of
+from functions.pattern.definition import Registry
+from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.pattern.ports import Clock, Ports, Submissions
+from functions.pattern.rejected import RejectedMessages
+from functions.pattern.request_figures import StoreFigures
+from functions.roles import Reach
+from functions.store import conditional_rows as single_rows
+from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
+from functions.store.announcing import Announcer
+from functions.store.connect import TableStorage
+from functions.store.every_rejected import EveryRejected
+from functions.store.indexes import TableIndexRows, TableTaskIndex
+from functions.store.keys import ALERT_GROUPS, CIRCUITS_PARTITION
+from functions.store.outbox import TableOutbox
+from functions.store.rejected import AGENT_REJECTED_TABLE, REJECTED_TABLE, TableRejectedMessages
+from functions.store.retention import TableTaskRetention
+from functions.store.shards import Shards
+from functions.store.state_store import TableStateStore
+from functions.store.tables import CIRCUITS_TABLE, TASKS_TABLE
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
+from functions.store.trends import TRENDS_TABLE, TableTrends
+from functions.telemetry.changes import CountedChanges
+from functions.telemetry.collected import CollectedTrends
+from functions.telemetry.messages import SubmissionSpans
+
+
+class NotOfThisRoleError(Exception):
+    """A part of the application needs what its roles may not have (`functions/roles.py`): a defect."""
+
+
+class Absent:
+    """Stands for a port that the roles may not have."""
+
+    def __init__(self, port: str) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotOfThisRoleError(f"no role of this application has the port '{self._port}' ({name})")
+
+
+def _absent(port: str) -> Any:
+    return Absent(port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What adapters are made of. `storage` is the state store's accounts, `agents` the Agents'.
+
+    `submissions` takes orders, where that is no queue's part.
+    """
+
+    clock: Clock
+    new_id: Callable[[], str]
+    registry: Registry
+    shards: int
+    storage: Sequence[TableStorage]
+    agents: TableStorage
+    messages: QueuedMessages
+    bus: Callable[[], Any]
+    submissions: Submissions
+    figures: StoreFigures
+
+
+def ports_of(reach: Reach, outside: Outside) -> Ports:
+    """Make the ports; what is not in reach is absent, and fails at its first use."""
+    messages = outside.messages
+    looks_at = tuple(queue for queue in QUEUES if reach.receives_from(queue))
+    tables = {**_of_tasks(reach, outside), **_of_agents(reach, outside)}
+    return Ports(
+        clock=outside.clock,
+        new_id=outside.new_id,
+        rejected=_rejected(reach, outside),
+        submissions=SubmissionSpans(outside.submissions),
+        postbox=messages,
+        announcements=messages,
+        scheduler_requests=messages,
+        agent_messages=messages,
+        queues=PeekedQueues(outside.bus, looks_at) if looks_at else _absent("queues"),
+        line=PeekedLine(outside.bus, SUBMISSIONS_QUEUE) if SUBMISSIONS_QUEUE in looks_at else _absent("line"),
+        **tables,
+    )
+
+
+_OF_TASKS = ("store", "index", "index_rows", "outbox", "retention", "heartbeats", "times", "alert_groups")
+
+
+def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
+    """Make what works on the state store."""
+    if not reach.tables >= {TASKS_TABLE, TRENDS_TABLE}:
+        return {port: _absent(port) for port in (*_OF_TASKS, "trends")}
+    clock, new_id, figures = outside.clock, outside.new_id, outside.figures
+    first, messages = outside.storage[0].table(TASKS_TABLE), outside.messages
+    shards = Shards.over(outside.storage, TASKS_TABLE, outside.shards, figures)
+    shared = single_rows.ConditionalRows(first, new_id=new_id, figures=figures)
+    # What timers leave there is read every second, whatever comes in: it is no order's cost.
+    timers_rows = single_rows.ConditionalRows(first, new_id=new_id, figures=StoreFigures())
+    rows = TaskTable(shards, figures)
+    writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(outside.registry))
+    announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
+    trends = TableTrends.of(outside.storage[0], figures)
+    collected = CollectedTrends(trends, clock=clock, new_id=new_id)
+    return {
+        "store": TableStateStore(rows, writer, CountedChanges(announcer, collected)),
+        "index": TableTaskIndex(shards, figures),
+        "index_rows": TableIndexRows(shards, figures),
+        "outbox": TableOutbox(shards, figures),
+        "retention": TableTaskRetention(shards, figures),
+        "heartbeats": single_rows.TableHeartbeats(timers_rows),
+        "times": single_rows.TableTimes(shared),
+        "alert_groups": single_rows.TableContent(shared, ALERT_GROUPS),
+        "trends": trends,
+    }
+
+
+def _of_agents(reach: Reach, outside: Outside) -> dict[str, Any]:
+    """Make what Agents share: the circuits and limits of their services, and what they have begun."""
+    found = {port: _absent(port) for port in ("breakers", "agent_requests")}
+    if CIRCUITS_TABLE in reach.tables:
+        circuits = single_rows.ConditionalRows(
+            outside.agents.table(CIRCUITS_TABLE),
+            new_id=outside.new_id,
+            figures=outside.figures,
+            partition=CIRCUITS_PARTITION,
+        )
+        found["breakers"] = single_rows.TableBreakerRows(circuits)
+    if AGENT_REQUESTS_TABLE in reach.tables:
+        begun = outside.agents.table(AGENT_REQUESTS_TABLE)
+        found["agent_requests"] = TableAgentRequests(begun, clock=outside.clock)
+    return found
+
+
+def _rejected(reach: Reach, outside: Outside) -> RejectedMessages:
+    """Make what keeps rejected messages: of the state store, of the Agents, or what shows both."""
+    kept: list[RejectedMessages] = []
+    if REJECTED_TABLE in reach.tables:
+        storage = outside.storage[0]
+        kept.append(TableRejectedMessages.of(storage, REJECTED_TABLE, outside.clock, outside.figures))
+    if AGENT_REJECTED_TABLE in reach.tables:
+        storage = outside.agents
+        kept.append(TableRejectedMessages.of(storage, AGENT_REJECTED_TABLE, outside.clock, outside.figures))
+    match kept:
+        case [own, agents]:
+            return EveryRejected(own, agents)
+        case [only]:
+            return only
+        case _:
+            absent: RejectedMessages = _absent("rejected")
+            return absent

@@ -1,0 +1,120 @@
+"""The services that the application is connected to, as its settings name them.
+
+Connections follow the Functions host's own convention: `NAME` is a connection string (local runs), or
+`NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` an address reached with an identity (Azure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pydantic import AliasGenerator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from functions.pattern.errors import SettingsError
+
+
+@contextmanager
+def connection_string_of(setting: str) -> Iterator[None]:
+    """Name the setting when an SDK can't use its connection string, which is a secret and not shown."""
+    try:
+        yield
+    except ValueError:
+        raise SettingsError(
+            f"setting {setting} is wrong (not a connection string): set it to the one that the portal shows"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach one Azure service: by connection string, or by address and identity; `setting` says so."""
+
+    connection_string: str | None = field(repr=False)
+    address: str | None
+    client_id: str | None
+    setting: str = field(default="StateStore", compare=False)
+
+
+class Environment(BaseSettings):
+    """Reads settings from the environment, by the fields' names in capitals; an empty one is not set."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        alias_generator=AliasGenerator(validation_alias=str.upper),
+    )
+
+
+class Connections(Environment):
+    """How each service is reached. The text below each completes "set it to …"."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    state_store: str | None = Field(None, validation_alias="StateStore", repr=False)
+    """the state store's connection string"""
+    state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
+    """the table address of the state store's account, which is then reached by identity"""
+    state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
+    """the client id of the identity for the state store"""
+    agent_store: str | None = Field(None, validation_alias="AgentStore", repr=False)
+    """the connection string of the account with the Agents' tables; by default it is the state store's"""
+    agent_store_uri: str | None = Field(None, validation_alias="AgentStore__tableServiceUri")
+    """the table address of that account, which is then reached by identity"""
+    agent_store_client_id: str | None = Field(None, validation_alias="AgentStore__clientId")
+    """the client id of the identity for that account"""
+    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)
+    """the Service Bus connection string"""
+    service_bus_namespace: str | None = Field(
+        None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
+    )
+    """the host name of the Service Bus namespace, which is then reached by identity"""
+    service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
+    """the client id of the identity for Service Bus"""
+    event_hubs: str | None = Field(None, validation_alias="EventHubConnection", repr=False)
+    """the Event Hubs connection string, if orders come through an event hub, too"""
+    event_hubs_namespace: str | None = Field(
+        None, validation_alias="EventHubConnection__fullyQualifiedNamespace"
+    )
+    """the host name of the Event Hubs namespace, which is then reached by identity"""
+    event_hubs_client_id: str | None = Field(None, validation_alias="EventHubConnection__clientId")
+    """the client id of the identity for Event Hubs"""
+    host_storage: str | None = Field(None, validation_alias="AzureWebJobsStorage", repr=False)
+    """the connection string of the host's storage account, in which it keeps the event hub's checkpoints"""
+    host_storage_uri: str | None = Field(None, validation_alias="AzureWebJobsStorage__blobServiceUri")
+    """the blob address of that account, which is then reached by identity"""
+    host_storage_client_id: str | None = Field(None, validation_alias="AzureWebJobsStorage__clientId")
+    """the client id of the identity for that account"""
+
+    @property
+    def state_store_connection(self) -> Connection:
+        """How to reach Table Storage."""
+        return Connection(self.state_store, self.state_store_uri, self.state_store_client_id)
+
+    @property
+    def agent_store_connection(self) -> Connection | None:
+        """How to reach the Agents' tables; None when they lie in the state store's first account."""
+        if self.agent_store is None and self.agent_store_uri is None:
+            return None
+        return Connection(
+            self.agent_store, self.agent_store_uri, self.agent_store_client_id, setting="AgentStore"
+        )
+
+    @property
+    def service_bus_connection(self) -> Connection:
+        """How to reach Service Bus."""
+        return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
+
+    @property
+    def event_hubs_connection(self) -> Connection | None:
+        """How to reach Event Hubs; None when no orders come through one."""
+        if self.event_hubs is None and self.event_hubs_namespace is None:
+            return None
+        return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
+
+    @property
+    def host_storage_connection(self) -> Connection:
+        """How to reach the blobs of the host's storage account."""
+        return Connection(self.host_storage, self.host_storage_uri, self.host_storage_client_id)

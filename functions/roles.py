@@ -1,0 +1,153 @@
+"""What an application is for: one with all roles is the whole, or each role is an application of its own.
+
+This table says what a role may have. The composition root keeps to it, and the templates grant no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from functions.pattern.messages import (
+    AGENT_REPLIES_QUEUE,
+    OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
+    SWEEPS_QUEUE,
+)
+
+
+class AppRole(StrEnum):
+    """What an application is for."""
+
+    #: Takes orders, and answers their callers.
+    FRONT = "front"
+    #: Records orders, runs their steps, and calls the services of the Agents that are activities.
+    SCHEDULER = "scheduler"
+    #: Serves the Agents behind queues. It knows no task but what a request says.
+    AGENTS = "agents"
+    #: Finds what is late, tells operators, and does what they ask for.
+    SUPERVISOR = "supervisor"
+
+
+class QueueKind(StrEnum):
+    """What a queue is for."""
+
+    #: Orders that are to be recorded.
+    SUBMISSIONS = SUBMISSIONS_QUEUE
+    #: Requests for Schedulers.
+    SCHEDULER_REQUESTS = SCHEDULER_REQUESTS_QUEUE
+    #: What one Agent is asked for.
+    AGENT_REQUESTS = "agent-requests"
+    #: What Agents answer.
+    AGENT_REPLIES = AGENT_REPLIES_QUEUE
+    #: What operators have to know.
+    OPERATOR_ALERTS = OPERATOR_ALERTS_QUEUE
+    #: Shards of a sweep that had no time for them.
+    SWEEPS = SWEEPS_QUEUE
+    #: What a caller is told: any other queue.
+    NOTICES = "notices"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What roles have: functions (`*` stands for names), tables, queues, and Durable Functions' client.
+
+    Where `has_durable_client` is false, Schedulers are asked for on their queue.
+    """
+
+    functions: frozenset[str]
+    tables: frozenset[str]
+    receives: frozenset[QueueKind]
+    sends: frozenset[QueueKind]
+    has_durable_client: bool = False
+
+    def sends_to(self, queue: str) -> bool:
+        """Tell whether messages may be put on a queue."""
+        return kind_of(queue) in self.sends
+
+    def receives_from(self, queue: str) -> bool:
+        """Tell whether messages may be taken off a queue, or looked at."""
+        return kind_of(queue) in self.receives
+
+
+_EVERY_QUEUE = frozenset(QueueKind)
+_STATE_TABLES = frozenset({"Tasks", "Trends", "Rejected"})
+#: The Agents' own: in Azure perhaps in an account of their own.
+AGENT_TABLES = ("Circuits", "AgentRequests", "AgentRejected")
+
+REACHES: Mapping[AppRole, Reach] = {
+    AppRole.FRONT: Reach(
+        functions=frozenset({"health", "api", "docs", "openapi", "services"}),
+        tables=frozenset({"Tasks", "Trends"}),
+        receives=frozenset(),
+        # What a caller cancels may end at once: that is told then, and counted.
+        sends=frozenset(
+            {
+                QueueKind.SUBMISSIONS,
+                QueueKind.SCHEDULER_REQUESTS,
+                QueueKind.OPERATOR_ALERTS,
+                QueueKind.NOTICES,
+            }
+        ),
+    ),
+    AppRole.SCHEDULER: Reach(
+        functions=frozenset(
+            {"submission", "scheduler", "run_steps", "scheduler_requests", "agent_replies", "housekeeping"}
+            | {"ingestion", "hub_lag"}
+        ),
+        tables=_STATE_TABLES | {"Circuits"},
+        receives=frozenset({QueueKind.SUBMISSIONS, QueueKind.SCHEDULER_REQUESTS, QueueKind.AGENT_REPLIES}),
+        # An order that waits for another try goes back to its queue.
+        sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES, QueueKind.SWEEPS},
+        has_durable_client=True,
+    ),
+    AppRole.AGENTS: Reach(
+        functions=frozenset({"agent_*"}),
+        tables=frozenset(AGENT_TABLES),
+        receives=frozenset({QueueKind.AGENT_REQUESTS}),
+        # A request that finds no place at its service goes back to its queue.
+        sends=frozenset({QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES}),
+    ),
+    AppRole.SUPERVISOR: Reach(
+        functions=frozenset(
+            {"supervisor", "full_sweep", "sweeps", "backlog", "old_rows", "operator_alert", "dead_letter_*"}
+            | {"operations", "console_page", "console_files", "docs", "openapi"}
+        ),
+        tables=_STATE_TABLES | {*AGENT_TABLES},
+        # A dead-letter queue is its queue's, and what was rejected is sent again to where it was.
+        receives=_EVERY_QUEUE,
+        sends=_EVERY_QUEUE,
+    ),
+}
+
+
+def reach_of(roles: Collection[AppRole]) -> Reach:
+    """Give what several roles have together."""
+    all_of = [REACHES[role] for role in roles]
+    return Reach(
+        functions=frozenset().union(*(each.functions for each in all_of)),
+        tables=frozenset().union(*(each.tables for each in all_of)),
+        receives=frozenset().union(*(each.receives for each in all_of)),
+        sends=frozenset().union(*(each.sends for each in all_of)),
+        has_durable_client=any(each.has_durable_client for each in all_of),
+    )
+
+
+def roles_serving(function: str) -> frozenset[AppRole]:
+    """Tell which roles have a function: those that name it, or else those whose pattern it fits."""
+    named = frozenset(role for role, reach in REACHES.items() if function in reach.functions)
+    return named or frozenset(
+        role
+        for role, reach in REACHES.items()
+        if any(fnmatchcase(function, each) for each in reach.functions)
+    )
+
+
+def kind_of(queue: str) -> QueueKind:
+    """Tell what a queue is for, by its name."""
+    if queue.startswith("agent-") and queue.endswith("-requests"):
+        return QueueKind.AGENT_REQUESTS
+    return QueueKind(queue) if queue in set(QueueKind) else QueueKind.NOTICES

@@ -1,0 +1,86 @@
+"""The application as four hosts, one for each role: their names, settings and tables."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from azure.data.tables import TableServiceClient
+
+from functions.roles import AGENT_TABLES, AppRole
+from functions.services.blueprint import service_tables
+from functions.store.tables import TABLES, TASKS_TABLE
+from functions.workflows.registration import sample_services
+from functions.workflows.registry import load_registrations
+from local.platform.options import PlatformPorts
+from local.platform.parts import PartName, Readiness
+from local.platform.readiness import until_answered
+
+#: The accounts of the state store: one without a number, or several with theirs.
+_STATE_STORE = re.compile(r"StateStore(__\d+)?")
+
+type Prepare = Callable[[], Awaitable[None]]
+
+
+def hosts_of(ports: PlatformPorts) -> dict[AppRole, tuple[PartName, int]]:
+    """Name the host of each role, and its port."""
+    return {
+        AppRole.FRONT: (PartName.HOST, ports.host),
+        AppRole.SCHEDULER: (PartName.SCHEDULER, ports.scheduler or 0),
+        AppRole.AGENTS: (PartName.AGENTS, ports.agents or 0),
+        AppRole.SUPERVISOR: (PartName.SUPERVISOR, ports.supervisor or 0),
+    }
+
+
+def settings_of(role: AppRole, settings: Mapping[str, str]) -> dict[str, str]:
+    """Give a role's settings. The Agents' host does not know where the state store is."""
+    own = {"ROLES": role.value, **settings, "AgentStore": settings.get("AgentStore") or _first(settings)}
+    return {
+        name: value
+        for name, value in own.items()
+        if role is not AppRole.AGENTS or not _STATE_STORE.fullmatch(name)
+    }
+
+
+def _first(settings: Mapping[str, str]) -> str:
+    return settings.get("StateStore") or settings["StateStore__0"]
+
+
+class SharedTables:
+    """Makes the tables, as the templates do in Azure: most roles may not."""
+
+    def __init__(self, answers: Readiness, settings: Mapping[str, str]) -> None:
+        self._answers = answers
+        self._settings = settings
+        self._turn = asyncio.Lock()
+        self._are_made = False
+
+    def then(self, prepare: Prepare | None) -> Prepare:
+        """Give what makes them, once, before what else is to be prepared."""
+
+        async def prepared() -> None:
+            async with self._turn:
+                if not self._are_made:
+                    await until_answered(self._answers)
+                    await asyncio.to_thread(self._make)
+                    self._are_made = True
+            if prepare is not None:
+                await prepare()
+
+        return prepared
+
+    def _make(self) -> None:
+        samples = service_tables(sample_services(load_registrations()))
+        first = _first(self._settings)
+        _create(first, (*TABLES, *samples))
+        _create(self._settings.get("AgentStore") or first, AGENT_TABLES)
+        for name, connection in self._settings.items():
+            if _STATE_STORE.fullmatch(name):
+                _create(connection, (TASKS_TABLE,))
+
+
+def _create(connection: str, names: tuple[str, ...]) -> None:
+    with TableServiceClient.from_connection_string(connection) as service:
+        for name in names:
+            service.create_table_if_not_exists(name)

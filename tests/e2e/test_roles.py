@@ -1,0 +1,54 @@
+"""The four roles as four hosts process orders and deliveries together, each with its own part of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+import pytest
+from rich.console import Console
+
+from local.callers.demo import run_demo
+from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
+from tests.e2e.caller import NEEDS_ORDERS, Caller, until_all_processed
+
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+async def platform(tmp_path: Path) -> AsyncIterator[Platform]:
+    """Start a host for each role."""
+    options = PlatformOptions(ports=ANY_PORTS.split(), data=tmp_path, in_memory_storage=True)
+    async with Platform(options) as started:
+        yield started
+
+
+async def _status(address: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(address) as answer:
+        return answer.status
+
+
+async def test_four_roles_do_what_one_application_does(platform: Platform) -> None:
+    """Every outcome is as expected: a message or row out of a role's reach would be an error."""
+    addresses = platform.addresses
+    bus, console = addresses.service_bus_connection, Console(quiet=True)
+    result = await run_demo(addresses.host, console, orders=6, deliveries=10, service_bus=bus)
+    assert result.all_as_expected
+    overview = "/api/ops/overview"
+    assert await _status(f"{addresses.operators}{overview}") == HTTPStatus.OK
+    assert await _status(f"{addresses.host}{overview}") == HTTPStatus.NOT_FOUND
+    assert await _status(f"{addresses.operators}/api/health") == HTTPStatus.NOT_FOUND
+
+
+async def test_front_takes_orders_while_no_other_role_runs(platform: Platform) -> None:
+    """What they do is done as soon as they are back."""
+    others = (PartName.SCHEDULER, PartName.AGENTS, PartName.SUPERVISOR)
+    for part in others:
+        await platform.kill(part)
+    async with Caller.of(platform) as caller:
+        assert await caller.put("o-1") == HTTPStatus.ACCEPTED
+    for part in others:
+        await platform.start(part)
+    await until_all_processed(platform, {"o-1"})

@@ -1,0 +1,203 @@
+"""Each role's application has its functions, tables and queues, and nothing that is another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import azure.durable_functions as df
+import pytest
+
+from functions.adapters import NotOfThisRoleError
+from functions.agents.endpoints import url_setting
+from functions.messages.queues import QUEUES, living_queue
+from functions.pattern.errors import SettingsError
+from functions.pattern.ports import Ports
+from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of, roles_serving
+from functions.settings import load_settings
+from functions.store.agent_requests import AGENT_REQUESTS_TABLE
+from functions.store.rejected import AGENT_REJECTED_TABLE
+from functions.store.tables import CIRCUITS_TABLE, TABLES
+from functions.wiring import Wiring
+from functions.workflows.registry import load_registrations
+
+_REGISTRATIONS = load_registrations()
+_STEPS = [step for each in _REGISTRATIONS for step in each.workflow.steps]
+_STATE = {"StateStore": "UseDevelopmentStorage=true"}
+_BUS = "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local"
+_OTHERS = {
+    "AgentStore": "UseDevelopmentStorage=true",
+    "ServiceBusConnection": _BUS,
+    "EventHubConnection": _BUS,
+    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+    "SAMPLE_SERVICES": "1",
+    "SUBMIT_TO": "hub",
+}
+_ADDRESSES = {url_setting(step.agent): "https://service.example" for step in _STEPS}
+
+_OF_TASKS = {"store", "index", "index_rows", "outbox", "retention", "heartbeats", "times", "alert_groups"}
+#: What works on each table; the messages that were rejected are in one of two, or in both.
+_PORTS = {
+    "Tasks": _OF_TASKS,
+    "Trends": {"trends"},
+    "Rejected": {"rejected"},
+    "Circuits": {"breakers"},
+    "AgentRequests": {"agent_requests"},
+    "AgentRejected": {"rejected"},
+}
+
+
+def _wired(*roles: AppRole, **settings: str) -> Wiring:
+    """Wire an application with these roles; the Agents' has no address of the state store."""
+    state = {} if roles == (AppRole.AGENTS,) else _STATE
+    given = {"ROLES": ",".join(roles), **state, **_OTHERS, **_ADDRESSES, **settings}
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in given.items():
+            environment.setenv(name, value)
+        return Wiring(load_settings(), _REGISTRATIONS)
+
+
+def _functions(*roles: AppRole) -> dict[str, Any]:
+    app = df.DFApp()
+    for blueprint in _wired(*roles).blueprints():
+        app.register_functions(blueprint)
+    return {each.get_function_name(): each for each in app.get_functions()}
+
+
+def _bindings(functions: Iterable[Any]) -> list[Any]:
+    return [binding for function in functions for binding in function.get_bindings()]
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_has_exactly_its_functions(role: AppRole) -> None:
+    """Those of the whole application that the table gives it, and all that the table names."""
+    served = set(_functions(role))
+    assert served == {name for name in _functions() if role in roles_serving(name)}
+    assert {each for each in REACHES[role].functions if "*" not in each} <= served
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_only_the_scheduler_has_a_durable_client(role: AppRole) -> None:
+    """Others ask for Schedulers on their queue; so only its storage holds the task hub."""
+    kinds = {binding.type for binding in _bindings(_functions(role).values())}
+    durable = kinds & {"durableClient", "orchestrationTrigger", "activityTrigger"}
+    assert bool(durable) is REACHES[role].has_durable_client is (role is AppRole.SCHEDULER)
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_is_triggered_by_queues_that_it_may_receive_from(role: AppRole) -> None:
+    """By each kind of them; those that the Supervisor only looks at, it reads the dead letters of."""
+    bindings = _bindings(_functions(role).values())
+    queues = {living_queue(each.queue_name) for each in bindings if each.type == "serviceBusTrigger"}
+    assert set(map(kind_of, queues)) == REACHES[role].receives
+
+
+def _is_there(ports: Ports, port: str) -> bool:
+    try:
+        _ = getattr(ports, port).anything
+    except NotOfThisRoleError:
+        return False
+    except AttributeError:
+        return True
+    raise AssertionError(port)
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_gets_the_adapters_of_its_tables_only(role: AppRole) -> None:
+    """The Agents' application has no state store, and starts without its address."""
+    ports = _wired(role)._ports
+    wanted = set[str]().union(*(_PORTS[table] for table in REACHES[role].tables))
+    every = set[str]().union(*_PORTS.values())
+    assert {port for port in every if _is_there(ports, port)} == wanted
+    assert every <= {field.name for field in fields(Ports)}
+
+
+@pytest.mark.parametrize(("role", "queues"), [(AppRole.FRONT, set()), (AppRole.AGENTS, {"queues"})])
+def test_role_looks_only_at_queues_that_it_may_receive_from(role: AppRole, queues: set[str]) -> None:
+    """The front knows the length of the line from one row that the Supervisor writes."""
+    ports = _wired(role)._ports
+    assert {port for port in ("queues", "line") if _is_there(ports, port)} == queues
+
+
+def test_agents_have_no_more_in_the_whole_application() -> None:
+    """What works there, works in an application of their own."""
+    ports = _wired()._agent_ports
+    assert not any(_is_there(ports, port) for port in _OF_TASKS)
+    assert _is_there(_wired()._ports, "store")
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_sends_to_its_queues_only(role: AppRole) -> None:
+    """What the templates would not let it do in Azure, it is not let do anywhere."""
+    wiring = _wired(role)
+    for queue in QUEUES:
+        if kind_of(queue) in REACHES[role].sends:
+            wiring._sender(queue)
+        else:
+            with pytest.raises(NotOfThisRoleError, match=queue):
+                wiring._sender(queue)
+
+
+def test_supervisor_of_its_own_measures_no_circuits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It calls nobody, and would tell of circuits that are closed for ever."""
+    observed: list[object] = []
+    monkeypatch.setattr("functions.agents.catalog.observe_breakers", observed.append)
+    _wired(AppRole.SUPERVISOR)
+    assert observed == []
+    _wired(AppRole.AGENTS)
+    assert len(observed) == 1
+
+
+def test_role_needs_the_addresses_of_the_services_that_it_calls() -> None:
+    """The front calls none; the Scheduler does without the address of an Agent behind a queue."""
+    _wired(AppRole.FRONT, **dict.fromkeys(_ADDRESSES, ""))
+    _wired(AppRole.SCHEDULER, PAYMENT_URL="")
+    with pytest.raises(SettingsError, match="PAYMENT_URL"):
+        _wired(AppRole.AGENTS, PAYMENT_URL="")
+    with pytest.raises(SettingsError, match="DRONE_URL"):
+        _wired(AppRole.SCHEDULER, DRONE_URL="")
+
+
+def test_tables_of_the_roles_are_the_stores() -> None:
+    """The table of roles names them; the store makes them."""
+    assert AGENT_TABLES == (CIRCUITS_TABLE, AGENT_REQUESTS_TABLE, AGENT_REJECTED_TABLE)
+    assert reach_of(AppRole).tables == {*TABLES, *AGENT_TABLES}
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [({"AgentStore": ""}, "AgentStore"), ({"ServiceBusConnection": ""}, "ServiceBus")],
+)
+def test_agents_need_their_own_store(settings: dict[str, str], missing: str) -> None:
+    """And nothing of the state store: one line says so."""
+    with pytest.raises(SettingsError, match=missing):
+        _wired(AppRole.AGENTS, **settings)
+
+
+def test_role_that_does_not_exist_is_refused() -> None:
+    """With those that do; without any, the application is whole."""
+    with pytest.raises(SettingsError, match=r"ROLES is wrong .*'supervisor'"):
+        _wired(AppRole.FRONT, ROLES="front,back")
+    assert _wired()._roles == set(AppRole)
+
+
+@pytest.mark.parametrize("role", [None, *AppRole])
+def test_tables_are_made_by_the_whole_application_only(
+    role: AppRole | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other reads what the state store was made with, if it has one."""
+    made: list[Sequence[str]] = []
+    monkeypatch.setattr("functions.wiring.prepare_accounts", lambda _, names, __: made.append(names))
+    monkeypatch.setattr("functions.wiring.prepare_agent_tables", lambda _, names: made.append(names))
+    _wired(*([] if role is None else [role])).prepare()
+    if role is None:
+        assert set[str]().union(*made) >= {*TABLES, *AGENT_TABLES}
+    else:
+        assert [*made] == ([] if role is AppRole.AGENTS else [()])
+
+
+def test_queue_of_any_other_name_is_a_callers() -> None:
+    """It takes notices; what an Agent is asked for has a name of its own form."""
+    assert kind_of("erp-replies") is QueueKind.NOTICES
+    assert kind_of("agent-car-rental-requests") is QueueKind.AGENT_REQUESTS
