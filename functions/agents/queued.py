@@ -106,7 +106,7 @@ class QueuedAgent:
             return
         now = self._clock.now()
         if now >= request.complete_by:
-            _log.info("task %s step %s: request is late", request.task_id, request.step)
+            _log.info("task %s step %s: request is late", request.task_id, request.of_step)
             return
         late = request.waited_too_long(now)
         reply = not_taken(request) if late else await self._carry_out(request, place)
@@ -119,7 +119,7 @@ class QueuedAgent:
             self._clock,
             task=request.task_id,
             epoch=request.epoch,
-            step=request.step,
+            step=request.of_step,
             start_id=start_of(request.token),
         )
         now = self._clock.now()
@@ -139,7 +139,7 @@ class QueuedAgent:
                 result = await carry_out(self._agent, request.direction, call)
             result = _usable(result)
         except UnusableAnswerError as unusable:
-            _log.error("task %s step %s: done, but its result is unknown", request.task_id, request.step)
+            _log.error("task %s step %s: done, but its result is unknown", request.task_id, request.of_step)
             return done_without_result(request, str(unusable))
         except PermanentError as refusal:
             return refused(request, str(refusal))
@@ -150,7 +150,7 @@ class QueuedAgent:
                 raise
             outcome = "expired" if request.idempotent else "outcome unknown"
             kind = type(fault).__name__
-            _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, kind)
+            _log.warning("task %s step %s: %s (%s)", request.task_id, request.of_step, outcome, kind)
             return None
         except Exception as defect:
             await tries.ended(defect)

@@ -42,7 +42,7 @@ class SentOnce:
             begun = await again_for(_PATIENCE, partial(self._rows.find, request))
         else:
             begun = await again_for(_PATIENCE, partial(self._begin, request, delivery))
-        where = f"task {request.task_id} step {request.step}"
+        where = f"task {request.task_id} step {request.of_step}"
         if begun is None:
             _log.info("%s: request is late", where)
         elif begun.reply is not None:
@@ -72,7 +72,7 @@ class SentOnce:
         try:
             await again_for(_PATIENCE, partial(self._rows.replied, request, reply))
         except TransientError as fault:
-            _log.warning("task %s step %s: reply not recorded (%s)", request.task_id, request.step, fault)
+            _log.warning("task %s step %s: reply not recorded (%s)", request.task_id, request.of_step, fault)
             await again_for(_PATIENCE, partial(self._messages.reply, reply))  # nobody else could send it
         else:
             await self._messages.reply(reply)

@@ -6,15 +6,13 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from functions.pattern.children import end_of
+from functions.pattern.children import children_over, end_of
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
-from functions.pattern.states import Way
 from functions.pattern.store_ports import StateStore
-from functions.pattern.waits import over
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +30,7 @@ class Parents:
 
         The message may be lost, or late: of an application that was stopped, for hours. Raises as `tell`.
         """
-        ended = over(parent, self._clock.now())
-        children = [parent.child(step) for step in ended if parent.step(step).shape.via is Way.WORKFLOW]
+        children = map(parent.child, children_over(parent, self._clock.now()))
         await asyncio.gather(*map(self._look_at, children))
 
     async def _look_at(self, child: TaskId) -> None:

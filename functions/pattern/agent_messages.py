@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from functions.pattern.identity import EffectKey, item_name
+from functions.pattern.identity import EffectKey, StepName, item_name
 from functions.pattern.messages import EpochField, Message, StepField, TaskIdField
 from functions.pattern.states import Direction, Outcome
 from functions.pattern.texts import cut
@@ -95,10 +95,14 @@ class AgentRequest(_AgentMessage):
     )
 
     @property
+    def of_step(self) -> StepName:
+        """Name the step as the task's record does: of a for-each step, it is the item."""
+        return self.step if self.item is None else item_name(self.step, self.item)
+
+    @property
     def message_id(self) -> str:
         """Name the message: the same when the request is sent again."""
-        step = self.step if self.item is None else item_name(self.step, self.item)
-        name = f"{self.task_id}.{self.epoch}.{step}"
+        name = f"{self.task_id}.{self.epoch}.{self.of_step}"
         return name if self.dispatch == 1 else f"{name}.r{self.dispatch}"
 
     @property

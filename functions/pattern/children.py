@@ -15,7 +15,7 @@ from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, 
 from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import ChildEnded
-from functions.pattern.waits import completed, failed, gone_on
+from functions.pattern.waits import completed, failed, gone_on, over
 
 _NO_ANSWER = b"{}"
 #: Of a child that no version of its workflow has taken.
@@ -25,6 +25,7 @@ UNDONE_WITH_ITS_PARENT = "the task of which it is a step is undone"
 NEVER_BEGUN = "undone before it began"
 
 _DONE_AFTER_ALL = "gone on without, but its task was done after all, and stands"
+_DONE_BESIDES = "its result is an operator's, but its task was done, too, and stands"
 _UNDONE_SINCE = "its task is undone by now"
 
 
@@ -65,15 +66,17 @@ def child_ended(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRec
         return _undone(record, step, event, now)
     if step.state is StepState.RUNNING:
         return _done(record.with_step(_ended(step, event, now)), event, now)
-    note = _note(step, event)
+    note = _note(record, step, event)
     return record if note in {None, step.noted} else record.with_step(replace(step, noted=note))
 
 
-def _note(step: StepRecord, event: ChildEnded) -> str | None:
+def _note(record: TaskRecord, step: StepRecord, event: ChildEnded) -> str | None:
     """Say what operators have to hear of a step that has ended already; None for nothing."""
+    is_given = _is_given(record, step)
     if event.state is not StepState.FAILED:
-        return _DONE_AFTER_ALL if step.given_up else None
-    is_done = step.state in {StepState.COMPLETED, StepState.UNRECORDED} or step.noted == _DONE_AFTER_ALL
+        return _DONE_AFTER_ALL if step.given_up else _DONE_BESIDES if is_given else None
+    has_counted = step.state in {StepState.COMPLETED, StepState.UNRECORDED} and not is_given
+    is_done = has_counted or step.noted in {_DONE_AFTER_ALL, _DONE_BESIDES}
     return _UNDONE_SINCE if is_done else None
 
 
@@ -112,6 +115,11 @@ def children_to_reach(record: TaskRecord) -> tuple[StepName, ...]:
     return tuple(
         step.name for step in awaited(record) if step.shape.via is Way.WORKFLOW and not step.handed_over
     )
+
+
+def children_over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
+    """Name the steps whose children's time is over: it counts only for what has not ended by then."""
+    return tuple(name for name in over(record, now) if record.step(name).shape.via is Way.WORKFLOW)
 
 
 def parent_of(record: TaskRecord, step: StepName) -> Parent:
@@ -155,16 +163,19 @@ def tombstone(record: TaskRecord, step: StepName, now: datetime, birth: Birth) -
 
 
 def is_gone(record: TaskRecord, step: StepName) -> bool:
-    """Tell whether a child that is not there was processed once; a result may be an operator's instead."""
-    result, ended_at = record.step(step).result, record.step(step).finished_at
+    """Tell whether a child that is not there was processed once."""
+    return record.step(step).result is not None and not _is_given(record, record.step(step))
+
+
+def _is_given(record: TaskRecord, step: StepRecord) -> bool:
+    """Tell whether a step's result is an operator's, in the place of its child's."""
     given = (each for each in record.history if each.ended_by is EpochEnd.RESULT_GIVEN)
-    is_given = any(
-        past.name == step and past.state is not StepState.COMPLETED
+    return any(
+        past.name == step.name and past.state is not StepState.COMPLETED
         for each in given
-        if each.ended_at == ended_at
+        if each.ended_at == step.finished_at
         for past in each.steps
     )
-    return result is not None and not is_given
 
 
 def children_of(record: TaskRecord) -> tuple[StepName, ...]:

@@ -25,8 +25,12 @@ def is_awaited(record: TaskRecord, now: datetime) -> bool:
 
 
 def due_by(record: TaskRecord, now: datetime) -> datetime:
-    """Tell when the Supervisor must act: at the task's complete-by, but never while an outcome is awaited."""
-    complete_by = record.task.complete_by or record.task.due_at
+    """Tell when the Supervisor must act: at the task's complete-by, but never while an outcome is awaited.
+
+    One that is handed back has none: its first wait ends `not_before` then, however early it is looked at.
+    """
+    task = record.task
+    complete_by = task.complete_by or (task.is_handed_back and task.not_before) or task.due_at
     until = awaited_until(record)
     return complete_by if until is None or now < complete_by else max(complete_by, until)
 

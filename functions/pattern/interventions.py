@@ -123,7 +123,9 @@ def _is_known_by_now(record: TaskRecord, event: Intervention | Eased) -> bool:
 
 
 def _postponed(record: TaskRecord, event: Postponed, now: datetime) -> TaskRecord:
-    due_at = min(event.due_at, due_by(record, now))
+    due_at = due_by(record, now)
+    if not record.task.is_handed_back:  # as it may have been since the Supervisor looked
+        due_at = min(event.due_at, due_at)
     if due_at == record.task.due_at:
         return record
     return replace(record, task=replace(record.task, due_at=due_at, updated_at=now))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +15,6 @@ from functools import partial
 
 from functions.agents.steps import carry_out
 from functions.agents.tries import Tries
-from functions.messages.ends import Parents
 from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
@@ -76,14 +75,13 @@ class ActivityRun:
         #: not say that they were not done.
         self._asked_before = set[StartId | None]()
         self._children = Children(ports, registry, runner)
-        self._parents = Parents(ports.store, ports.clock, runner.start_within)
         self._places = places
         self._plan = RunPlan(registry, runner, self._children, places)
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
-        await again_until(start_by, partial(self._parents.look, self._newest), self._ports.clock)
+        await self._children.hear(self._newest, start_by)
         follow = self._plan.follow(is_first=True, may_share=not self._share)
         try:
             claimed = await self._tell(self._claim(start_by), start_by, follow)
@@ -108,6 +106,8 @@ class ActivityRun:
         self._begin_steps(record, started)
         for name in self._children.to_reach(record):
             self._steps.create_task(self._reach_child(record, name))
+        if late := self._children.late(record):
+            self._steps.create_task(self._hear_of_children(record, late))
         for name in self._places.to_await():
             self._steps.create_task(self._find_place(record, name))
 
@@ -122,6 +122,12 @@ class ActivityRun:
             event = await self._children.reach(record, name)
             if event is not None or not self._children.more_to_reach:
                 await self._go_on(event)
+
+    async def _hear_of_children(self, record: TaskRecord, late: Collection[StepName]) -> None:
+        """Look at children whose time is over, and go on: they may have ended, and the message waits."""
+        with self._left_to_supervisor(", ".join(late)):
+            await self._children.hear(record, self._start_by())
+            await self._go_on(None)
 
     async def _find_place(self, record: TaskRecord, name: StepName) -> None:
         """Find a step's place at its service, and start it, or have the task put off when that is all."""
@@ -138,7 +144,7 @@ class ActivityRun:
             self._begin(told.record)
 
     @contextmanager
-    def _left_to_supervisor(self, name: StepName) -> Iterator[None]:
+    def _left_to_supervisor(self, name: str) -> Iterator[None]:
         try:
             yield
         except TransientError as fault:

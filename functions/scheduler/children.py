@@ -5,13 +5,21 @@ Their start is on record before. All of it may be done again: a child has one id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from functions.messages.ends import Parents
 from functions.messages.patience import again_until
-from functions.pattern.children import UNDONE_WITH_ITS_PARENT, children_to_reach, end_of, is_gone, tombstone
+from functions.pattern.children import (
+    UNDONE_WITH_ITS_PARENT,
+    children_over,
+    children_to_reach,
+    end_of,
+    is_gone,
+    tombstone,
+)
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.events import Cancelled, Event, Parked, StepBroken
@@ -30,14 +38,20 @@ from functions.telemetry.spans import current_traceparent
 
 
 class Children:
-    """The children of one run: those that are `reached` have been begun, or cancelled."""
+    """The children of one run: those that are `reached` have been begun, or cancelled.
+
+    Of those whose time is over, it was looked how the `heard` ones stand.
+    """
 
     def __init__(self, ports: Ports, registry: Registry, runner: Runner) -> None:
         self.reached = set[StepName]()
+        self.heard = set[StepName]()
         self._ports = ports
         self._registry = registry
         self._runner = runner
+        self._parents = Parents(ports.store, ports.clock, runner.start_within)
         self._wanted = set[StepName]()
+        self._looked_at = set[StepName]()
 
     @property
     def more_to_reach(self) -> bool:
@@ -49,6 +63,25 @@ class Children:
         names = [each for each in children_to_reach(record) if each not in self._wanted]
         self._wanted.update(names)
         return names
+
+    def to_hear(self, record: TaskRecord, now: datetime) -> set[StepName]:
+        """Name the steps whose children's time is over, and that are to be looked at before that counts."""
+        return set(children_over(record, now)) - self.heard
+
+    def late(self, record: TaskRecord) -> Collection[StepName]:
+        """Name those of them that nobody looks at by now."""
+        late = self.to_hear(record, self._ports.clock.now()) - self._looked_at
+        self._looked_at |= late
+        return late
+
+    async def hear(self, record: TaskRecord, until: datetime) -> None:
+        """Have a task hear of those that have ended. Raises `TransientError` when that was impossible."""
+        late = self.to_hear(record, self._ports.clock.now())
+        try:
+            await again_until(until, partial(self._parents.look, record), self._ports.clock)
+            self.heard |= late
+        finally:
+            self._looked_at -= late
 
     async def reach(self, record: TaskRecord, step: StepName) -> Event | None:
         """Begin a child, or cancel it; give what its parent has to take for that. Raises `TransientError`."""

@@ -58,6 +58,8 @@ class RunPlan:
     def _plan(
         self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool, has_place: HasPlace
     ) -> StepPlan:
+        if self._children.to_hear(record, now):
+            return StepPlan()  # what follows depends on how they stand
         return plan(
             record,
             self._runner,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.async_api import Locator, Page, expect
 
@@ -51,6 +53,27 @@ async def test_operator_says_that_it_was_done_and_gives_the_result(bench: Bench,
     history = page.get_by_role("listitem").filter(has_text="found done by operator")
     await expect(history).to_contain_text("it is on the account's statement")
     assert bench.remote.called("paid/account/do") == 1
+
+
+async def test_large_numbers_of_a_result_are_recorded_as_they_were_written(
+    bench: Bench, console: Console
+) -> None:
+    """A browser rounds what has more than 16 digits; a number alone is no object, however it is kept."""
+    await _in_question(bench, "numbered", Behaviour.FORGETS)
+    await console.open("#/tasks/numbered")
+    page = console.page
+    dialog = await _opened(page, "It was done")
+    await dialog.get_by_label("Reason").fill("it is on the account's statement")
+    result = dialog.get_by_label("Result of account")
+    await result.fill("1234567890123456789")
+    await dialog.get_by_role("button", name="It was done").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("This must be a JSON object")
+    await result.fill('{"receipt": 1234567890123456789, "of": [0.10, -7]}')
+    await dialog.get_by_role("button", name="It was done").click()
+    await bench.until_state("numbered", "Processed")
+    async with bench.session.get("/api/ops/tasks/numbered/steps/account/contents") as answer:
+        shown = (await answer.json())["result"]["text"]
+    assert json.loads(shown) == {"receipt": 1234567890123456789, "of": [0.1, -7]}
 
 
 async def test_operator_says_that_it_was_not_done(bench: Bench, phone: Console) -> None:

@@ -23,7 +23,7 @@ from tests.fakes.interventions import giving_up
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
-from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.fakes.workflows import LINE, TASK, each, step, workflow
 from tests.unit.agents.test_queued import REQUEST
 from tests.unit.scheduler.bench import Bench
 
@@ -99,6 +99,22 @@ async def test_unknown_outcome_over_a_queue_names_its_last_fault(fault: Exceptio
     assert (found.attempts, found.error) == (1, cause_of(fault))
     held = told(store.record(TASK), giving_up(hold=True), now=after(70))
     assert (in_question(held) or "").endswith(f"it must not run twice ({cause_of(fault)})")
+
+
+async def test_fault_of_one_item_over_a_queue_stands_on_that_item() -> None:
+    """And of a request that its Agent has ended, what was left for it to wait is not waited."""
+    clock, script = FakeClock(), ScriptedAgent()
+    store = MemoryStateStore(clock)
+    token, of = "token-of-this-request", workflow(each("pick", via=Way.QUEUE), name="many")
+    begun = started("pick.1", complete_by=60, token=token, start_id=start_of(token))
+    store.put(told(pending(of), claimed(), begun))
+    agent = QueuedAgent("pick", script, fake_ports(clock=clock), function_timeout=300, note=store.note)
+    script.behaviour = raising(TransientError("pick answered 503"))
+    request = REQUEST | {"task_id": TASK, "step": "pick", "item": 1, "epoch": 1, "token": token}
+    request |= {"complete_by": after(60).isoformat(), "complete_within": 10}
+    await agent.take("m-1", json.dumps(request).encode())
+    found = store.record(TASK).step(StepName("pick.1"))
+    assert (found.attempts, found.error, found.complete_by) == (1, "pick answered 503", after(10))
 
 
 def test_call_is_the_same_whoever_hears_of_its_faults() -> None:

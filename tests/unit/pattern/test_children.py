@@ -45,7 +45,8 @@ def undoing(record: TaskRecord | None = None) -> TaskRecord:
     return told(record, started("car", SECOND, complete_by=HOUR))
 
 
-def _ended(state: StepState = StepState.COMPLETED, birth: Birth = BIRTH, step: str = "car") -> ChildEnded:
+def ended(state: StepState = StepState.COMPLETED, birth: Birth = BIRTH, step: str = "car") -> ChildEnded:
+    """Tell the end of the child."""
     error = {StepState.FAILED: "pay: no money", StepState.UNRECORDED: "its answer can't be given: x"}.get(
         state
     )
@@ -55,7 +56,7 @@ def _ended(state: StepState = StepState.COMPLETED, birth: Birth = BIRTH, step: s
     )
 
 
-UNDONE = _ended(StepState.FAILED)
+UNDONE = ended(StepState.FAILED)
 
 
 def child(state: ProcessState | None = None) -> TaskRecord:
@@ -85,16 +86,16 @@ def test_parent_is_handed_back_while_its_child_works() -> None:
 def test_answer_of_the_child_is_the_result() -> None:
     """The next run goes on with it."""
     before = handed_back(renting())
-    record = told(before, _ended())
+    record = told(before, ended())
     assert (record.step(CAR).state, record.step(CAR).result) == (StepState.COMPLETED, b'{"car":7}')
     assert (record.task.run, record.task.epoch, starts_scheduler(before, record)) == (1, FIRST, True)
-    assert told(record, _ended()) is record
+    assert told(record, ended()) is record
 
 
 def test_scheduler_that_holds_the_parent_is_woken() -> None:
     """Other steps run meanwhile."""
     before = renting()
-    record = told(before, _ended())
+    record = told(before, ended())
     assert (record.task.locked_by, wakes_scheduler(before, record)) == (before.task.locked_by, "car")
     assert ready_steps(record) == ("pay",)
 
@@ -103,7 +104,7 @@ def test_end_is_kept_while_nobody_holds_the_parent() -> None:
     """The claim of the next epoch finds it; nothing is asked for twice."""
     of = workflow(nested("car"), step("other"), remedy=Remedy.COMPENSATE)
     busy = told(pending(of), claimed(), started("car", complete_by=HOUR), started("other"))
-    again = told(recovered(busy), _ended())
+    again = told(recovered(busy), ended())
     assert again.step(CAR).state is StepState.COMPLETED
     assert again.task.process_state is ProcessState.PENDING
 
@@ -133,7 +134,7 @@ def test_child_without_its_answer_needs_an_operator(in_error: bool) -> None:  # 
     if in_error:
         task = replace(record.task, process_state=ProcessState.ERROR, finished_at=after(0))
         record = replace(record, task=task)
-    record = told(record, _ended(StepState.UNRECORDED))
+    record = told(record, ended(StepState.UNRECORDED))
     assert record.task.process_state is ProcessState.ERROR
     assert record.step(CAR).error == "it was done, but its answer can't be given: x"
     assert refusal_of(record, resubmission()) is RefusalReason.KNOWN_DONE
@@ -152,7 +153,7 @@ def test_undo_waits_for_that_of_the_child() -> None:
     """Nobody holds the parent meanwhile, and no recovery is counted; then what came before is undone."""
     waits = told(undoing(), HandedBack(epoch=SECOND, scheduler=claimed(SECOND).scheduler))
     assert (waits.task.is_handed_back, waits.task.due_at) == (True, after(HOUR))
-    assert told(waits, _ended()) is waits
+    assert told(waits, ended()) is waits
     record = told(waits, UNDONE)
     assert (record.step(CAR).state, record.task.run) == (StepState.UNDONE, 1)
     assert told(record, UNDONE) is record
@@ -180,36 +181,12 @@ def test_child_that_is_not_undone_in_time_is_an_operator_s() -> None:
     assert ready_steps(again) == ("car",)
 
 
-@pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.UNRECORDED])
-def test_child_undone_after_it_was_processed_is_noted(state: StepState) -> None:
-    """By an operator, once: those of the parent are alerted, also before they gave its result."""
-    before = told(renting(), _ended(state))
-    noted = told(before, UNDONE)
-    assert noted.step(CAR).noted == "its task is undone by now"
-    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
-    assert told(noted, UNDONE) is noted
-
-
-def test_child_that_is_done_after_its_parent_went_on_without_it_is_noted() -> None:
-    """It stands, and nobody uses it: operators are alerted; when they undo it, that is noted instead."""
-    before = after_the_end(handed_back(renting(flow(on_failure=Remedy.CONTINUE))), HOUR)
-    assert told(before, UNDONE) is before
-    noted = told(before, _ended())
-    assert (noted.step(CAR).state, noted.step(CAR).noted) == (
-        StepState.FAILED,
-        "gone on without, but its task was done after all, and stands",
-    )
-    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
-    assert told(noted, _ended()) is noted
-    assert told(noted, UNDONE).step(CAR).noted == "its task is undone by now"
-
-
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (_ended(birth=Birth("another1")), RefusalReason.NO_SUCH_TASK),
-        (_ended(step="bus"), RefusalReason.NO_SUCH_STEP),
-        (_ended(step="fly"), RefusalReason.NO_SUCH_STEP),
+        (ended(birth=Birth("another1")), RefusalReason.NO_SUCH_TASK),
+        (ended(step="bus"), RefusalReason.NO_SUCH_STEP),
+        (ended(step="fly"), RefusalReason.NO_SUCH_STEP),
     ],
 )
 def test_end_is_the_right_parent_s(event: ChildEnded, reason: RefusalReason) -> None:
@@ -284,8 +261,8 @@ def test_late_decision_is_carried_out_with_the_end() -> None:
     """What is known is kept, whatever was decided meanwhile."""
     of = workflow(step("pay", idempotent=False), nested("car"), remedy=Remedy.COMPENSATE)
     record = told(pending(of), claimed(), started("pay"), started("car", complete_by=HOUR), cancellation())
-    decided = told(record, _ended())
+    decided = told(record, ended())
     assert decided.step(CAR).state is StepState.COMPLETED
     assert decided.task.decision is not None
-    ended = told(decided, completed("pay"))
-    assert (ended.history[-1].ended_by, ended.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)
+    over = told(decided, completed("pay"))
+    assert (over.history[-1].ended_by, over.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)

@@ -8,7 +8,7 @@ import pytest
 
 from functions.pattern.announcements import wakes_scheduler
 from functions.pattern.definition import Default
-from functions.pattern.events import DecisionDue, Event, StepTried
+from functions.pattern.events import DecisionDue, Event, Postponed, StepTried
 from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason
@@ -147,6 +147,20 @@ def test_scheduler_sits_out_a_short_wait() -> None:
     awake = told(record, ended, now=after(50))
     assert (awake.task.process_state, awake.task.run) == (ProcessState.PROCESSING, None)
     assert ready_steps(awake) == ("go",)
+
+
+def test_supervisor_that_looked_before_the_task_was_handed_back_does_not_recover_it() -> None:
+    """It looks when the wait ends; where it was made to look before that, the task is not overdue."""
+    held = waiting()
+    looked = judge(held, after(1), POLICY)
+    assert isinstance(looked, Postponed)
+    waits = handed_back(held)
+    assert told(waits, looked) is waits
+    early = replace(waits, task=replace(waits.task, due_at=looked.due_at))
+    now = looked.due_at + 2 * POLICY.skew
+    again = judge(early, now, POLICY)
+    assert isinstance(again, Postponed)
+    assert told(early, again, now=now).task.due_at == after(DAYS)
 
 
 def test_supervisor_gives_the_task_of_a_lost_scheduler_to_the_next_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 from unittest.mock import AsyncMock
@@ -16,7 +17,7 @@ from functions.pattern.states import Direction, ProcessState, Remedy
 from tests.fakes.agents import raising
 from tests.fakes.interventions import cancellation
 from tests.fakes.tasks import FIRST, after
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import TASK, step
 from tests.unit.scheduler.family import CAR, HOUR, family_of
 
 
@@ -110,3 +111,21 @@ async def test_child_that_can_t_be_read_does_not_keep_its_parent() -> None:
     family.clock.advance(HOUR + 10)
     await family.supervised.sweep()
     assert family.states["car"] == "Failed"
+
+
+async def test_child_that_ended_in_time_counts_beside_a_step_that_ends_after_its_time() -> None:
+    """Its message waits on the queue, and what the step's outcome leads to looks at the child first."""
+    family = family_of(step("pack", "fly", complete_within=100), complete_within=30)
+    family.agents.slow("pack")
+    parent = asyncio.create_task(family._run(family.requests.pop(0)))
+    await family.agents.until_called("pack")
+    tell, family.parents.tell = family.parents.tell, AsyncMock()  # type: ignore[method-assign]
+    await family.settle()
+    family.parents.tell = tell  # type: ignore[method-assign]
+    assert family.child().task.process_state is ProcessState.PROCESSED
+    family.clock.advance(31)
+    family.agents.let_go("pack")
+    await parent
+    assert family.states["car"] == "Completed"
+    await family.settle()
+    assert family.state is ProcessState.PROCESSED
