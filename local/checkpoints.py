@@ -52,11 +52,17 @@ class HubReaders:
     blobs: ContainerClient
     folder: str
 
-    async def move(self, partitions: Sequence[HubPartition], target: Target) -> None:
-        """Set the checkpoints. Raises `RefusedError`: it leads nowhere, or one is read; `AzureError`."""
+    async def move(
+        self, partitions: Sequence[HubPartition], target: Target, *, are_left: bool = False
+    ) -> None:
+        """Set the checkpoints; `are_left` says that nobody reads them, whatever a reader has left behind.
+
+        Raises `RefusedError`: it leads nowhere, or one is read; `AzureError`.
+        """
         if isinstance(target, int) and any(target > each.last for each in partitions):
             raise RefusedError(f"{target} lies beyond the end of the hub: nothing would be read")
-        await self._check_left(partitions)
+        if not are_left:
+            await self._check_left(partitions)
         for each in partitions:
             number = {"start": each.begin - 1, "end": each.last}.get(str(target), target)
             await self._write(each.id, int(number))

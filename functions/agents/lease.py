@@ -194,7 +194,7 @@ class Lease:
             record = grown(record, now, self._policy, at_once=self._at_once, succeeded_at=self.succeeded_at)
         limit = limit_of(record, self._at_once)
         if limit is None:
-            return replace(record, at_once=None, shares=())
+            return replace(record, at_once=None, shares=given_back(record.shares, demand.holder, now))
         until = now + self._longest + self._skew + 2 * _RENEWED_EVERY
         shares = renewed(record.shares, limit, demand, now, until)
         return replace(record, at_once=self._at_once, shares=shares)

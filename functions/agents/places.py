@@ -137,9 +137,13 @@ class Places:
         return turn.result() if turn.done() else None
 
     def next_turn(self) -> datetime:
-        """Tell when to try again, where there was no place."""
+        """Tell when to try again, where there was no place.
+
+        An instance without any counts on one: the next try may meet another, which has work for its places no
+        more. Where many instances share a few, they would be empty else.
+        """
         seconds = _GUESSED if self._seconds is None else self._seconds
-        return self._turns.next(self._clock.now(), self._lease.places_for_more / seconds)
+        return self._turns.next(self._clock.now(), max(1, self._lease.places_for_more) / seconds)
 
     @asynccontextmanager
     async def for_call(self) -> AsyncIterator[CallPlace]:

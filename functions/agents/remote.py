@@ -32,7 +32,7 @@ from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
 
 _ATTEMPT_SECONDS = 10
-_ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)
+_ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS, ceil_threshold=60)  # else it is rounded up
 #: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
 _ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 #: What part of its time a call must have had, for a service that gave no answer in it to be at fault.

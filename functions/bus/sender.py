@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _BATCH_BYTES = 200_000
 _MESSAGE_OVERHEAD_BYTES = 400
 
 _SEND_SECONDS = 10
+_CLOSE_SECONDS = 1
 
 #: The client encodes every whole number as 32 bits, and fails with all of a batch on a larger one.
 _WHOLE_NUMBERS = range(-(2**31), 2**31)
@@ -77,14 +79,27 @@ class QueueSender:
             raise TransientError(f"Service Bus: {type(error).__name__}") from error
 
     async def _send(self, messages: Sequence[Outgoing]) -> list[None]:
+        from azure.servicebus.exceptions import OperationTimeoutError  # noqa: PLC0415 - with the first message
+
         if self._sender is None:
             self._sender = self._client.get_queue_sender(self._queue)
         wired = [_wire(each) for each in messages]
-        # A batch encodes each message twice, so one message goes without it.
-        await self._sender.send_messages(wired if len(wired) > 1 else wired[0])
+        try:
+            # A batch encodes each message twice, so one message goes without it.
+            await self._sender.send_messages(wired if len(wired) > 1 else wired[0], timeout=_SEND_SECONDS)
+        except OperationTimeoutError:
+            await self._drop(self._sender)
+            raise
         self._figures.messages += len(messages)
         self._figures.batches += 1
         return [None] * len(messages)
+
+    async def _drop(self, sender: ServiceBusSender) -> None:
+        """Have the next message sent over a new connection: the client keeps one that swallows all."""
+        self._sender = None
+        with suppress(AzureError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await sender.close()
 
 
 def _wire(message: Outgoing) -> ServiceBusMessage:

@@ -88,7 +88,7 @@ class HubSubmissions:
                 event.properties = {TRACEPARENT: each.traceparent}
             batch.append(event)
         try:
-            await self._client().send_batch(batch)
+            await self._client().send_batch(batch, timeout=_SEND_SECONDS)
         except EventHubError as error:
             raise TransientError(f"Event Hubs: {type(error).__name__}") from error
         self._figures.messages += len(events)

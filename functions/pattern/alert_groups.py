@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from pydantic import TypeAdapter, ValidationError
 
+from functions.pattern.times import ZonedTime
+
 #: Alerts of one cause that come within this time are of one group; it is told when the time is over.
 WINDOW = timedelta(minutes=5)
 #: Groups that are kept at a time, and tasks that each names.
@@ -26,7 +28,7 @@ class AlertGroup:
     workflow: str
     state: str
     reason: str
-    since: datetime
+    since: ZonedTime
     told: int = 0
     waiting: int = 0
     named: tuple[str, ...] = ()

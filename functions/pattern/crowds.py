@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -17,11 +16,6 @@ from functions.pattern.step_records import StepRecord
 
 #: What tasks are behind that no Scheduler has claimed.
 SCHEDULERS = "Schedulers"
-
-#: A crowd of which nothing was found for this long after its last extension is over.
-_OVER_AFTER = timedelta(minutes=2)
-#: One of which nothing was found for this long holds nobody up: of those in line, some come due all the time.
-_FOUND_LATELY = timedelta(minutes=5)
 
 
 class CrowdCause(StrEnum):
@@ -88,7 +82,7 @@ def behind(record: TaskRecord, now: datetime, signs: Signs) -> Behind | None:
             if (found := look(step, signs)) is not None:
                 return found
     extension = record.task.extended
-    if extension is not None and record.task.is_extended:
+    if extension is not None and record.task.is_extended and extension.cause in CrowdCause:
         return Behind(extension.behind, CrowdCause(extension.cause))
     return None
 
@@ -148,108 +142,3 @@ def _limit(step: StepRecord, signs: Signs) -> Behind | None:
 
 #: What explains that a step is late, the first that does; each looks at a step, and at the signs.
 _CAUSES: Sequence[Callable[[StepRecord, Signs], Behind | None]] = (_no_reply, _circuit, _limit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
-    """So many tasks that are late behind `behind`, as far as sweeps know, the oldest of them `since` then.
-
-    In the latest sweep, so many had their `turns`. The last extension that was given ends at `until`; the
-    last task was found at `found_at` (UTC).
-    """
-
-    behind: str
-    cause: CrowdCause
-    since: datetime
-    tasks: int
-    found_at: datetime
-    until: datetime
-    blocked: bool = False
-    turns: int = 0
-
-    def is_over(self, now: datetime) -> bool:
-        """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
-        return now > max(self.until, self.found_at) + _OVER_AFTER
-
-    def was_found_lately(self, now: datetime) -> bool:
-        """Tell whether a sweep has found something of it just now, so that its tasks may be taken to wait."""
-        return now <= self.found_at + _FOUND_LATELY
-
-    def minutes(self, per_minute: int) -> int:
-        """Tell how long it takes until each task has had its turn, at that rate."""
-        return -(-self.tasks // per_minute)
-
-    def with_task(
-        self, late_since: datetime, until: datetime | None, *, blocked: bool, had_turn: bool
-    ) -> Crowd:
-        """Count another task, which was extended `until` then, or had its turn, or both."""
-        return replace(
-            self,
-            tasks=self.tasks + 1,
-            since=min(self.since, late_since),
-            until=max(self.until, until or self.until),
-            blocked=self.blocked or blocked,
-            turns=self.turns + int(had_turn),
-        )
-
-
-def summed(parts: Iterable[Crowd]) -> tuple[Crowd, ...]:
-    """Add up what several have found of the same crowds."""
-    sums = dict[str, Crowd]()
-    for each in parts:
-        before = sums.get(each.behind)
-        sums[each.behind] = each if before is None else _added(before, each)
-    return tuple(sums.values())
-
-
-def _added(one: Crowd, other: Crowd) -> Crowd:
-    return replace(
-        one,
-        tasks=one.tasks + other.tasks,
-        turns=one.turns + other.turns,
-        since=min(one.since, other.since),
-        found_at=max(one.found_at, other.found_at),
-        until=max(one.until, other.until),
-        blocked=one.blocked or other.blocked,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Crowds:
-    """What is known of crowds after a sweep, and what of it is new, or over."""
-
-    known: tuple[Crowd, ...]
-    begun: tuple[Crowd, ...]
-    ended: tuple[Crowd, ...]
-
-
-def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime) -> Crowds:
-    """Compare what a sweep found with what was known before it."""
-    new = {each.behind: each for each in found}
-    before = {each.behind: each for each in known}
-    lasting = [_merged(each, new[each.behind]) if each.behind in new else each for each in known]
-    ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
-    begun = tuple(each for name, each in sorted(new.items()) if name not in before)
-    kept = tuple(each for each in lasting if each not in ended)
-    return Crowds(kept + begun, begun, ended)
-
-
-def _merged(before: Crowd, found: Crowd) -> Crowd:
-    left = min(before.tasks - found.turns, _in_line(before, found))
-    return replace(
-        found,
-        since=min(before.since, found.since),
-        tasks=max(left, found.tasks),
-        until=max(before.until, found.until),
-    )
-
-
-def _in_line(before: Crowd, found: Crowd) -> int:
-    """Tell how many are left at most, if as many come due until the last one as since the sweep before.
-
-    Those that have gone on by themselves never come due: without this, they would count until then.
-    """
-    pause = found.found_at - before.found_at
-    if before.blocked or found.blocked or pause <= timedelta():
-        return before.tasks
-    return math.ceil(found.tasks * (1 + max(timedelta(), before.until - found.found_at) / pause))

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from functions.pattern.times import ZonedTime
+
 #: Seconds after which callers may try again, at least and at most.
 _SOONEST = 15
 _LATEST = 300
@@ -44,7 +46,7 @@ class IntakeState:
     Callers are to come back after `retry_after` seconds; at 0, orders are taken.
     """
 
-    at: datetime
+    at: ZonedTime
     oldest_seconds: int
     messages: int
     not_picked_up: int

@@ -104,6 +104,7 @@ def _eased(record: TaskRecord, event: Eased, now: datetime) -> TaskRecord | Refu
         behind=event.behind,
         cause=event.cause,
         asked=int(event.asks) + (0 if before is None else before.asked),
+        at=now,
     )
     changed = replace(task, complete_by=event.until, due_at=event.until, extended=extension, updated_at=now)
     return replace(record, task=changed)
@@ -113,7 +114,7 @@ def _with_lost_time(record: TaskRecord, event: Resumed, now: datetime) -> Extens
     before = record.task.extended or Extension(
         until=now, seconds=0, times=0, behind=event.behind, cause=event.cause
     )
-    return replace(before, seconds=before.seconds + event.lost.total_seconds())
+    return replace(before, seconds=before.seconds + event.lost.total_seconds(), at=now)
 
 
 def _is_known_by_now(record: TaskRecord, event: Intervention | Eased) -> bool:

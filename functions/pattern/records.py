@@ -27,6 +27,7 @@ from functions.pattern.states import (
     ProcessState,
 )
 from functions.pattern.step_records import PastStep, StepRecord
+from functions.pattern.times import ZonedTime
 
 #: An answer is kept in the task's row, and goes out with a notice.
 MAX_ANSWER_BYTES = 16 * 1024
@@ -107,15 +108,17 @@ class Extension:
     """The time that a crowd cost a task: extended so many `times`, for the last time `until` then (UTC).
 
     The `seconds` are those of the extensions, and of the epochs that ended with a turn. It waited `behind`
-    what the last `cause` names. Its Scheduler was `asked` for so often meanwhile.
+    what the last `cause` names. Its Scheduler was `asked` for so often meanwhile. It was extended, or had its
+    turn, `at` that time (UTC) last; None tells of a version before.
     """
 
-    until: datetime
+    until: ZonedTime
     seconds: float
     times: int
     behind: str
     cause: str
     asked: int = 0
+    at: ZonedTime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from functions.pattern.times import ZonedTime
+
 #: Instances that can have a share at once: their shares stand in one property of a row (64 KiB).
 MOST_HOLDERS = 300
 
@@ -21,7 +23,7 @@ class Share:
     places: int
     wanted: int
     in_flight: int
-    until: datetime
+    until: ZonedTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Way
 from functions.pattern.step_records import StepRecord
+from functions.pattern.times import ZonedTime
 
 _AGENTS = "agents"
 
@@ -29,8 +30,8 @@ class SilentAgent:
     """
 
     agent: str
-    since: datetime | None
-    found_at: datetime
+    since: ZonedTime | None
+    found_at: ZonedTime
     tasks: int
 
     def __str__(self) -> str:

@@ -85,7 +85,8 @@ def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reaso
 
 def _overdue(record: TaskRecord) -> str:
     """Say where a task is stuck, since when, and what went wrong there last."""
-    for_long = f"still overdue after {record.task.failure_count} recoveries"
+    times = record.task.failure_count
+    for_long = f"still overdue after {times} {'recovery' if times == 1 else 'recoveries'}"
     for state, what in ((StepState.UNDOING, "undo of "), (StepState.RUNNING, "")):
         for step in record.steps:
             if step.state is state:

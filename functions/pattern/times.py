@@ -30,6 +30,9 @@ def _in_utc(time: datetime) -> datetime:
     return time.astimezone(UTC)
 
 
+#: A time in a row: one without a zone can't be compared to any other.
+ZonedTime = Annotated[datetime, AwareDatetime]
+
 UtcTime = Annotated[
     AwareDatetime,
     BeforeValidator(_read),

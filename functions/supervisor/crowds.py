@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from functions.pattern.crowds import Crowd, after_sweep, agent_named, summed
+from functions.pattern.crowds import agent_named
+from functions.pattern.known_crowds import Crowd, after_sweep, summed
 from functions.pattern.messages import SweepMessage
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
@@ -58,7 +59,8 @@ class CrowdControl:
         What others have found `elsewhere`, in sweeps that were divided, is added.
         """
         with report.surviving("crowds"):
-            crowds = after_sweep(swept.known, self._together(swept, elsewhere), self._ports.clock.now())
+            found, now = self._together(swept, elsewhere), self._ports.clock.now()
+            crowds = after_sweep(swept.known, found, now, self._policy.crowd.tasks)
             for each in crowds.begun:
                 if each.behind not in {agent_named(agent) for agent in silent}:
                     await self._alert(each, self._policy.crowd.per_minute)
@@ -67,9 +69,11 @@ class CrowdControl:
 
     def _together(self, swept: SweptCrowds, elsewhere: Sequence[Crowd]) -> Sequence[Crowd]:
         """Give what is a crowd by itself, was one before, or is one in sum with what others found lately."""
-        now, crowds = self._ports.clock.now(), {each.behind for each in (*swept.known, *swept.found())}
+        now, many = self._ports.clock.now(), self._policy.crowd.tasks
+        before = [each for each in swept.known if each.is_many(many)]
+        crowds = {each.behind for each in (*before, *swept.found())}
         found = summed([*swept.counted(), *(each for each in elsewhere if not each.is_over(now))])
-        return [each for each in found if each.behind in crowds or each.tasks >= self._policy.crowd.tasks]
+        return [each for each in found if each.behind in crowds or each.tasks >= many]
 
     def _turns(self, latest: Mapping[str, Any] | None) -> int:
         """Give how many tasks may have their turn in this sweep; one at least, or none ever would."""

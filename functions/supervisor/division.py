@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from functions.pattern.crowds import Crowd
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import SWEEPS_QUEUE, SweepKind, SweepMessage
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import Content, Labels

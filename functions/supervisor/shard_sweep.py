@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from functions.messages.reading import MessageReader
-from functions.pattern.crowds import summed
+from functions.pattern.known_crowds import summed
 from functions.pattern.messages import SWEEPS_QUEUE, SweepKind, SweepMessage
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore

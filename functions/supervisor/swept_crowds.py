@@ -8,20 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from functions.pattern.crowds import (
-    Behind,
-    Crowd,
-    CrowdCause,
-    Signs,
-    behind,
-    is_long,
-    suspected,
-)
+from functions.pattern.crowds import Behind, CrowdCause, Signs, behind, is_long, suspected
 from functions.pattern.decisions import in_question
 from functions.pattern.easing import may_be_extended, more_time, turn
 from functions.pattern.epochs import is_exhausted
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Eased, Extended, GivenUp, Judgement, Parked, Recovered
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Ports
 from functions.pattern.ramp import is_reached
@@ -58,6 +51,11 @@ class _Line:
     crowd: Crowd | None = None
     is_long: bool | None = None
     lasts: bool = False
+    before: Crowd | None = None
+
+    def has_met(self, record: TaskRecord, now: datetime) -> bool:
+        """Tell whether sweeps of before have found this task there."""
+        return self.before is not None and self.before.has_met(record, now)
 
 
 class SweptCrowds:
@@ -99,7 +97,10 @@ class SweptCrowds:
         line = self._line(found.name)
         line.count += 1
         few = line.few or _new_crowd(found, _late_since(record), now)
-        line.few = few.with_task(_late_since(record), None, blocked=found.blocked, had_turn=False)
+        was_met = line.has_met(record, now)
+        line.few = few.with_task(
+            _late_since(record), None, blocked=found.blocked, had_turn=False, was_met=was_met
+        )
         if not await self._is_crowd(line, found, record):
             if line.is_long is False:  # many, and nothing explains them: as many records would be kept
                 return self._alone(late, found, now)
@@ -132,8 +133,10 @@ class SweptCrowds:
         return each.cause is CrowdCause.QUEUE_LONG and not self._lines[each.behind].lasts
 
     def _line(self, name: str) -> _Line:
-        late = self._late.get(name, 0)
-        return self._lines.setdefault(name, _Line(count=late, extended=late))
+        if name not in self._lines:
+            late, before = self._late.get(name, 0), (each for each in self.known if each.behind == name)
+            self._lines[name] = _Line(count=late, extended=late, before=next(before, None))
+        return self._lines[name]
 
     def _is_eased(self, late: Late, record: TaskRecord) -> bool:
         is_late = isinstance(late.event, Recovered | GivenUp) and in_question(record) is None
@@ -159,7 +162,13 @@ class SweptCrowds:
             event = more_time(record, found, now, self._policy, place=place)
         crowd = line.crowd or _new_crowd(found, _late_since(record), now)
         until = event.until if isinstance(event, Extended) else None
-        line.crowd = crowd.with_task(_late_since(record), until, blocked=found.blocked, had_turn=had_turn)
+        line.crowd = crowd.with_task(
+            _late_since(record),
+            until,
+            blocked=found.blocked,
+            had_turn=had_turn,
+            was_met=line.has_met(record, now),
+        )
         return Late(late.stored, event, found.cause)
 
     def _has_turn(self, line: _Line, found: Behind) -> bool:
@@ -171,8 +180,9 @@ class SweptCrowds:
 
     async def _is_crowd(self, line: _Line, found: Behind, record: TaskRecord) -> bool:
         """Tell whether there are many, or were when the last sweep ended."""
-        was_crowd = line.crowd is not None or any(each.behind == found.name for each in self.known)
-        if not was_crowd and line.count < self._policy.crowd.tasks:
+        many = self._policy.crowd.tasks
+        was_crowd = line.crowd is not None or (line.before is not None and line.before.is_many(many))
+        if not was_crowd and line.count < many:
             return False
         is_known = found.cause is not CrowdCause.QUEUE_LONG or is_exhausted(record)  # its Agent said so
         line.lasts = line.lasts or is_known or await self._is_long(line, record)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from functions.pattern.crowds import Crowd
 from functions.pattern.intake import Line
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.ports import Pile, QueueDepth
 
 

@@ -204,7 +204,14 @@ async def test_all_rows_are_read_in_one_request(process: Process) -> None:
     assert process.figures.reads == 1
 
 
-@pytest.mark.parametrize("damage", [{"State": "ajar"}, {"Since": None}], ids=["state", "since"])
+_NAIVE = b'[{"holder": "one", "places": 1, "wanted": 1, "in_flight": 0, "until": "2999-01-01T00:00:00"}]'
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"State": "ajar"}, {"Since": None}, {"Shares": _NAIVE}],
+    ids=["state", "since", "time without a zone"],
+)
 async def test_damaged_row_fails_no_call(process: Process, damage: Mapping[str, Any]) -> None:
     """It counts as none, also where the calls are limited, and is replaced by the next write."""
     row = {"PartitionKey": "!settings", "RowKey": "breaker|drone", "Service": "drone", "Failures": 2}

@@ -5,34 +5,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.identity import Epoch, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
+from functions.pattern.wait_events import HandedBack
 from functions.store.entities import task_entity
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
 from functions.store.index_entities import index_entity
 from functions.store.keys import shard_key, shard_number
-from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
-from tests.fakes.workflows import TASK
+from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started, told
+from tests.fakes.workflows import TASK, awaiting, workflow
 from tests.integration.bulk_rows import create_rows
 from tests.integration.supervisors import PARCEL, Supervisor
 
 pytestmark = pytest.mark.process
 
 FINISHED = told(pending(PARCEL), claimed(), started("send"), completed("send"))
+WAITING = told(
+    pending(workflow(awaiting("approve", complete_within=365 * 86_400))),
+    claimed(),
+    started("approve", complete_by=365 * 86_400),
+    HandedBack(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST)),
+)
 
 SHARDS = 16
 
 
 async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, groups: EntityGroups) -> None:
-    """10,000 finished tasks, 20 overdue: a read for each, and three for each shard (due, parked, unsent)."""
+    """A read for each of 20 that are overdue, and three for each shard (due, parked, unsent).
+
+    None for 10,000 that are finished, and none for 10,000 that wait for a year.
+    """
     supervisor = Supervisor(table, groups, shards=SHARDS)
-    await create_rows(groups, map(_finished, range(SHARDS)))
+    await create_rows(groups, map(_others, range(SHARDS)))
     await _admit(supervisor, [pending(PARCEL, TaskId(f"overdue-{number}")) for number in range(20)])
     supervisor.clock.advance(36)
     supervisor.figures.reads = 0
@@ -98,13 +109,13 @@ async def _admit(supervisor: Supervisor, records: Sequence[TaskRecord]) -> None:
     await asyncio.gather(*(supervisor.store.admit(record) for record in records))
 
 
-def _finished(shard: int) -> Iterator[Row]:
-    """Return the rows of one shard's finished tasks that a sweep could read: task and index."""
-    for number in range(10_000):
-        task = TaskId(f"finished-{number}")
+def _others(shard: int) -> Iterator[Row]:
+    """Return the rows of one shard's tasks of which none is due that a sweep could read: task and index."""
+    for number, (name, other) in product(range(10_000), {"finished": FINISHED, "waiting": WAITING}.items()):
+        task = TaskId(f"{name}-{number}")
         key = shard_key(shard_number(task, SHARDS))
         if key == shard_key(shard):
-            record = _named(FINISHED, task)
+            record = _named(other, task)
             yield task_entity(record.task, ("test",)) | {"PartitionKey": key}
             yield index_entity(record) | {"PartitionKey": key}
 

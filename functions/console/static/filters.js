@@ -19,7 +19,7 @@ const ORDERS = [
 
 // What is not needed every day. What is sought by one of the first three may be in any state.
 const SOUGHT = [
-  ["Found by", "find", 100],
+  ["Text of its payload", "find", 100],
   ["Submitter", "submitter", 100],
   ["Correlation id", "correlation_id", 128],
 ];

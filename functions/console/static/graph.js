@@ -7,6 +7,8 @@ const BOX = { width: 156, height: 46 };
 const GAP = { along: 40, across: 16 };
 const MARGIN = 4;
 const MOST_CHARACTERS = 16;
+// What is a little too wide is drawn smaller, down to this part of its size; what is wider still is scrolled.
+const SMALLEST = 0.8;
 
 // `needs` is by the steps' names; what a step is `told` to be stands in its box, or else its state.
 export function graph(steps, needs, vertical, label = "Workflow") {
@@ -20,6 +22,7 @@ export function graph(steps, needs, vertical, label = "Workflow") {
     edges(steps, reduced(needs), places, vertical),
     steps.map((step) => box(step, places.get(step.name))),
   );
+  drawn.style.maxWidth = `max(100%, ${SMALLEST * size.width}px)`;
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, drawn);
 }
 

@@ -84,7 +84,8 @@ function span(data) {
 function hour(trends) {
   const times = { over: "in the last hour", each: "a minute", clock: minute };
   const more = el("p", { class: "pager" }, el("a", { href: addressOfTrends({}) }, "The last day and month"));
-  return section("The last hour", chart(trends.points, COUNTS, times), more);
+  const note = el("p", { class: "note wrapped" }, "What happened in each minute. Above is how tasks stand now: one that was processed and cancelled later counts twice here.");
+  return section("The last hour", chart(trends.points, COUNTS, times), note, more);
 }
 
 function workflows(data) {
@@ -129,17 +130,22 @@ function probe(at) {
   return Date.parse(at) > Date.now() ? ago(at) : "at the next call";
 }
 
+function inFlight({ in_flight: calls, limit }) {
+  return limit === null ? NOTHING : `${count(calls)} of ${count(limit)}`;
+}
+
+// Calls are told only where those of some service are limited.
 function breakers(data) {
+  const isLimited = data.breakers.some(({ limit }) => limit !== null);
   const rows = data.breakers.map((breaker) => [
     breaker.service,
     badge(breaker.state),
     ago(breaker.since),
     count(breaker.failures),
     breaker.probe_at ? probe(breaker.probe_at) : NOTHING,
-    breaker.limit === null ? NOTHING : count(breaker.limit),
-    breaker.limit === null ? NOTHING : count(breaker.in_flight),
+    ...(isLimited ? [inFlight(breaker)] : []),
   ]);
-  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe", "#Limit", "#In flight"];
+  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe", ...(isLimited ? ["#In flight"] : [])];
   const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);
   const made = table("Remote services", columns, rows, "No circuit was ever open, and no calls are limited: every remote service is called.");
   made.append(...errors.map((breaker) => el("p", { class: "note wrapped" }, `Last error of ${breaker.service}: ${breaker.last_error}`)));

@@ -6,8 +6,9 @@ const LEAST_LONG = 120_000;
 const MOST_RATIO = 100;
 // Milliseconds: what is shorter is drawn to scale.
 const UNIT = 50;
-// Parts of the width that labels need.
+// Parts of the width that labels need, and from which on one ends at its place.
 const APART = 0.15;
+const NEAR_END = 0.93;
 
 // `spans` have an `end`, `times`, and `lengths`, all in milliseconds since the beginning of each.
 export function scaleOf(spans, width) {
@@ -38,17 +39,25 @@ function between(stops, places, time) {
   return places[after - 1] + part * (places[after] - places[after - 1]);
 }
 
-// As many as there is room for; of those that would say the same, the first.
+// As many as there is room for, the end always; of those that would say the same, the first.
 function marksOf(stops, places, width) {
   const marks = [];
-  stops.forEach((stop, at) => {
-    const made = mark(stop, places[at], width);
+  const all = stops.map((stop, at) => mark(stop, places[at], width));
+  for (const made of all) {
+    while (made === all.at(-1) && marks.length > 1 && !fits(made, marks.at(-1))) marks.pop();
     const last = marks.at(-1);
-    if (!last || (made.part >= last.part + APART && made.text !== last.text)) marks.push(made);
-  });
+    if (!last || (fits(made, last) && made.text !== last.text)) marks.push(made);
+  }
   return marks;
 }
 
+// What ends at its place lies on one side of it with all its length.
+function fits({ anchor, part }, last) {
+  return part >= last.part + (anchor === "end" ? 1.5 * APART : APART);
+}
+
 function mark(at, place, width) {
-  return { text: at ? `+${seconds(at / 1000)}` : "0", part: place / width };
+  const part = place / width;
+  const anchor = part === 0 ? "start" : part > NEAR_END ? "end" : "middle";
+  return { text: at ? `+${seconds(at / 1000)}` : "0", part, anchor };
 }

@@ -10,8 +10,6 @@ const WIDTH = 1000;
 const HEIGHT = 20;
 const LEAST_WIDTH = 6;
 const MOST_STRETCH = 3;
-// The part of the width from which on a label ends at its place.
-const NEAR_END = 0.93;
 
 export function timeline(task) {
   const epochs = epochsOf(task).map((epoch) => ({ ...epoch, ...spanOf(epoch) }));
@@ -95,10 +93,7 @@ function described(bar, epoch) {
 }
 
 function axis({ marks }) {
-  const labels = marks.map(({ text, part }) => {
-    const anchor = part === 0 ? "start" : part > NEAR_END ? "end" : "middle";
-    return svg("text", { x: `${100 * part}%`, y: "1em", "text-anchor": anchor }, text);
-  });
+  const labels = marks.map(({ text, part, anchor }) => svg("text", { x: `${100 * part}%`, y: "1em", "text-anchor": anchor }, text));
   return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), svg("svg", { class: "axis" }, labels), el("span", {}));
 }
 

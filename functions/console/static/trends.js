@@ -39,17 +39,13 @@ export function trendsView(query) {
         place,
         heat(workflow ? { ...now, workflows: now.workflows.filter((each) => each.workflow === workflow) } : now, narrow.matches),
         times(over, workflow),
-        section(titleOf(over, workflow), chart(trends.points, ROWS, TIMES[over]), points(trends.points, over)),
+        section(workflow ?? "All workflows", chart(trends.points, ROWS, TIMES[over]), points(trends.points, over)),
         workflows(trends.workflows, over),
         steps(shown),
       );
       return PAUSE;
     },
   };
-}
-
-function titleOf(over, workflow) {
-  return workflow ? `${TIMES[over].title}: ${workflow}` : TIMES[over].title;
 }
 
 function times(chosen, workflow) {

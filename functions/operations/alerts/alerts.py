@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from functions.operations.alerts.groups import AlertGroups
 from functions.pattern.alert_groups import AlertGroup
-from functions.pattern.crowds import Crowd
 from functions.pattern.errors import TransientError
 from functions.pattern.hub_positions import Gap
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.rejected import About
 from functions.pattern.silent_agents import SilentAgent

@@ -21,9 +21,9 @@ from functions.operations.overview.last_hour import (
     end_to_end,
     finished_in_last_hour,
 )
-from functions.pattern.crowds import Crowd
 from functions.pattern.definition import Registry
 from functions.pattern.intake import IntakeState, read_intake
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.ports import Clock, Ports, QueueDepth
 from functions.pattern.shared_rows import Chore
 from functions.pattern.silent_agents import SilentAgent, read_silences

@@ -27,6 +27,11 @@ def _keys(count: int, end: bytes = b"}]}") -> bytes:
 #: Between two floats, so that to convert it takes hundreds of steps.
 _NUMBER = b"2.2250738585072011360574097967091319759e-308"
 
+#: Nearly a number, in one of the largest orders that are taken.
+_DIGITS = b'{"customer":"C","currency":"EUR","items":[{"sku":"T","quantity":1,"unit_price":"%sx"}]}' % (
+    b"1" * 48_000
+)
+
 #: What they hold, by their names. Most of the last have as many brackets and commas as are parsed at all.
 HOSTILE: Mapping[str, bytes] = {
     "lists 17 deep": _filled(b"[" * 15 + b"]" * 15),
@@ -37,5 +42,6 @@ HOSTILE: Mapping[str, bytes] = {
     "as many keys beside the orders": _BEGIN + b"{}]," + _keys(MOST_MARKS - 10)[len(_BEGIN) + 1 : -3] + b"}",
     "as many faults in one order": _listed([b'{"items":[' + b",".join([b"{}"] * 13_000) + b"]}"]),
     "numbers between floats": _filled(_NUMBER),
+    "digits that are no number": _filled(_DIGITS),
     "one order of numbers": _listed([b'{"a":[' + b",".join([b"1.7976931348623157e-308"] * 39_900) + b"]}"]),
 }

@@ -145,7 +145,8 @@ class StreamRun:
         """Have all events taken again; give the seconds from the host's start, and what is there then."""
         phase = self._phases.begin("events taken again", events)
         await platform.stop(PartName.HOST)
-        await readers.move(await readers.positions.partitions(), "start")
+        # On a busy machine the host ends before it has released all partitions.
+        await readers.move(await readers.positions.partitions(), "start", are_left=True)
         began = time.perf_counter()
         await platform.start(PartName.HOST)
         await until_taken(readers, events, phase)

@@ -18,7 +18,8 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.trends import Period, Trend, TrendKey
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from functions.store.connect import TableStorage
-from functions.store.tables import TASKS_TABLE
+from functions.store.keys import CIRCUITS_PARTITION
+from functions.store.tables import CIRCUITS_TABLE, TASKS_TABLE
 from functions.store.trends import TableTrends
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import BOOKING, GONE, NEWEST, NEWEST_UNDOING, OLDER
@@ -123,7 +124,7 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
     await story.recovered(27)
     await story.claimed(27.4)
     await story.begun("drone", 27.6)
-    await story.given_up(52.3, "drone: still overdue after 1 recoveries")
+    await story.given_up(52.3, "drone: still overdue after 1 recovery")
 
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
@@ -204,7 +205,7 @@ async def write_hour(storage: TableStorage, shards: int, now: datetime) -> None:
     scenes = [scene for scene, times in _CAST for _ in range(times)]
     stories = await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
     await _trends(storage, [story for some in stories for story in some])
-    await _breakers(table, now)
+    await _breakers(storage.table(CIRCUITS_TABLE), now)
 
 
 async def _trends(storage: TableStorage, stories: list[Story]) -> None:
@@ -240,7 +241,14 @@ async def _flown(story: Story, at: float, took: float) -> None:
 
 
 async def _breakers(table: TableClient, now: datetime) -> None:
-    rows = TableBreakerRows(ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures()))
+    rows = TableBreakerRows(
+        ConditionalRows(
+            table,
+            new_id=lambda: uuid.uuid4().hex,
+            figures=StoreFigures(),
+            partition=CIRCUITS_PARTITION,
+        )
+    )
     drone = BreakerRecord(
         service="drone",
         state=BreakerState.OPEN,

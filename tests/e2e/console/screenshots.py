@@ -32,6 +32,8 @@ _VIEWS = {
     "task": f"#/tasks/{STUCK}",
     "question": f"#/tasks/{IN_QUESTION}",
 }
+#: What comes late, as a process reads it once a second at most: without it, the picture is not of this hour.
+_COMES_LATE = {"overview": "Last error of drone"}
 
 
 async def screenshots(folder: Path) -> Sequence[Path]:
@@ -52,6 +54,8 @@ async def _taken(bench: Bench, browser: Browser, folder: Path, name: str, scheme
     host = bench.platform.addresses.host
     async with Console.of(browser, host, width=_WIDTH, height=600, scheme=scheme) as console:
         await console.open(_VIEWS[name])
+        if name in _COMES_LATE:
+            await console.page.get_by_text(_COMES_LATE[name]).wait_for()
         await console.page.screenshot(path=path, full_page=True)
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} has more than {MOST_BYTES} bytes")

@@ -104,38 +104,6 @@ async def test_group_of_a_cause_is_skipped_with_a_result_on_a_phone(bench: Bench
     await bench.until_state("pocket-1", "Processed")
 
 
-async def test_many_are_parked_and_unparked_by_keyboard(bench: Bench, tab: Console) -> None:
-    """The focus goes into the question, on to the progress, and back to the button."""
-    page, keyboard = tab.page, tab.page.keyboard
-    prefix = f"many-{tab.width}"
-    tasks = [f"{prefix}-{number}" for number in range(3)]
-    for task in tasks:
-        await bench.submit(task, "approvals", {"weight": 3})
-        await bench.until_state(task, "Pending")
-    await tab.open(f"#/tasks?prefix={prefix}&state=Pending")
-    button = page.get_by_role("button", name="Act on all of these…")
-    for state, option in (("Under way", "Park"), ("Parked", "Unpark")):
-        await page.get_by_label("State").select_option(state)
-        await tab.tab_to(button)
-        await keyboard.press("Enter")
-        await expect(page.get_by_label("Action")).to_be_focused()
-        await keyboard.type(option)
-        await keyboard.press("Tab")
-        await keyboard.type("by hand")
-        assert await tab.overflow() <= 0
-        await keyboard.press("Tab")
-        await keyboard.press("Enter")
-        await expect(page.get_by_role("alert")).to_contain_text("3 done, 0 refused")
-        assert await tab.overflow() <= 0
-        await expect(page.get_by_role("button", name="Close")).to_be_focused()
-        await keyboard.press("Enter")
-        await expect(button).to_be_focused()
-    for task in tasks:
-        found = await bench.look_at(task)
-        assert found is not None
-        assert events(found) == ["submitted", "parked", "unparked"]
-
-
 async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -> None:
     """What is on its way is waited for; Escape stops, too; what can't be read is named."""
     await _refused(bench, "stop-1", "stop-2")

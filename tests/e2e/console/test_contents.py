@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from azure.data.tables.aio import TableServiceClient
@@ -23,6 +24,8 @@ _CANARY = "c4n4ry-word"
 
 #: Is not deployed.
 _SLOW = workflow(step("pick"), step("send", "pick"), timer("rest", "send"), step("bill", "rest"), name="slow")
+_NAMES = [f"step-{number}" for number in range(7)]
+_ROW = workflow(*(step(name, *_NAMES[:at][-1:]) for at, name in enumerate(_NAMES)), name="row")
 
 
 async def _open(page: Page, name: str) -> None:
@@ -134,6 +137,26 @@ async def test_day_long_step_does_not_flatten_the_others(
         await expect(timeline.locator(".row-state")).to_have_text(["200 ms", "3.0 s", "24 h", "1.0 s"])
         await expect(timeline.locator(".axis text").last).to_have_text("+24 h")
         assert await each.overflow() <= 0
+
+
+async def test_seven_steps_in_a_row_fit_the_page(bench: Bench, tab: Console) -> None:
+    """Their graph need not be scrolled, and the timeline's labels do not cover each other."""
+    task = f"row-{tab.width}"
+    story = Story.begin(_ROW, task, datetime.now(UTC) - timedelta(seconds=60))
+    await story.claimed(0.1)
+    for number, (name, within) in enumerate(zip(_NAMES, (600, 20, 20, 360, 20, 20, 20), strict=True)):
+        await story.begun(name, 0.2 + number, within=within)
+        await story.done(name, 0.4 + number)
+    await _write(bench, story)
+    await tab.open(f"#/tasks/{task}")
+    graph = tab.page.get_by_role("group", name="Workflow")
+    assert await graph.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    labels = tab.page.locator(".axis text")
+    await expect(labels.last).to_have_text("+10 min")
+    boxes = [await label.bounding_box() for label in await labels.all()]
+    sides = [(box["x"], box["x"] + box["width"]) for box in boxes if box is not None]
+    assert len(sides) > 2
+    assert all(end < begin for (_, end), (begin, _) in pairwise(sides))
 
 
 async def test_step_behind_a_queue_leads_to_its_queue(bench: Bench, console: Console) -> None:

@@ -75,7 +75,7 @@ async def test_task_is_found_by_a_text_of_its_own_with_the_keyboard(bench: Bench
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await page.keyboard.press("Tab")
-    await expect(page.get_by_label("Found by")).to_be_focused()
+    await expect(page.get_by_label("Text of its payload")).to_be_focused()
     await page.keyboard.type("WEIGHT 471100")
     await page.keyboard.press("Enter")
     await expect(_lines(page)).to_have_text(["heavy"])

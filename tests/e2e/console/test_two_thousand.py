@@ -53,7 +53,7 @@ async def test_two_thousand_are_resubmitted_through_a_kill(
             else:
                 await run.get_by_role("button", name="Go on").click()
             await expect(run.get_by_role("alert")).to_contain_text("Finished.", timeout=_PATIENCE * 1_000)
-            await expect(run.get_by_text("refused:")).to_have_count(0)
+            assert await run.get_by_text("refused:").all_text_contents() == []
             await until_all_processed(bench.platform, ids, within=_PATIENCE)
             await run.get_by_role("button", name="Close").click()
             await expect(console.page.get_by_text("No task is in Error here.")).to_be_visible()

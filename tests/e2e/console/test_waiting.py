@@ -10,6 +10,7 @@ import pytest
 from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Page, expect
 
+from functions.operations import examples
 from functions.pattern.definition import Workflow
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.console.bench import SHARDS, Console
@@ -246,6 +247,23 @@ async def test_agent_that_does_not_reply_is_shown(bench: Bench, phone: Console) 
     await phone.open()
     await expect(cells).to_have_text(["60 min ago", "40", "never", "1"])
     assert await phone.overflow() <= 0
+
+
+async def test_calls_in_flight_are_shown_where_they_are_limited(bench: Bench, console: Console) -> None:
+    """And take no room where no service's are."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    breaker = examples.OVERVIEW["breakers"][0] | {"service": "drone", "limit": None, "in_flight": None}
+    other = breaker | {"service": "payment", "limit": 16, "in_flight": 3}
+    free, limited = overview | {"breakers": [breaker]}, overview | {"breakers": [breaker, other]}
+    column = console.page.get_by_role("columnheader", name="In flight")
+    for shown, columns in ((free, 0), (limited, 1)):
+        await console.answer("overview", shown)
+        await console.open()
+        await expect(console.page.get_by_role("columnheader", name="Circuit")).to_be_visible()
+        await expect(column).to_have_count(columns)
+    await expect(_cells(console.page, "drone").last).to_have_text("\u2013")
+    await expect(_cells(console.page, "payment").last).to_have_text("3 of 16")
 
 
 async def test_last_sweep_tells_how_many_tasks_it_parked(bench: Bench, console: Console) -> None:

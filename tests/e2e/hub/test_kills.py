@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from rich.console import Console
 
@@ -21,6 +23,7 @@ _EVENTS = 2_000
 async def test_killed_parts_and_a_replay_admit_each_order_once() -> None:
     """No order is lost, doubled or set aside, all are `Processed`, and the replay changes no row."""
     measured = await StreamRun(_EVENTS, 0, Phases(Console(quiet=True))).measure()
+    gc.collect()  # such sockets, while their warnings are expected
     assert measured.recorded.faults == []
     assert measured.recorded.kills == 4
     assert len(measured.recorded.evidence.orders) == _EVENTS

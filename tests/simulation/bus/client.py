@@ -26,7 +26,9 @@ class SimulatedSender:
         self._seam = seam
         self._queue = queue
 
-    async def send_messages(self, sent: ServiceBusMessage | Sequence[ServiceBusMessage]) -> None:
+    async def send_messages(
+        self, sent: ServiceBusMessage | Sequence[ServiceBusMessage], **_options: object
+    ) -> None:
         """Send some messages, all of them or none. Raises as the client does."""
         messages = sent if isinstance(sent, Sequence) else [sent]
         queued = [self._queued(each) for each in messages]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
+from functions.agents import remote as remote_service
 from functions.agents.credentials import BearerToken, KeyInHeader
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
@@ -30,6 +31,11 @@ MOST = 24 * 1024
 async def _put(remote: RemoteService, *, within: float = 10, idempotent: bool = True) -> Json:
     call = agent_call(after(within), idempotent=idempotent)
     return await remote.put("task-1", call.request, call)
+
+
+def test_attempt_is_ended_at_its_time_and_not_at_the_next_full_second() -> None:
+    """Until then, the lease covers it, and after that, another instance may have the place."""
+    assert remote_service._ATTEMPT_TIMEOUT.ceil_threshold > remote_service._ATTEMPT_SECONDS
 
 
 async def test_request_says_what_under_which_key(service: RemoteServiceFake, make_remote: MakeRemote) -> None:

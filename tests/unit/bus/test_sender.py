@@ -37,7 +37,9 @@ class BusClient:
         self.queues.append(queue)
         return self
 
-    async def send_messages(self, messages: ServiceBusMessage | Sequence[ServiceBusMessage]) -> None:
+    async def send_messages(
+        self, messages: ServiceBusMessage | Sequence[ServiceBusMessage], **_options: object
+    ) -> None:
         """Send a batch, or one message."""
         if self.failure is not None:
             raise self.failure

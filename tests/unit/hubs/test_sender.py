@@ -69,7 +69,7 @@ async def test_orders_of_a_request_leave_in_one_batch(
     assert await submissions.submit_all(orders) == [None] * 120
     [batch] = producer.batches
     assert [event.body_as_str() for event in batch] == [order.written.decode() for order in orders]
-    assert producer.options == [{}]
+    assert producer.options == [{"timeout": 10}]
     assert {event.content_type for event in batch} == {"application/json"}
     assert (figures.messages, figures.batches) == (120, 1)
 

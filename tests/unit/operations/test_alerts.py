@@ -16,9 +16,10 @@ from functions.operations.alerts.alerts import (
     lost_alert,
     task_alert,
 )
-from functions.pattern.crowds import Crowd, CrowdCause
+from functions.pattern.crowds import CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START

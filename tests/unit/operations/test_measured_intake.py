@@ -9,9 +9,10 @@ import pytest
 
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.backlog import Backlog
-from functions.pattern.crowds import SCHEDULERS, Crowd, CrowdCause
+from functions.pattern.crowds import SCHEDULERS, CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.intake import IntakeLimits, Line, read_intake
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.crowds import written_crowds
 from tests.fakes.clock import FakeClock

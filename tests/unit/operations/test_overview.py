@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
-from functions.pattern.crowds import Crowd, CrowdCause
+from functions.pattern.crowds import CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.intake import IntakeLimits, Line, measured
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.shares import Share
 from functions.pattern.silent_agents import SilentAgent, written_silences
 from functions.pattern.states import ProcessState

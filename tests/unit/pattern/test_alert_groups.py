@@ -92,3 +92,5 @@ def test_every_alert_is_told_once(arrivals: list[tuple[int, str]]) -> None:
 def test_damaged_row_is_forgotten() -> None:
     """Its alerts stand in the log."""
     assert read_groups(b"{") == read_groups(None) == ()
+    naive = b'[{"workflow": "w", "state": "Error", "reason": "r", "since": "2026-11-21T10:00:00"}]'
+    assert read_groups(naive) == ()

@@ -8,17 +8,7 @@ from datetime import timedelta
 import pytest
 
 from functions.pattern.breaker import BreakerRecord, BreakerState
-from functions.pattern.crowds import (
-    SCHEDULERS,
-    Behind,
-    Crowd,
-    CrowdCause,
-    Signs,
-    after_sweep,
-    behind,
-    is_long,
-    suspected,
-)
+from functions.pattern.crowds import SCHEDULERS, Behind, CrowdCause, Signs, behind, is_long, suspected
 from functions.pattern.events import Extended
 from functions.pattern.states import Way
 from tests.fakes.tasks import FIRST, after, claimed, completed, pending, started, told
@@ -99,6 +89,12 @@ def test_task_stays_behind_what_it_was_extended_for() -> None:
     )
 
 
+def test_task_that_another_version_has_extended_for_another_cause_is_late_by_itself() -> None:
+    """After a rollback, it would be nobody's until the newer version is back."""
+    extended = told(ASKED, replace(_MORE, cause="the tide"), now=LATE)
+    assert behind(extended, after(500), Signs({PAY: after(400)}, {})) is None
+
+
 @pytest.mark.parametrize(("waited", "long"), [(WITHIN / 2, True), (WITHIN / 2 - 0.1, False)])
 def test_long_queue_is_one_that_took_half_a_steps_time(waited: float, *, long: bool) -> None:
     """What is not behind a queue is never suspected."""
@@ -106,56 +102,3 @@ def test_long_queue_is_one_that_took_half_a_steps_time(waited: float, *, long: b
     assert suspected(SENDING, LATE) is None
     assert is_long(LATE - timedelta(seconds=waited), ASKED, LATE) is long
     assert not is_long(None, ASKED, LATE)
-
-
-def _crowd(tasks: int = 30, *, since: float = 0, found: float = 60, until: float = 60) -> Crowd:
-    return Crowd(
-        behind="Agent pay",
-        cause=CrowdCause.NO_REPLY,
-        since=after(since),
-        tasks=tasks,
-        found_at=after(found),
-        until=after(until),
-    )
-
-
-def test_crowd_begins_once_and_lasts_while_tasks_wait_in_it() -> None:
-    """It ends when nothing of it was found for a while after the last extension's end."""
-    first = after_sweep((), (_crowd(until=200),), after(60))
-    assert (first.known, first.begun, first.ended) == ((_crowd(until=200),), (_crowd(until=200),), ())
-    again = after_sweep(first.known, (_crowd(40, since=30, found=90, until=90),), after(90))
-    assert (again.known, again.begun, again.ended) == ((_crowd(40, found=90, until=200),), (), ())
-    fewer = after_sweep(again.known, (replace(_crowd(10, found=90, until=90), turns=10),), after(90))
-    assert [each.tasks for each in fewer.known] == [30]
-    quiet = after_sweep(again.known, (), after(320))
-    assert (quiet.known, quiet.ended) == (again.known, ())
-    over = after_sweep(quiet.known, (), after(320.1))
-    assert (over.known, over.begun, over.ended) == ((), (), again.known)
-
-
-@pytest.mark.parametrize(("due", "left"), [(300, 19_700), (3, 198), (400, 19_600)])
-def test_tasks_of_a_line_that_went_on_by_themselves_do_not_count_on(due: int, left: int) -> None:
-    """Of 20,000 in line for 33 minutes, 300 come due in 30 seconds; if only a few do, only a few are left."""
-    known = (_crowd(20_000, found=0, until=1_980),)
-    found = replace(_crowd(due, found=30, until=30), turns=due)
-    assert [each.tasks for each in after_sweep(known, (found,), after(60)).known] == [left]
-    blocked = replace(found, blocked=True)  # these are not in line
-    assert [each.tasks for each in after_sweep(known, (blocked,), after(60)).known] == [20_000 - due]
-
-
-def test_crowd_that_a_long_sweep_has_found_is_not_over_at_its_end() -> None:
-    """Its sweep took minutes: it would be told anew by the next one."""
-    known = after_sweep((), (_crowd(),), after(60)).known
-    found = after_sweep(known, (_crowd(found=90, until=90),), after(400))
-    assert (len(found.known), found.begun, found.ended) == (1, (), ())
-
-
-def test_each_task_counts_and_the_oldest_tells_since_when() -> None:
-    """And the whole time until each has had its turn."""
-    crowd = replace(_crowd(tasks=0), since=after(50))
-    crowd = crowd.with_task(after(9), after(300), blocked=True, had_turn=False).with_task(
-        after(20), None, blocked=False, had_turn=True
-    )
-    assert (crowd.tasks, crowd.since, crowd.until) == (2, after(9), after(300))
-    assert (crowd.blocked, crowd.turns) == (True, 1)
-    assert [_crowd(tasks).minutes(600) for tasks in (1, 600, 601)] == [1, 1, 2]

@@ -150,7 +150,7 @@ def test_task_that_a_scheduler_held_goes_on_in_the_next_epoch_uncounted() -> Non
     assert resumed.history[-1].ended_by is EpochEnd.RESUMED
     assert extended.task.extended is not None
     lost = extended.task.extended.seconds + POLICY.start_within.total_seconds()
-    assert resumed.task.extended == replace(extended.task.extended, seconds=lost)
+    assert resumed.task.extended == replace(extended.task.extended, seconds=lost, at=now)
     assert not resumed.task.is_extended
     assert starts_scheduler(extended, resumed)
 

@@ -54,4 +54,5 @@ def test_row_comes_back(count: int, late: int, age: float) -> None:
     assert read_intake({**asdict(intake), "Timestamp": "x"}) == intake
     assert isinstance(intake, IntakeState)
     assert read_intake({"at": "never"}) is None
+    assert read_intake(asdict(intake) | {"at": "2026-11-21T10:00:00"}) is None
     assert read_intake(None) is None

@@ -98,6 +98,10 @@ def test_recovery_has_an_end() -> None:
     assert (verdict.epoch, verdict.hold) == (FIRST, False)
     assert verdict.reason == "flight: still overdue after 4 recoveries"
     assert verdict.start_by == after(1030)
+    soon = replace(POLICY, threshold=1, extended_waits=())
+    early = judge(_with_failures(RUNNING, 1), LATE, soon)
+    assert isinstance(early, GivenUp)
+    assert early.reason == "flight: still overdue after 1 recovery"
 
 
 def test_task_that_no_scheduler_takes_is_given_up_as_such() -> None:

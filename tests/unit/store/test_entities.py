@@ -77,6 +77,7 @@ _SHAPES = st.sampled_from([LINE.shape, TRIP.shape, DIAMOND.shape, _EACH.shape])
 _ANNOUNCEMENTS = st.lists(_records(SentAnnouncement), max_size=2).map(tuple)
 
 
+_SHARES = st.lists(_records(Share), max_size=2).map(tuple)
 _EXTENDED = _records(Extension, seconds=st.floats(0, 1_000_000))
 _EXTENSIONS = st.none() | _EXTENDED
 
@@ -122,7 +123,7 @@ def test_record_comes_back_from_its_rows(record: TaskRecord) -> None:
 
 
 @settings(max_examples=20, deadline=None)
-@given(_records(BreakerRecord))
+@given(_records(BreakerRecord, shares=_SHARES))
 def test_circuit_breaker_comes_back_from_its_row(record: BreakerRecord) -> None:
     """As any other record."""
     assert BREAKER.decode(BREAKER.encode("breaker|drone", record)) == record

@@ -136,4 +136,6 @@ async def test_alert_that_fails_leaves_it_to_the_next_sweep(monkeypatch: pytest.
 def test_damaged_row_is_forgotten() -> None:
     """At worst, an alert comes once more."""
     assert read_silences({"agents": b"{"}) == ()
+    naive = b'[{"agent": "pay", "since": null, "found_at": "2026-11-21T10:00:00", "tasks": 1}]'
+    assert read_silences({"agents": naive}) == ()
     assert read_silences(None) == ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from random import Random
 
 import pytest
 
 from tests.fakes.chance import seeded
-from tests.fakes.virtual_time import in_virtual_time
+from tests.fakes.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.agents.places.fleet import SKEW, CountingService, FaultyRows, Instance
 
 LIMIT = 10
@@ -71,8 +73,9 @@ def test_what_one_does_not_need_the_others_get() -> None:
         await asyncio.sleep(20)
         for other in others:
             await other.rest()
+        alone = math.ceil(asyncio.get_running_loop().time())
         await asyncio.sleep(20)
-        _assert_used(service, 20 + STARTED, 40)
+        _assert_used(service, alone + STARTED, alone + 20)
         assert service.most <= LIMIT
         assert busy.done > 0
 
@@ -92,6 +95,33 @@ def test_more_instances_than_places_pass_no_limit() -> None:
         _assert_used(service, 10, 40)
 
     in_virtual_time(scenario())
+
+
+def test_places_are_used_by_tasks_that_try_at_any_of_many_instances() -> None:
+    """A few of them have all places, and a task that found none tries at another the next time."""
+
+    async def scenario() -> None:
+        random = seeded(4)
+        service, rows = CountingService(random, (0.5, 1)), FaultyRows(random, faults=0)
+        fleet = [Instance(rows, service, tasks=0) for _ in range(40)]
+        visits = [asyncio.create_task(_visit(fleet, service, random)) for _ in range(1_000)]
+        await asyncio.sleep(60)
+        for visit in visits:
+            visit.cancel()
+        assert service.most <= LIMIT
+        assert sum(service.busy[second] for second in range(20, 58)) / 38 >= 0.7 * LIMIT
+
+    in_virtual_time(scenario())
+
+
+async def _visit(fleet: list[Instance], service: CountingService, random: Random) -> None:
+    """Have one call made, wherever there is a place."""
+    breaker = random.choice(fleet).breaker
+    while (place := await breaker.places.take(1)) is None:
+        await asyncio.sleep((breaker.places.next_turn() - VirtualClock().now()).total_seconds())
+        breaker = random.choice(fleet).breaker
+    with place.given():
+        await breaker.call(service.call)
 
 
 def _assert_used(service: CountingService, since: int, until: int) -> None:

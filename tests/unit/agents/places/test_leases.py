@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from functions.pattern.shares import Share
@@ -112,6 +113,28 @@ def test_steps_that_call_twice_at_once_do_not_wait_for_each_other_for_ever() -> 
         async with asyncio.timeout(60):
             await asyncio.gather(step(), step())
         assert (service.calls, service.most) == (4, 2)
+
+    in_virtual_time(scenario())
+
+
+def test_instance_without_a_limit_leaves_the_shares_of_others() -> None:
+    """While a limit is being deployed, instances of before have none; after an outage, they have a ramp."""
+
+    async def scenario() -> None:
+        rows, service = MemoryBreakerRows(), CountingService(seeded(6), (1, 1))
+        limited = Instance(rows, service, tasks=0, at_once=1)
+        assert await limited.breaker.places.take() is not None
+        [share], stored = _shares(rows), rows.there["drone"]
+        long_ago = stored.record.since - timedelta(hours=1)
+        ramp = replace(stored.record, since=long_ago, ramp=1, ramp_at=long_ago)
+        await rows.swap(ramp, stored.version)
+        limited.line.is_cut = True  # it would claim its share again, but not at once
+        free = Instance(rows, service, tasks=0, at_once=None)
+        await free.breaker.call(service.call)
+        assert rows.there["drone"].record.ramp is None
+        assert [each.holder for each in _shares(rows)] == [share.holder]
+        another = Instance(rows, service, tasks=0, at_once=1)
+        assert await another.breaker.places.take(3) is None
 
     in_virtual_time(scenario())
 

@@ -1,0 +1,165 @@
+"""What is known of crowds from sweep to sweep: how many are late, since when, and when one is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from functions.pattern.crowds import CrowdCause
+from functions.pattern.records import TaskRecord
+from functions.pattern.times import ZonedTime
+
+#: A crowd of which nothing was found for this long after its last extension is over.
+_OVER_AFTER = timedelta(minutes=2)
+#: In this time, sweeps find each task of a crowd at least once: no extended wait should be longer.
+_SPAN = timedelta(hours=1)
+#: A crowd in which fewer than this part of what makes one were found in such a time is none any more.
+_FEW = 0.5
+#: One of which nothing was found for this long holds nobody up: of those in line, some come due all the time.
+_FOUND_LATELY = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """So many tasks that are late behind `behind`, as far as sweeps know, the oldest of them `since` then.
+
+    In the latest sweep, so many had their `turns`. The last extension that was given ends at `until`; the
+    last task was found at `found_at` (UTC). Since `span_since`, so many others were `met` as late, and in the
+    time before that, `met_before`; None tells of a version before.
+    """
+
+    behind: str
+    cause: CrowdCause
+    since: ZonedTime
+    tasks: int
+    found_at: ZonedTime
+    until: ZonedTime
+    blocked: bool = False
+    turns: int = 0
+    span_since: ZonedTime | None = None
+    met: int = 0
+    met_before: int | None = None
+
+    def is_many(self, tasks: int) -> bool:
+        """Tell whether it is still one; so many `tasks` begin one.
+
+        Its last ones are late by themselves: stuck, they would keep it alive, and hide the next one.
+        """
+        return max(self.met, self.tasks if self.met_before is None else self.met_before) >= _FEW * tasks
+
+    def has_met(self, record: TaskRecord, now: datetime) -> bool:
+        """Tell whether a late task was met as one of it before, in this span of time."""
+        extension, since = record.task.extended, self.span_at(now)
+        if extension is None or extension.at is None or since is None:
+            return False
+        return extension.behind == self.behind and extension.at >= since
+
+    def span_at(self, now: datetime) -> datetime | None:
+        """Tell since when its tasks are counted, unless that is too long ago by now."""
+        is_current = self.span_since is not None and now < self.span_since + _SPAN
+        return self.span_since if is_current else None
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
+        return now > max(self.until, self.found_at) + _OVER_AFTER
+
+    def was_found_lately(self, now: datetime) -> bool:
+        """Tell whether a sweep has found something of it just now, so that its tasks may be taken to wait."""
+        return now <= self.found_at + _FOUND_LATELY
+
+    def minutes(self, per_minute: int) -> int:
+        """Tell how long it takes until each task has had its turn, at that rate."""
+        return -(-self.tasks // per_minute)
+
+    def with_task(
+        self,
+        late_since: datetime,
+        until: datetime | None,
+        *,
+        blocked: bool,
+        had_turn: bool,
+        was_met: bool = False,
+    ) -> Crowd:
+        """Count another task, which was extended `until` then, or had its turn, or both."""
+        return replace(
+            self,
+            tasks=self.tasks + 1,
+            since=min(self.since, late_since),
+            until=max(self.until, until or self.until),
+            blocked=self.blocked or blocked,
+            turns=self.turns + int(had_turn),
+            met=self.met + int(not was_met),
+        )
+
+
+def summed(parts: Iterable[Crowd]) -> tuple[Crowd, ...]:
+    """Add up what several have found of the same crowds."""
+    sums = dict[str, Crowd]()
+    for each in parts:
+        before = sums.get(each.behind)
+        sums[each.behind] = each if before is None else _added(before, each)
+    return tuple(sums.values())
+
+
+def _added(one: Crowd, other: Crowd) -> Crowd:
+    return replace(
+        one,
+        tasks=one.tasks + other.tasks,
+        turns=one.turns + other.turns,
+        met=one.met + other.met,
+        since=min(one.since, other.since),
+        found_at=max(one.found_at, other.found_at),
+        until=max(one.until, other.until),
+        blocked=one.blocked or other.blocked,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Crowds:
+    """What is known of crowds after a sweep, and what of it is new, or over."""
+
+    known: tuple[Crowd, ...]
+    begun: tuple[Crowd, ...]
+    ended: tuple[Crowd, ...]
+
+
+def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, tasks: int) -> Crowds:
+    """Compare what a sweep found with what was known before it; so many `tasks` make a crowd.
+
+    One that was few by then, and is many again, has begun anew.
+    """
+    new = {each.behind: each for each in found}
+    before = {each.behind: each for each in known if each.is_many(tasks) or each.behind not in new}
+    lasting = [_merged(each, new[name], now) if name in new else each for name, each in before.items()]
+    ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
+    first = (each for name, each in sorted(new.items()) if name not in before)
+    begun = tuple(replace(each, span_since=each.found_at, met_before=0) for each in first)
+    kept = tuple(each for each in lasting if each not in ended)
+    return Crowds(kept + begun, begun, ended)
+
+
+def _merged(before: Crowd, found: Crowd, now: datetime) -> Crowd:
+    left = min(before.tasks - found.turns, _in_line(before, found))
+    since = before.span_at(now)
+    return replace(
+        found,
+        span_since=since or found.found_at,
+        met=found.met if since is None else before.met + found.met,
+        met_before=before.met_before if since else before.met,
+        since=min(before.since, found.since),
+        tasks=max(left, found.tasks),
+        until=max(before.until, found.until),
+    )
+
+
+def _in_line(before: Crowd, found: Crowd) -> int:
+    """Tell how many are left at most, if as many come due until the last one as since the sweep before.
+
+    Those that have gone on by themselves never come due: without this, they would count until then.
+    """
+    pause = found.found_at - before.found_at
+    if before.blocked or found.blocked or pause <= timedelta():
+        return before.tasks
+    return math.ceil(found.tasks * (1 + max(timedelta(), before.until - found.found_at) / pause))
