@@ -24,7 +24,7 @@ from functions.pattern.events import (
     StepOutcome,
     StepStarted,
 )
-from functions.pattern.identity import StepName
+from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.step_records import StepRecord
@@ -84,7 +84,8 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
     _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)
     if scheduler is not None and now is not before:
-        assert scheduler == (before.task.locked_by or now.task.locked_by)
+        task = before.task  # a claim may find that all is done, and end it at once
+        assert scheduler == (task.locked_by or scheduler_id(task.order_id, task.epoch, task.run))
     for old, new in zip(before.steps, now.steps, strict=True):
         if old.state is StepState.COMPLETED:
             is_noted = isinstance(event, ChildEnded) and replace(new, noted=None) == old
