@@ -19,6 +19,23 @@ def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 )
 
 
+def nothing_is_only_said(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find steps that were recorded as done, or undone, before their service had done it."""
+    for task, changes in evidence.step_changes.items():
+        for change in changes:
+            state, name = str(change.after.get("State")), change.after["Name"]
+            is_known = {"Completed": change.was_done, "Undone": change.was_undone}.get(state, True)
+            if state != change.before.get("State") and not is_known and _is_called(evidence, task, name):
+                yield Violation(Invariant.NET_EFFECT, task, f"{name} was recorded {state}, and was not")
+
+
+def _is_called(evidence: SimulatedEvidence, task: str, step: str) -> bool:
+    """Tell whether a step has an effect: what only reads has none, nor has an operator's word."""
+    definition = evidence.steps.step(step)
+    is_read = definition.via.waits or definition.agent in evidence.only_read
+    return not is_read and (task, step) not in evidence.given
+
+
 def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find final states that the ledger contradicts."""
     for task, rows in evidence.tasks.items():
@@ -33,10 +50,11 @@ def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
 def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
-        definition = evidence.steps.step(step.name)
-        is_read = definition.via.waits or definition.agent in evidence.only_read
-        is_called = not is_read and (task, step.name) not in evidence.given
-        if step.state == "Completed" and is_called and not evidence.ledger.done[key]:
+        if (
+            step.state == "Completed"
+            and _is_called(evidence, task, step.name)
+            and not evidence.ledger.done[key]
+        ):
             yield f"Processed, but {step.name} was never done"
         if evidence.ledger.undone[key]:
             yield f"Processed, but {step.name} was undone"

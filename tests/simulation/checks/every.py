@@ -5,23 +5,25 @@ from __future__ import annotations
 from tests.chaos.invariants.violations import Violation
 from tests.simulation.checks.announcements import alerts, status_agrees
 from tests.simulation.checks.calls import limits_of_services
-from tests.simulation.checks.effects import net_effect, one_effect
+from tests.simulation.checks.effects import net_effect, nothing_is_only_said, one_effect
 from tests.simulation.checks.ends import as_seen, cancelled, no_loss, no_message_dies_unseen, termination
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.checks.histories import failure_count, monotone, mutual_exclusion
-from tests.simulation.checks.outcomes import no_late_outcome, no_outcome_of_another
+from tests.simulation.checks.outcomes import no_late_outcome, no_outcome_of_another, what_ended_stays
 
 _CHECKS = (
     no_loss,
     no_message_dies_unseen,
     one_effect,
     net_effect,
+    nothing_is_only_said,
     mutual_exclusion,
     monotone,
     as_seen,
     termination,
     no_late_outcome,
     no_outcome_of_another,
+    what_ended_stays,
     failure_count,
     limits_of_services,
     status_agrees,

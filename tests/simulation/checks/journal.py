@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.chaos.evidence.rows import INDEXES
 from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.remotes.ledger import RemoteLedger
 from tests.simulation.tables.rows import Partition, RowChange, Rows
 from tests.simulation.world.world import World
 
@@ -32,12 +33,17 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class StepChange:
-    """A step's row before and after a transaction, and its task's; times in them are the writer's."""
+    """A step's row before and after a transaction, and its task's; times in them are the writer's.
+
+    What its service had done by then, and undone, is from the service's own ledger.
+    """
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     task_before: Mapping[str, Any]
     task_after: Mapping[str, Any]
+    was_done: bool
+    was_undone: bool
 
 
 @dataclass(slots=True)
@@ -46,6 +52,7 @@ class Journal:
 
     world: World
     rows: Rows
+    ledger: RemoteLedger
     tasks: dict[str, list[Version]] = field(default_factory=dict)
     step_changes: dict[str, list[StepChange]] = field(default_factory=dict)
     #: How many steps each task was born with.
@@ -73,15 +80,30 @@ class Journal:
                 for what in self._missing(partition, task):
                     self.torn.append(Violation(Invariant.ATOMIC_CREATION, task, what))
         for change in changes:
-            self._note_step(change.key, before)
+            self._note_step(self.rows.partitions[change.partition], change.key, before)
 
-    def _note_step(self, key: str, before: Mapping[str, Mapping[str, Any] | None]) -> None:
+    def _note_step(
+        self, partition: Partition, key: str, before: Mapping[str, Mapping[str, Any] | None]
+    ) -> None:
         task, _, part = key.partition("|")
-        step, own = before[key], f"{task}|task"
-        if step is None or not part.startswith("step|") or key not in self._latest:
+        step, own, order = before[key], f"{task}|task", f"{task}|order"
+        if (
+            step is None
+            or not part.startswith("step|")
+            or key not in self._latest
+            or order not in partition.rows
+        ):
             return
-        task_before = before.get(own) or self._latest[own]
-        change = StepChange(step, self._latest[key], task_before, self._latest[own])
+        after = self._latest[key]
+        effect = f"{task}.{partition.rows[order].properties['Birth']}/{after['Name']}"
+        change = StepChange(
+            before=step,
+            after=after,
+            task_before=before.get(own) or self._latest[own],
+            task_after=self._latest[own],
+            was_done=bool(self.ledger.done.get(effect)),
+            was_undone=bool(self.ledger.undone.get(effect)),
+        )
         self.step_changes.setdefault(task, []).append(change)
 
     def _version(self, partition: Partition, key: str) -> Version:

@@ -1,10 +1,11 @@
-"""I8, silence of the late, and I4, mutual exclusion: which starts and outcomes of steps are on record."""
+"""I4, mutual exclusion, I5, monotone, and I8, silence of the late: the starts and outcomes on record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tests.chaos.evidence.rows import FINAL
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.checks.journal import StepChange
@@ -20,6 +21,15 @@ def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
         if late and _has_ended(change) and not _opens_epoch(change):
             what = f"{change.after['Name']} was recorded {change.after['State']} after its complete-by"
             yield Violation(Invariant.NO_LATE_OUTCOME, task, what)
+
+
+def what_ended_stays(evidence: SimulatedEvidence) -> Iterator[Violation]:
+    """Find steps that may be repeated and were changed though their task had ended, in its last epoch."""
+    for task, change in _of_repeatable_steps(evidence):
+        has_ended = change.task_before["ProcessState"] in FINAL and not _opens_epoch(change)
+        if has_ended and change.before.get("State") != change.after.get("State"):
+            what = f"{change.after['Name']} became {change.after['State']} after its task's end"
+            yield Violation(Invariant.MONOTONE, task, what)
 
 
 def no_outcome_of_another(evidence: SimulatedEvidence) -> Iterator[Violation]:

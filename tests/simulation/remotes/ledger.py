@@ -31,8 +31,9 @@ class RemoteCall:
     takes: float = 0.0
     effect: CallEffect = CallEffect.NONE
     carried_out: float | None = None
-    #: It has arrived, and may still be carried out.
+    #: It has arrived, and may still be carried out; perhaps when its caller has long gone.
     is_open: bool = True
+    is_late: bool = False
 
     @property
     def is_undo(self) -> bool:

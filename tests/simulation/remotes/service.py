@@ -99,6 +99,7 @@ class RemoteServices:
                 await asyncio.sleep(3_600)
                 return ServiceAnswer(503)
             case Manner.LATE:
+                call.is_late = True
                 await asyncio.sleep(self._world.chance("late calls").uniform(5, 400))
             case _:
                 pass

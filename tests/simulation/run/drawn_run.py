@@ -98,7 +98,7 @@ async def take_place(
 
 
 async def rest(platform: Platform, callers: Callers, operators: Operators, bound: float) -> list[str]:
-    """Wait until all is at rest, at most so many seconds; tell what is not.
+    """Wait until all is at rest, and no late call can arrive, at most so many seconds; tell what is not.
 
     What operators have parked, perhaps by a request that took its time, goes on.
     """
@@ -106,7 +106,8 @@ async def rest(platform: Platform, callers: Callers, operators: Operators, bound
         for _ in range(int(bound / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
             await operators.unpark_all()
-            if callers.are_done and not any(True for _ in _leftovers(platform)):
+            is_late = any(call.is_open and call.is_late for call in platform.services.ledger.calls)
+            if callers.are_done and not is_late and not any(True for _ in _leftovers(platform)):
                 return []
     return list(_leftovers(platform))
 

@@ -28,7 +28,7 @@ class Gathering:
         self._steps = steps
         self._operators = operators
         tasks = platform.tables.tables["Tasks"]
-        self._journal = Journal(platform.world, tasks, robbed=robbed)
+        self._journal = Journal(platform.world, tasks, platform.services.ledger, robbed=robbed)
         self._journal.begin()
         self._calls = OrderOfCalls(tasks, self._steps)
         platform.services.arrived = self._calls.arrived
