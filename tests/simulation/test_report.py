@@ -37,3 +37,9 @@ def test_what_happened_too_seldom_is_named() -> None:
     kinds = frozenset(SimulatedFault) - {SimulatedFault.POISON}
     poor = _report(kinds, {"Processed": 90, "Compensated": 9, "Error": 1}, 39)
     assert poor.vacuous == ["Error", SimulatedFault.POISON, "40 steps wide"]
+
+
+def test_seeds_in_which_no_task_was_processed_prove_little() -> None:
+    """Whatever else happened in them."""
+    stuck = _report(frozenset(SimulatedFault), {"Compensated": 1, "Error": 1}, 40)
+    assert stuck.vacuous == ["Processed", "seeds with a task that was processed"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -12,6 +12,8 @@ from functions.pattern.states import Way
 from functions.workflows.registration import Registration
 from tests.simulation.drawn.workflows import CHILD
 
+#: The order to which nothing is drawn to happen: most seeds have to complete it as if nothing were wrong.
+PLAIN = "plain"
 #: Orders of a run, with their weights: from one to a crowd; and seconds in which they come.
 _ORDERS = ((1, 2, 4, 8, 16, 40), (3, 4, 5, 4, 2, 1))
 _WITHIN = (1, 30, 120)
@@ -44,10 +46,13 @@ def draw_orders(chance: Random, registrations: Sequence[Registration]) -> tuple[
     count, within = chance.choices(*_ORDERS)[0], chance.choice(_WITHIN)
     widest = max(len(each.steps) for each in workflows)
     count = max(1, min(count, 60 // widest))
-    return tuple(
+    drawn = tuple(
         _order(chance, f"t{number}", chance.choice(workflows), chance.uniform(0, within))
         for number in range(count)
     )
+    [child] = [each.workflow for each in registrations if each.workflow.name == CHILD]
+    ordered = _order(chance, PLAIN, child, chance.uniform(0, within))
+    return (*drawn, replace(ordered, refused=None, cancelled=None))
 
 
 def _order(chance: Random, order: str, workflow: Workflow, at: float) -> DrawnOrder:

@@ -16,8 +16,9 @@ _OUTCOMES = ("Processed", "Compensated", "Error")
 
 
 #: What a run of many seeds must show, or it proves nothing: the least part of tasks with each outcome, the
-#: least part of seeds in which each kind of faults had an effect, and the graphs that were drawn.
-_LEAST_OF_TASKS, _LEAST_OF_SEEDS, _WIDE, _DEEP = 0.05, 0.01, 40, 10
+#: least part of seeds in which each kind of faults had an effect, and in which a task was processed that was
+#: drawn to be; and the graphs that were drawn.
+_LEAST_OF_TASKS, _LEAST_OF_SEEDS, _LEAST_NORMAL, _WIDE, _DEEP = 0.05, 0.01, 0.95, 40, 10
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Report:
     faults: Counter[str] = field(default_factory=Counter)
     #: In how many seeds each kind of fault had an effect.
     met: Counter[str] = field(default_factory=Counter)
+    #: In how many seeds a task was processed.
+    processed: int = 0
     widest: int = 0
     deepest: int = 0
 
@@ -42,6 +45,7 @@ class Report:
         self.outcomes.update(figures.outcomes)
         self.faults.update(figures.faults)
         self.met.update(figures.kinds)
+        self.processed += "Processed" in figures.outcomes
         self.widest = max(self.widest, figures.widest)
         self.deepest = max(self.deepest, figures.deepest)
         if figures.violations:
@@ -53,6 +57,7 @@ class Report:
         seeds, tasks = len(self.cpu), self.outcomes.total()
         rare = [each for each in _OUTCOMES if self.outcomes[each] < _LEAST_OF_TASKS * tasks]
         rare += [each for each in SimulatedFault if self.met[each] < _LEAST_OF_SEEDS * seeds]
+        rare += [] if self.processed >= _LEAST_NORMAL * seeds else ["seeds with a task that was processed"]
         small = [f"{_WIDE} steps wide"] if self.widest < _WIDE else []
         return [*rare, *small, *([f"{_DEEP} steps deep"] if self.deepest < _DEEP else [])]
 
@@ -66,6 +71,7 @@ class Report:
         yield f"seeds {seeds}, violated {len(self.violated)}: {self.violated}"
         yield f"CPU of a seed: median {statistics.median(self.cpu):.2f} s, most {max(self.cpu):.2f} s"
         yield f"virtual hours {self.hours:.1f}; faults {self.faults.total()}"
+        yield f"a task was processed in {100 * self.processed / seeds:.1f} % of seeds"
         yield f"workflows up to {self.widest} steps wide and {self.deepest} deep; tasks {tasks}"
         for outcome, count in sorted(self.outcomes.items()):
             yield f"  {outcome:<12} {count:>6}  {100 * count / tasks:5.1f} %"
