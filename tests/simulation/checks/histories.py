@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from datetime import datetime
+from itertools import chain, pairwise
 
 from tests.chaos.evidence.rows import FINAL, RawEpoch, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
@@ -48,7 +49,8 @@ def monotone(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find changes that are not in the transition table."""
     for task, versions in evidence.journal.items():
         rows = evidence.tasks.get(task)
-        for what in (*_wrong_steps(versions), *_wrong_ends(rows), *_left_in_error(versions, rows)):
+        wrong = (_wrong_steps(versions), _wrong_ends(rows), _left_in_error(versions, rows))
+        for what in chain(*wrong, _recovered_in_time(versions, rows)):
             yield Violation(Invariant.MONOTONE, task, what)
 
 
@@ -69,6 +71,17 @@ def _left_in_error(versions: Sequence[Version], rows: TaskRows | None) -> Iterat
         is_left = before.state == after.state == "Error" and before.epoch != after.epoch
         if is_left and ends.get(before.epoch) not in _ANSWERS:
             yield f"was left in Error in epoch {after.epoch}, as '{ends.get(before.epoch)}'"
+
+
+def _recovered_in_time(versions: Sequence[Version], rows: TaskRows | None) -> Iterator[str]:
+    """Find tasks that were recovered before they were overdue, by the Supervisor's clock."""
+    recovered = {e.epoch: e.ended_at for e in (rows.history if rows else ()) if e.ended_by == "recovered"}
+    for before, after in pairwise(versions):
+        ended_at, complete_by = recovered.get(before.epoch), before.complete_by
+        if after.epoch == before.epoch or ended_at is None or complete_by is None:
+            continue
+        if ended_at < datetime.fromisoformat(complete_by):
+            yield f"was recovered in epoch {before.epoch}, before its complete-by"
 
 
 def _wrong_ends(rows: TaskRows | None) -> Iterator[str]:

@@ -29,6 +29,7 @@ class Version:
     failures: int
     direction: str
     is_parked: bool
+    complete_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class Journal:
             failures=there["FailureCount"],
             direction=there["Direction"],
             is_parked="ParkedFor" in there,
+            complete_by=there.get("CompleteBy"),
         )
 
     def _missing(self, partition: Partition, task: str) -> Iterator[str]:
