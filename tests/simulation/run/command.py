@@ -12,6 +12,7 @@ from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.points.one_fault import failures
 from tests.simulation.points.paths import every_path
 from tests.simulation.run.figures import KeptFigures
+from tests.simulation.run.ledger import ledger
 from tests.simulation.run.many import Asked, Ran, ran
 from tests.simulation.run.report import Report
 
@@ -19,6 +20,9 @@ from tests.simulation.run.report import Report
 def main(arguments: Sequence[str]) -> int:
     """Run what the command line says; 0 only when nothing is violated."""
     given = _parser().parse_args(arguments)
+    if given.ledger:
+        print(ledger(each for folder in given.ledger for each in KeptFigures(folder).read()))
+        return 0
     report = Report(calm=given.calm)
     for each in _ran(given, report):
         report.add(each.figures)
@@ -75,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--story", action="store_true", help="tell what happened, also when nothing is wrong")
     parser.add_argument("--stop", action="store_true", help="at the first violation")
     parser.add_argument("--keep", type=Path, help="a folder for figures; seeds that are there are not run")
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        action="append",
+        default=[],
+        help="print what the figures in a folder add up to",
+    )
     parser.add_argument("--minutes", type=float, default=math.inf, help="end after so many")
     parser.add_argument("--processes", type=int, default=1, help="seeds that run at once")
     parser.add_argument("--whole", action="store_true", help="fail also if too little happened in the run")

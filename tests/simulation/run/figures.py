@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Figures(BaseModel):
     cpu: float
     widest: int
     deepest: int
+    #: What was run; empty when nobody knows.
+    commit: str = ""
 
 
 class KeptFigures:
@@ -33,6 +36,7 @@ class KeptFigures:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / _VERDICTS
+        self._commit = _commit()
 
     def read(self) -> Iterator[Figures]:
         """Read what is kept; a line that was cut off by the end of its process is passed over."""
@@ -44,4 +48,11 @@ class KeptFigures:
     def keep(self, figures: Figures) -> None:
         """Add those of one seed."""
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(figures.model_dump_json() + "\n")
+            file.write(figures.model_copy(update={"commit": self._commit}).model_dump_json() + "\n")
+
+
+def _commit() -> str:
+    """Name the commit that is run; nothing outside of a repository."""
+    git = ["git", "rev-parse", "--short=8", "HEAD"]
+    run = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return run.stdout.strip()

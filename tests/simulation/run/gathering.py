@@ -57,7 +57,7 @@ class Gathering:
             refused=callers.refused,
             cancelled=callers.cancelled,
             given=self._operators.given,
-            leftovers=leftovers,
+            leftovers=[*leftovers, *callers.unanswered],
             most_recoveries=most_recoveries,
             limits=limits,
             most_in_flight=platform.services.most_in_flight,

@@ -1,0 +1,38 @@
+"""The ledger of what was run, from kept figures: as `docs/reliability.md` has it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tests.simulation.run.figures import Figures
+
+_HEAD = (
+    "| commit | seeds | virtual hours | faults | Processed / Compensated / Error | violated seeds |",
+    "|---|---|---|---|---|---|",
+)
+
+
+def ledger(every: Iterable[Figures]) -> str:
+    """Write a line for each commit, and below how often each fault happened."""
+    by_commit: defaultdict[str, list[Figures]] = defaultdict(list)
+    for figures in every:
+        by_commit[figures.commit].append(figures)
+    lines = [*_HEAD, *(_line(commit, ran) for commit, ran in by_commit.items())]
+    return "\n".join([*lines, "", *_faults(each for ran in by_commit.values() for each in ran)])
+
+
+def _line(commit: str, ran: Sequence[Figures]) -> str:
+    outcomes = sum((Counter(each.outcomes) for each in ran), Counter[str]())
+    tasks = " / ".join(f"{outcomes[each]:,}" for each in ("Processed", "Compensated", "Error"))
+    hours = sum(each.seconds for each in ran) / 3_600
+    faults = sum(sum(each.faults.values()) for each in ran)
+    violated = ", ".join(str(each.seed) for each in ran if each.violations) or "none"
+    return f"| {commit or 'unknown'} | {len(ran):,} | {hours:,.0f} | {faults:,} | {tasks} | {violated} |"
+
+
+def _faults(every: Iterable[Figures]) -> Iterator[str]:
+    counts = sum((Counter(each.faults) for each in every), Counter[str]())
+    yield "Faults that had an effect: " + ", ".join(
+        f"{kind} {count:,}" for kind, count in counts.most_common()
+    )
