@@ -34,5 +34,5 @@ _SIDE_BY_SIDE = workflow(_OPEN, _LEFT, _RIGHT(), remedy=Remedy.HOLD)
 SEARCHES = {
     "faults": Search(_TWO, "right", Left(duplicates=2, crashes=2, late=1)),
     "operator": Search(_TWO, "right", Left(crashes=1, late=1, refusals=1, deeds=1)),
-    "side by side": Search(_SIDE_BY_SIDE, "left", Left(duplicates=1, crashes=1, refusals=1)),
+    "side by side": Search(_SIDE_BY_SIDE, "right", Left(duplicates=1, crashes=1, refusals=1)),
 }
