@@ -26,7 +26,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction
 from functions.pattern.supervision import SupervisionPolicy, judge
-from functions.pattern.transitions import admit
+from functions.pattern.transitions import admit, apply
 from functions.scheduler.outcomes import StepAttempt
 from tests.fakes.clock import START
 from tests.fakes.workflows import TASK, order
@@ -99,7 +99,13 @@ class Core:
         return self._folded(record, replace(deed(CURRENT), start_by=_SOON))
 
     def _judged(self, record: int) -> int | None:
-        """Have a Supervisor judge a record; None if there is nothing to do."""
+        """Have a Supervisor judge a record; None if there is nothing to do.
+
+        What one has decided in an epoch that has ended since is refused: no state keeps it.
+        """
+        for each in self._verdicts:
+            late = apply(self.records[record], replace(each, epoch=Epoch(CURRENT - 1)), START)
+            assert isinstance(late, Refused), f"{each} counts in another epoch"
         verdict = judge(self.records[record], START, _POLICY)
         return None if verdict is None else self._verdict(verdict)
 

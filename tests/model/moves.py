@@ -75,7 +75,17 @@ class Moves:
         """Give the state after an event; one that was refused has changed nothing."""
         if after is None:
             return state
+        if after.is_next_epoch:
+            for call in (call for run in state.runs for call in run.calls if call.is_done is not None):
+                self._check_unheard(after.record, call)
         return state.with_record(after.record, is_next_epoch=after.is_next_epoch, keyless=self._keyless)
+
+    def _check_unheard(self, record: int, call: Call) -> bool:
+        """Check that what came of a call of an epoch that has ended is refused, unless it must be kept."""
+        is_kept = call.step in self._keyless and not call.is_undo
+        is_refused = is_kept or self._core.told(record, call, is_current=False) is None
+        assert is_refused, f"an outcome of {call.step} counts, of an epoch that has ended"
+        return not is_kept
 
     def _begin(self, state: State, *, is_current: bool = True) -> Iterator[State]:
         if len(state.runs) < _RUNS and self._record(state).task.process_state not in FINAL:
@@ -92,18 +102,20 @@ class Moves:
             yield self._after(state.with_run(run, rest._replace(calls=(*rest.calls, *calls))), after)
             return
         done, is_done = self._carried_out(state, call)
-        yield done.with_run(run, self._answered(rest, call, is_done=is_done))
+        yield done.with_run(run, self._answered(state, rest, call, is_done=is_done))
         if self._may_refuse(state, call):
             refused = state._replace(left=state.left._replace(refusals=state.left.refusals - 1))
-            yield refused.with_run(run, self._answered(rest, call, is_done=False))
+            yield refused.with_run(run, self._answered(state, rest, call, is_done=False))
         if not run.is_current or self._record(state).step(StepName(call.step)).is_late(START):
             yield state.with_run(run, rest)
             yield from self._late(state.with_run(run, rest), call)
 
-    def _answered(self, rest: Run, call: Call, *, is_done: bool) -> Run:
-        """Give a run with an answered call; who is of an epoch that has ended is heard by few."""
-        is_heard = rest.is_current or (call.step in self._keyless and not call.is_undo)
-        return rest._replace(calls=(*rest.calls, call._replace(is_done=is_done))) if is_heard else rest
+    def _answered(self, state: State, rest: Run, call: Call, *, is_done: bool) -> Run:
+        """Give a run with an answered call; of an epoch that has ended, most are refused."""
+        answered = call._replace(is_done=is_done)
+        if not rest.is_current and self._check_unheard(state.record, answered):
+            return rest
+        return rest._replace(calls=(*rest.calls, answered))
 
     @staticmethod
     def _late(state: State, call: Call) -> Iterator[State]:
