@@ -54,7 +54,8 @@ class OrderOfCalls:
             if task["Direction"] != "undo":
                 yield f"{call.key} was called, and its task is not to be undone"
             yield from self._undone_too_early(call, name, steps)
-        elif own.get("State", "NotStarted") in _NOT_BEGUN:
+        elif own.get("State", "NotStarted") in _NOT_BEGUN and "NotTaken" not in own:
+            # Of a request that came twice, one can be told not to be taken while the other is under way.
             yield f"{call.key} was called, and is on record as {own.get('State')}"
         elif own["State"] == "Running" and own["Epoch"] == task["Epoch"]:
             yield from self._done_too_early(call, name, steps)
