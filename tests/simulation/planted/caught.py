@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 _KEPT = Path(__file__).parent / "caught.txt"
-_HEAD = "# Bug, the first seed that catches it, and the invariants that see it in that seed."
+_HEAD = "# Bug, a seed that catches it, and the invariants that see it in that seed."
 _SEED = re.compile(r"^seed (\d+) \(", re.MULTILINE)
 _INVARIANT = re.compile(r"^  (I\d+) ", re.MULTILINE)
 
