@@ -13,7 +13,8 @@ from functions.workflows.registration import Registration
 from tests.simulation.drawn.workflows import CHILD
 
 #: The order to which nothing is drawn to happen: most seeds have to complete it as if nothing were wrong.
-PLAIN = "plain"
+#: It comes (in seconds) after the last fault that any seed draws.
+PLAIN, _PLAIN_AT = "plain", 310.0
 #: Orders of a run, with their weights: from one to a crowd; and seconds in which they come.
 _ORDERS = ((1, 2, 4, 8, 16, 40), (3, 4, 5, 4, 2, 1))
 _WITHIN = (1, 30, 120)
@@ -51,7 +52,7 @@ def draw_orders(chance: Random, registrations: Sequence[Registration]) -> tuple[
         for number in range(count)
     )
     [child] = [each.workflow for each in registrations if each.workflow.name == CHILD]
-    ordered = _order(chance, PLAIN, child, chance.uniform(0, within))
+    ordered = _order(chance, PLAIN, child, _PLAIN_AT)
     return (*drawn, replace(ordered, refused=None, cancelled=None))
 
 
