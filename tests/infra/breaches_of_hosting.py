@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.infra.azure import policies as azure
 from tests.infra.breaches import Breach
-from tests.infra.policies import access, hosting, network, transport, watching
+from tests.infra.policies import access, hosting, network, separation, transport, watching
 
 _ALERTS = "infra/modules/watching/alerts.json"
 _APP = "infra/modules/function-app.bicep"
@@ -22,6 +22,7 @@ _APP_DIAGNOSTICS = "infra/modules/app-diagnostics.bicep"
 _DIAGNOSTICS = "infra/modules/diagnostics.bicep"
 _LOG_ALERTS = "infra/modules/watching/log-alerts.bicep"
 _MAIN = "infra/main.bicep"
+_NAMES = "infra/modules/names.bicep"
 _METRIC_ALERTS = "infra/modules/watching/metric-alerts.bicep"
 _NETWORK = "infra/modules/network.bicep"
 _REGIONS = "infra/modules/regions.bicep"
@@ -68,6 +69,21 @@ def _hosting() -> Iterator[Breach]:
     kept = watching.logs_are_bounded_and_actions_kept
     yield Breach(kept, _BACKING, "logs.?dailyGigabytes ?? 10", "-1")
     yield Breach(kept, "infra/modules/monitoring.bicep", "name: 'AppEvents'", "name: 'AppEvent'")
+
+
+def _separation() -> Iterator[Breach]:
+    own = separation.apps_use_what_is_their_own
+    yield Breach(own, _APPS, "identityClientId: bases[index]", "identityClientId: bases[0]")
+    yield Breach(own, _APPS, "hostStorageEndpoints: bases[index]", "hostStorageEndpoints: bases[0]")
+    share = separation.apps_share_nothing_of_their_own
+    yield Breach(share, _APPS, "vaultUri: bases[index]", "vaultUri: bases[0]")
+    yield Breach(share, _APPS, "appSubnetIds[index]", "appSubnetIds[0]")
+    yield Breach(share, _NAMES, "'plan-${token}-${mark}'", "'plan-${token}'")
+    held = separation.hosts_may_use_their_own_only
+    yield Breach(held, _APP_BASE, ": [roles.storageBlobDataOwner]", ": [roles.storageQueueDataContributor]")
+    more = ": [roles.storageBlobDataOwner, roles.storageTableDataContributor]"
+    yield Breach(held, _APP_BASE, ": [roles.storageBlobDataOwner]", more)
+    yield Breach(held, _NAMES, "'kv-${token}-${mark}'", "'kv-${token}'")
 
 
 def _network() -> Iterator[Breach]:
@@ -117,5 +133,5 @@ def _azure() -> Iterator[Breach]:
     yield Breach(host, _APP_SETTINGS, "  AUTH_MODE:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  AUTH_MODE:")
 
 
-HOSTING_BREACHES = (*_hosting(), *_network())
+HOSTING_BREACHES = (*_hosting(), *_separation(), *_network())
 AZURE_BREACHES = tuple(_azure())

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tree_sitter import Node
+
 from tests.infra.bicep.builtins import BUILTINS
-from tests.infra.bicep.expressions import evaluate, expand, inside
+from tests.infra.bicep.expressions import Names, evaluate, expand, inside
 from tests.infra.bicep.template import Declaration, Resource, named, read_template, text_of
-from tests.infra.bicep.values import Function, Unresolved, Value, at, properties_of
+from tests.infra.bicep.values import Function, Unresolved, Value, at, properties_of, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,11 @@ class Deployment:
             )
 
     def _resource_value(self, resource: Resource) -> Value:
-        if resource.body.type == "if_statement" and not any(expand(resource.body, self.value_of)):
-            return None
-        return Unresolved(resource.name, resource.source.split("@")[0])
+        kind = resource.source.split("@")[0]
+        if resource.body.type == "for_statement":
+            return Unresolved(resource.name, kind)
+        body = next(expand(resource.body, self.value_of), None)
+        return None if body is None else Unresolved(resource.name, kind, owner=_name_in(*body))
 
     def _inner(self) -> Iterator[Deployment]:
         for module in self.template.modules.values():
@@ -124,3 +128,11 @@ class Deployment:
                 Deployment(self._beside(module.source), properties_of(at(body, "params"))) for body in bodies
             ]
         return self._modules[module.name]
+
+
+def _name_in(body: Node, names: Names) -> str | None:
+    """Evaluate a resource's name, and nothing else: other properties may lead back to the resource."""
+    for key, value in (named(each) for each in named(body) if each.type == "object_property"):
+        if text_of(key) == "name":
+            return shown(evaluate(value, names))
+    return None

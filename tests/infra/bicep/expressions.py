@@ -59,7 +59,10 @@ def _string(node: Node, names: Names) -> Value:
     parts = [_part(part, names) for part in named(node)]
     written = "".join(map(shown, parts))
     unresolved = [part for part in parts if isinstance(part, Unresolved)]
-    return Unresolved(written, unresolved[0].resource_type, written=True) if unresolved else written
+    if not unresolved:
+        return written
+    first = unresolved[0]
+    return Unresolved(written, first.resource_type, written=True, owner=first.owner)
 
 
 def _part(part: Node, names: Names) -> Value:
@@ -92,8 +95,8 @@ def _subscript(node: Node, names: Names) -> Value:
             return owner.get(str(key))
         case list() if isinstance(key, int):
             return owner[key]
-        case Unresolved(text, resource_type):
-            return Unresolved(f"{text}[{shown(key)}]", resource_type)
+        case Unresolved(text, resource_type, owner=owner):
+            return Unresolved(f"{text}[{shown(key)}]", resource_type, owner=owner)
         case None:
             return None
         case _:

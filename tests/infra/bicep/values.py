@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 type Function = Callable[..., Value]
 type Value = str | int | bool | list[Value] | dict[str, Value] | Unresolved | Function | None
@@ -14,20 +14,21 @@ class Unresolved:
     """A value that only Azure knows, or that is not evaluated here.
 
     `text` is the expression, or with `written` a string that contains `${expression}`. `resource_type` is
-    the type of the resource that it belongs to.
+    the type of the resource that it belongs to, `owner` its name: one module is deployed for several apps.
     """
 
     text: str
     resource_type: str | None = None
     written: bool = False
+    owner: str | None = field(default=None, compare=False)
 
 
 def at(value: Value, *path: str) -> Value:
     """Return a nested property, or `None`. Properties of an unresolved value are unresolved."""
     for name in path:
         match value:
-            case Unresolved(text, resource_type):
-                value = Unresolved(f"{text}.{name}", resource_type)
+            case Unresolved(text, resource_type, owner=owner):
+                value = Unresolved(f"{text}.{name}", resource_type, owner=owner)
             case dict():
                 value = value.get(name)
             case _:
