@@ -175,7 +175,8 @@ module backing 'modules/backing-services.bicep' = {
     private: privateNetwork
     useScheduler: useScheduler
     useEventHub: useEventHub
-    spareHours: (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours)
+    // Without a hub there is nothing to replay, and any retention will do.
+    spareHours: useEventHub ? (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours) : 0
     sampleTables: tablesOfSamples
     hasAgentStorage: roles == 'split'
     logs: logs

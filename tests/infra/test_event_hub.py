@@ -70,6 +70,17 @@ def test_tasks_are_kept_longer_than_events(days: int, spare: int) -> None:
     assert "minValue" in module.template.parameters["spareHours"].decorators
 
 
+@pytest.mark.parametrize("days", [1, 7])
+def test_without_a_hub_tasks_may_be_kept_shortly(days: int) -> None:
+    """Nothing can be replayed then, so no module that bounds the spare hours gets fewer than none."""
+    main = REPOSITORY / "infra/main.bicep"
+    planned = Deployment(main, {**_NAMED, "application": {"retentionDays": days}}).deployments()
+    bounded = [each for each in planned if "spareHours" in each.template.parameters]
+    assert {each.template.path.stem: each.value_of("spareHours") for each in bounded} == {
+        "backing-services": 0
+    }
+
+
 def test_private_network_reaches_the_hub(environments: dict[str, Environment]) -> None:
     """Over an endpoint of its own."""
     for name, wanted in (("with everything", True), ("private, without the scheduler", False)):
