@@ -1,6 +1,7 @@
 // The function app's settings: what functions/settings.py reads, and what the Functions host and its extensions read.
 
 import { ApplicationSettings, settingsOf } from 'application-settings.bicep'
+import { kindOf } from 'roles.bicep'
 
 @description('The app, as infra/roles.json describes it.')
 param app object
@@ -161,9 +162,21 @@ var sampleAgentSettings = {
   DELIVERY_KEY: servicesKey
 }
 
+// Who only serves queues gets no address or key of another Agent; activities may call those behind queues as well.
+var requestQueues = filter(loadJsonContent('../queues.json').queues, each => (kindOf(each.name) == 'agent-requests'))
+var queuedAgents = map(requestQueues, each => toUpper(replace(substring(each.name, 6, length(each.name) - 15), '-', '_')))
+var settingsOfQueued = flatten(map(queuedAgents, each => [
+  '${each}_URL'
+  '${each}_KEY'
+  '${each}_HEADER'
+  '${each}_SCOPE'
+  'AGENT_${each}_AT_ONCE'
+]))
 // Who only reads what operators say in an Agent's place needs no key.
 var agentsKnown = app.knowsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
-var agentsHere = filter(agentsKnown, each => (app.callsAgents ? true : endsWith(each.key, '_URL')))
+var agentsReached = filter(agentsKnown, each => (app.callsAgents ? true : endsWith(each.key, '_URL')))
+var servesQueuesOnly = app.taskHub ? false : app.callsAgents
+var agentsHere = filter(agentsReached, each => (servesQueuesOnly ? contains(settingsOfQueued, each.key) : true))
 
 var keySettings = toObject(
   range(0, length(namedKeys)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -13,7 +13,8 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from functions.agents.endpoints import load_endpoints, url_setting
+from functions.agents.endpoints import known_here, load_endpoints, url_setting
+from functions.pattern.definition import Registry
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,
@@ -79,6 +80,11 @@ class SampledAgent:
     path: str
 
     @property
+    def name(self) -> str:
+        """Return the Agent's name, as steps give it."""
+        return self.url_setting.removesuffix("_URL").lower().replace("_", "-")
+
+    @property
     def table(self) -> str:
         """Return the name of the service's table."""
         return self.path.rpartition("/")[2].capitalize()
@@ -113,11 +119,16 @@ def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings
     """Read settings as the application does when it starts. Raises `SettingsError`."""
     with patch.dict(os.environ, values, clear=True):
         settings = load_settings()
-        known = agents if settings.roles != {AppRole.FRONT} else ()
-        load_endpoints(agent.url_setting.removesuffix("_URL").lower() for agent in known)
+        load_endpoints(agents_of(settings.roles) & {agent.name for agent in agents})
         if settings.roles != {AppRole.AGENTS}:
             load_accounts(os.environ, settings)
         return settings
+
+
+def agents_of(roles: Collection[AppRole]) -> frozenset[str]:
+    """Return the names of the Agents that an application with these roles makes."""
+    versions = tuple(version for each in REGISTRATIONS for version in each.versions)
+    return known_here(Registry(versions, {}), frozenset(), frozenset(roles))
 
 
 @cache

@@ -184,6 +184,7 @@ def _settings() -> Iterator[Breach]:
     unknown = settings.no_unknown_setting_is_set
     yield Breach(unknown, _APPLICATION, "  SKEW_SECONDS:", "  SKEW_SECOND:")
     yield Breach(unknown, _APP_SETTINGS, "[each]}__tableServiceUri'", "[each]}'")
+    yield Breach(unknown, _APP_SETTINGS, "servesQueuesOnly ? ", "false ? ")
     yield Breach(
         unknown, _APPLICATION, "  STATE_SHARDS:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  STATE_SHARDS:"
     )

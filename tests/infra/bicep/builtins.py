@@ -46,6 +46,7 @@ BUILTINS: Final[dict[str, Function]] = {
     "split": _of_known(lambda text, between: text.split(between)),
     "startsWith": _of_known(str.startswith),
     "string": _of_known(shown),
+    "substring": _of_known(lambda text, start, count: text[start : start + count]),
     "toObject": _of_known(lambda of, key, value: {key(each): value(each) for each in of}),
     "toUpper": _of_known(str.upper),
     "union": _of_known(lambda *objects: reduce(or_, objects)),

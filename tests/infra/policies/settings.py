@@ -9,6 +9,7 @@ from itertools import product
 from functions.pattern.errors import SettingsError
 from functions.roles import AppRole
 from tests.infra import application
+from tests.infra.application import SampledAgent
 from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import Environment, Infrastructure
 
@@ -90,9 +91,9 @@ def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iter
 def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that with sample services each Agent calls the same path as locally, at the app itself."""
     for environment in infrastructure.environments:
-        if not environment.parameters.get("sampleServices", True) or not environment.app["knowsAgents"]:
+        if not environment.parameters.get("sampleServices", True):
             continue
-        for agent in infrastructure.sampled_agents:
+        for agent in _agents(infrastructure, environment):
             address = _text_of(environment.settings.get(agent.url_setting))
             if address != f"https://${{app.properties.defaultHostName}}{agent.path}":
                 yield f"{environment.name}: {agent.url_setting} must lead to {agent.path} of the app itself"
@@ -113,7 +114,8 @@ def agents_send_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
             yield f"{environment.name}: the vault must have a key {prefix}… exactly where the samples are"
         if not environment.app["callsAgents"]:
             continue
-        for name, key in product((agent.key_setting for agent in infrastructure.sampled_agents), keys):
+        agents = _agents(infrastructure, environment)
+        for name, key in product((agent.key_setting for agent in agents), keys):
             reference = f"@Microsoft.KeyVault(SecretUri=${{{key}.properties.secretUriWithVersion}})"
             if _text_of(environment.settings.get(name)) != reference:
                 yield f"{environment.name}: {name} must refer to the key of the samples, and to its version"
@@ -190,10 +192,21 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     elif isinstance(accounts, int) and accounts > 1:
         own -= only
         own |= {name.replace("__", f"__{number}__") for name in only for number in range(accounts)}
-    sampled = infrastructure.sampled_agents
-    agents = {agent.url_setting for agent in sampled} if environment.app["knowsAgents"] else set()
+    sampled = _agents(infrastructure, environment)
+    agents = {agent.url_setting for agent in sampled}
     agents |= {agent.key_setting for agent in sampled} if environment.app["callsAgents"] else set()
     return own | hub | agents | HOST | durable | application.named_keys(environment.settings)
+
+
+def _agents(infrastructure: Infrastructure, environment: Environment) -> list[SampledAgent]:
+    """Return the Agents that call sample services and that the app knows.
+
+    The Scheduler is given those behind queues as well: the templates can't tell which are activities, too.
+    """
+    known = application.agents_of(
+        {AppRole.AGENTS, *environment.roles} if environment.app["taskHub"] else environment.roles
+    )
+    return [agent for agent in infrastructure.sampled_agents if agent.name in known]
 
 
 def _scheduled(environment: Environment) -> bool:
