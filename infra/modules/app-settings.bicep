@@ -175,7 +175,7 @@ var settingsOfQueued = flatten(map(queuedAgents, each => [
 // Who only reads what operators say in an Agent's place needs no key.
 var agentsKnown = app.knowsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
 var agentsReached = filter(agentsKnown, each => (app.callsAgents ? true : endsWith(each.key, '_URL')))
-var servesQueuesOnly = app.taskHub ? false : app.callsAgents
+var servesQueuesOnly = app.callsAgents && !(app.taskHub)
 var agentsHere = filter(agentsReached, each => (servesQueuesOnly ? contains(settingsOfQueued, each.key) : true))
 
 var keySettings = toObject(

@@ -30,6 +30,8 @@ def _outputs(folder: Path, text: str, **parameters: Value) -> dict[str, Value]:
         ("{ a: { b: 3 } }.a.b", 3),
         ("{}.?missing ?? 'else'", "else"),
         ("!empty([])", False),
+        ("false || ({ a: true }.a)", True),
+        ("filter([1, 2, 3], each => each > 1)", [2, 3]),
         ("'x' == 'x'", True),
         ("union({ a: 1 }, { a: 2, b: 3 })", {"a": 2, "b": 3}),
         ("concat(['a'], false ? [] : ['b'])", ["a", "b"]),
@@ -128,6 +130,26 @@ def test_condition_that_depends_on_azure_is_an_error(tmp_path: Path) -> None:
     """A plan that depends on what only Azure knows is refused, not guessed."""
     with pytest.raises(UnreadableError, match="unknown"):
         _outputs(tmp_path, "param unknown bool\noutput it string = unknown ? 'a' : 'b'\n")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("a && app.b", id="the parser reads (a && app).b"),
+        pytest.param("!app.b", id="the parser reads (!app).b"),
+        pytest.param("app.missing ? 1 : 2", id="null as a condition"),
+        pytest.param("filter([1], each => unknown)", id="unknown as a filter's condition"),
+    ],
+)
+def test_what_cannot_be_read_is_not_taken_for_false(tmp_path: Path, expression: str) -> None:
+    """It would leave out what Azure deploys."""
+    with pytest.raises(UnreadableError):
+        _outputs(
+            tmp_path,
+            f"param app object\nparam unknown bool\noutput it bool = {expression}\n",
+            a=True,
+            app={"b": True},
+        )
 
 
 def test_file_that_is_not_bicep_is_an_error(tmp_path: Path) -> None:

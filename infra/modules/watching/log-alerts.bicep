@@ -39,7 +39,7 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
       ]
       evaluationFrequency: 'PT5M'
       windowSize: alert.window
-      overrideQueryTimeRange: empty(alert.range) ? null : alert.range
+      overrideQueryTimeRange: empty(alert.range) ? null : (alert.range)
       autoMitigate: true
       // The workspace's tables are there only when the application has first spoken.
       skipQueryValidation: true
@@ -48,7 +48,7 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
           {
             query: queries[alert.query]
             timeAggregation: alert.aggregation
-            metricMeasureColumn: empty(alert.column) ? null : alert.column
+            metricMeasureColumn: empty(alert.column) ? null : (alert.column)
             operator: alert.operator
             threshold: alert.threshold
             dimensions: alert.dimensions

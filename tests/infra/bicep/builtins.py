@@ -7,6 +7,7 @@ from operator import add, or_
 from typing import Final
 from urllib.parse import quote
 
+from tests.infra.bicep.expressions import UnreadableError
 from tests.infra.bicep.values import Function, Unresolved, Value, shown
 
 
@@ -18,6 +19,14 @@ def _of_known(function: Function) -> Function:
         return unresolved[0] if unresolved else function(*arguments)
 
     return called
+
+
+def _filtered(of: list[Value], wanted: Function) -> Value:
+    """Return the items for which `wanted` is true. Raises `UnreadableError` when it is unknown."""
+    answers = [wanted(each) for each in of]
+    if not all(isinstance(answer, bool) for answer in answers):
+        raise UnreadableError(f"a filter's condition is {answers}, neither true nor false")
+    return [each for each, answer in zip(of, answers, strict=True) if answer]
 
 
 #: Addresses of the public cloud.
@@ -33,7 +42,7 @@ BUILTINS: Final[dict[str, Function]] = {
     "empty": lambda value: not isinstance(value, Unresolved) and value in (None, "", [], {}),
     "endsWith": _of_known(str.endswith),
     "environment": lambda: _ENVIRONMENT,
-    "filter": _of_known(lambda of, wanted: [each for each in of if wanted(each)]),
+    "filter": _of_known(_filtered),
     "flatten": _of_known(lambda lists: reduce(add, lists, [])),
     "items": _of_known(lambda of: [{"key": key, "value": value} for key, value in sorted(of.items())]),
     "join": _of_known(lambda of, between: between.join(of)),

@@ -15,7 +15,7 @@ Names = Callable[[str], Value]
 
 
 class UnreadableError(Exception):
-    """A condition depends on an unknown value, so it is unknown what is deployed."""
+    """It is unknown what is deployed: a condition has no known value, or an expression is misread."""
 
 
 def evaluate(node: Node, names: Names) -> Value:
@@ -27,9 +27,9 @@ def evaluate(node: Node, names: Names) -> Value:
 def holds(node: Node, names: Names) -> bool:
     """Evaluate a condition. Raises `UnreadableError` when it depends on values that only Azure knows."""
     value = evaluate(node, names)
-    if isinstance(value, Unresolved):
-        raise UnreadableError(f"'{text_of(node)}' is not known before the deployment")
-    return bool(value)
+    if not isinstance(value, bool):
+        raise UnreadableError(f"'{text_of(node)}' is not known before the deployment to be true or false")
+    return value
 
 
 def inside(own: Mapping[str, Value], around: Names) -> Names:
@@ -85,11 +85,12 @@ def _object(node: Node, names: Names) -> Value:
 
 def _member(node: Node, names: Names) -> Value:
     owner, name = named(node)
-    return at(evaluate(owner, names), text_of(name))
+    return at(_owner(owner, names), text_of(name))
 
 
 def _subscript(node: Node, names: Names) -> Value:
-    owner, key = (evaluate(each, names) for each in named(node))
+    before, inner = named(node)
+    owner, key = _owner(before, names), evaluate(inner, names)
     match owner:
         case dict():
             return owner.get(str(key))
@@ -101,6 +102,15 @@ def _subscript(node: Node, names: Names) -> Value:
             return None
         case _:
             return Unresolved(text_of(node))
+
+
+def _owner(node: Node, names: Names) -> Value:
+    """Evaluate what a property or an item is taken of."""
+    if node.type in _BINDS_LESS:
+        raise UnreadableError(
+            f"the parser takes a property of '{text_of(node)}': put the part in parentheses"
+        )
+    return evaluate(node, names)
 
 
 def _call(node: Node, names: Names) -> Value:
@@ -143,6 +153,9 @@ def _binary(node: Node, names: Names) -> Value:  # noqa: PLR0911 - one for each 
         case _:
             return Unresolved(text_of(node))
 
+
+#: After these, the parser takes `.name` for a property of the whole: `a && b.c` for `(a && b).c`.
+_BINDS_LESS = {"binary_expression", "lambda_expression", "ternary_expression", "unary_expression"}
 
 _OF_NUMBERS: dict[str, Callable[[int, int], Value]] = {">": gt, "-": sub, "*": mul}
 
