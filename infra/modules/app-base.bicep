@@ -161,8 +161,8 @@ output endpointTargets EndpointTarget[] = concat(
   ],
   app.taskHub
     ? [
-        { name: 'pe-host-queue', resourceId: hostStorage.outputs.id, group: 'queue' }
-        { name: 'pe-host-table', resourceId: hostStorage.outputs.id, group: 'table' }
+        { name: 'pe-host-queue${own.suffix}', resourceId: hostStorage.outputs.id, group: 'queue' }
+        { name: 'pe-host-table${own.suffix}', resourceId: hostStorage.outputs.id, group: 'table' }
       ]
     : []
 )

@@ -123,7 +123,6 @@ def _transport() -> Iterator[Breach]:
     closes, state = transport.private_network_closes_the_rest, "private ? 'Disabled' : 'Enabled'"
     for file in (_STORAGE, _BUS, _HUBS, _VAULT, "infra/modules/durable-scheduler.bicep"):
         yield Breach(closes, file, state, "'Enabled'")
-    yield Breach(closes, _APP_BASE, "group: 'queue'", "group: 'table'")
     yield Breach(closes, _APPS, "network.?outputs.?appSubnetIds[index] ?? ''", "''")
     guards = transport.sign_in_guards_all_but_health
     yield Breach(guards, _SIGN_IN, "'Return401'", "'AllowAnonymous'")

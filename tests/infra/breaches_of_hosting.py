@@ -92,6 +92,21 @@ def _network() -> Iterator[Breach]:
     found = network.private_addresses_are_found
     yield Breach(found, _ENDPOINTS, "'privatelink.vaultcore.azure.net'", "'privatelink.vault.azure.net'")
     yield Breach(found, _ENDPOINTS, "zones[target.group]", "zones.blob")
+    lead, host = network.endpoints_lead_to_what_apps_use, "resourceId: hostStorage.outputs.id"
+    yield Breach(lead, _APP_BASE, "group: 'queue'", "group: 'table'")
+    yield Breach(lead, _APP_BASE, f"{host}, group: 'blob'", "resourceId: vault.outputs.id, group: 'blob'")
+    yield Breach(
+        lead,
+        _APPS,
+        "in apps: bases[index].outputs.endpointTargets",
+        "in apps: bases[0].outputs.endpointTargets",
+    )
+    yield Breach(
+        lead, _BACKING, "hasAgentStorage ? [{ name: 'pe-agent-table'", "false ? [{ name: 'pe-agent-table'"
+    )
+    kept = network.endpoints_keep_their_names
+    for name in ("pe-host-queue", "pe-host-blob", "pe-vault"):
+        yield Breach(kept, _APP_BASE, f"{name}${{own.suffix}}", name)
     guards, tokens = transport.sign_in_guards_all_but_health, transport.tokens_are_of_the_own_tenant
     yield Breach(guards, _SIGN_IN, "requireAuthentication: true", "requireAuthentication: false")
     yield Breach(guards, _SIGN_IN, "platform: {\n      enabled: true", "platform: {\n      enabled: false")

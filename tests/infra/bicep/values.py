@@ -36,6 +36,11 @@ def at(value: Value, *path: str) -> Value:
     return value
 
 
+def owner_of(value: Value) -> str:
+    """Return the name of the resource that an unresolved value belongs to; any other value as it is."""
+    return str(value.owner) if isinstance(value, Unresolved) else str(value)
+
+
 def items_of(value: Value) -> list[Value]:
     """Return the items of a list; none for anything else."""
     return value if isinstance(value, list) else []

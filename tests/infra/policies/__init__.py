@@ -41,6 +41,8 @@ POLICIES: tuple[Policy, ...] = (
     transport.tokens_are_of_the_own_tenant,
     network.app_subnet_is_delegated,
     network.private_addresses_are_found,
+    network.endpoints_lead_to_what_apps_use,
+    network.endpoints_keep_their_names,
     secrets.keys_are_never_read,
     secrets.outputs_hold_no_secret,
     secrets.outputs_use_no_secure_parameter,

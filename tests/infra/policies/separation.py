@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from functions.roles import AppRole
-from tests.infra.bicep.values import Unresolved, Value, at
+from tests.infra.bicep.values import Unresolved, Value, at, owner_of
 from tests.infra.infrastructure import Environment, Infrastructure
 from tests.infra.policies.access import assignments, role_of
 
@@ -35,8 +35,8 @@ def apps_use_what_is_their_own(infrastructure: Infrastructure) -> Iterator[str]:
         ]
         hosts = [at(package, "value"), *(each for each in hosts if _of(each, "Microsoft.Storage/"))]
         for what, used in (("identity", identities), ("host storage", hosts)):
-            if len(set(map(_owner, used))) != 1:
-                yield f"{environment.name}: {what} is of {sorted(set(map(_owner, used)))}"
+            if len(set(map(owner_of, used))) != 1:
+                yield f"{environment.name}: {what} is of {sorted(set(map(owner_of, used)))}"
 
 
 def apps_share_nothing_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:
@@ -53,22 +53,22 @@ def hosts_may_use_their_own_only(infrastructure: Infrastructure) -> Iterator[str
     """Require an app's roles on its host storage and its vault, and nobody else's there."""
     for environment in infrastructure.environments:
         site, settings = environment.site, environment.settings
-        identity = _owner(site.at("properties", "keyVaultReferenceIdentity"))
+        identity = owner_of(site.at("properties", "keyVaultReferenceIdentity"))
         hub = _OF_THE_TASK_HUB if AppRole.SCHEDULER in environment.roles else ()
         for setting, wanted in ((_HOST, {_BLOBS, *hub}), (_VAULT, {_VAULT_OFFICER})):
-            own = _owner(settings.get(setting))
-            given = [each for each in assignments(environment) if _owner(each.at("scope")) == own]
-            held = {(role_of(each), _owner(each.at("properties", "principalId"))) for each in given}
+            own = owner_of(settings.get(setting))
+            given = [each for each in assignments(environment) if owner_of(each.at("scope")) == own]
+            held = {(role_of(each), owner_of(each.at("properties", "principalId"))) for each in given}
             if held != {(role, identity) for role in wanted}:
                 yield f"{environment.name}: on {own}, {sorted(held)} are held"
 
 
 def _own(environment: Environment) -> Iterator[tuple[str, str]]:
     properties = environment.site.at("properties")
-    yield "identity", _owner(at(properties, "keyVaultReferenceIdentity"))
-    yield "plan", _owner(at(properties, "serverFarmId"))
-    yield "host storage", _owner(environment.settings.get(_HOST))
-    yield "vault", _owner(environment.settings.get(_VAULT))
+    yield "identity", owner_of(at(properties, "keyVaultReferenceIdentity"))
+    yield "plan", owner_of(at(properties, "serverFarmId"))
+    yield "host storage", owner_of(environment.settings.get(_HOST))
+    yield "vault", owner_of(environment.settings.get(_VAULT))
     subnet = at(properties, "virtualNetworkSubnetId")
     if isinstance(subnet, Unresolved):
         yield "subnet", subnet.text
@@ -76,7 +76,3 @@ def _own(environment: Environment) -> Iterator[tuple[str, str]]:
 
 def _of(value: Value, kind: str) -> bool:
     return isinstance(value, Unresolved) and str(value.resource_type).startswith(kind)
-
-
-def _owner(value: Value) -> str:
-    return str(value.owner) if isinstance(value, Unresolved) else str(value)
