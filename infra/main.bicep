@@ -252,8 +252,8 @@ output AZURE_FUNCTION_NAME string = applications.outputs.names[0]
 @description('Replication that the state store has.')
 output STATE_STORE_REPLICATION string = replication
 
-@description('Whether the vault has the key of the sample services: the hook infra/hooks/preprovision then makes no other.')
-output SAMPLE_SERVICES_KEY_MADE bool = sampleServices
+@description('Whose vaults have the key of the sample services: all, split or nothing; the hook infra/hooks/preprovision then makes no other.')
+output SAMPLE_SERVICES_KEY_MADE string = sampleServices ? roles : ''
 
 @description('Name of the function app that operators use: with an app for each role, the last.')
 output AZURE_OPERATORS_FUNCTION_NAME string = last(applications.outputs.names)

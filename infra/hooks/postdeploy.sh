@@ -4,9 +4,10 @@
 # app of its own, operators use another app, which has other keys.
 set -eu
 
-if [ "${VERIFY:-false}" != true ]; then
-  exit 0
-fi
+case "${VERIFY:-}" in
+  [Tt][Rr][Uu][Ee]) ;;
+  *) exit 0 ;;
+esac
 if [ -z "${VERIFY_KEY:-}" ]; then
   VERIFY_KEY=$(az functionapp keys list --name "$AZURE_FUNCTION_NAME" --resource-group "$AZURE_RESOURCE_GROUP" \
     --query functionKeys.default --output tsv)

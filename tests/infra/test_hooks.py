@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.infra.infrastructure import REPOSITORY
+from tests.infra.infrastructure import REPOSITORY, Infrastructure
 
 pytestmark = pytest.mark.process
 
@@ -21,7 +21,7 @@ _HOOKS = yaml.safe_load((REPOSITORY / "azure.yaml").read_text(encoding="utf-8"))
 _AZD = """#!/bin/sh
 echo "$*" >> "$AZD_CALLS"
 case "$*" in
-  "env get-value SAMPLE_SERVICES_KEY_MADE") test -n "$AZD_DEPLOYED" && echo true || exit 1 ;;
+  "env get-value SAMPLE_SERVICES_KEY_MADE") test -n "$AZD_DEPLOYED" && echo "$AZD_DEPLOYED" || exit 1 ;;
   "env refresh --no-prompt") test -n "$AZD_DEPLOYED" || exit 1 ;;
 esac
 """
@@ -51,15 +51,43 @@ def test_key_is_made_at_random_the_first_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "true"}, id="provisioned from here"),
-        pytest.param({"AZD_DEPLOYED": "1"}, id="provisioned from another machine"),
+        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "all"}, id="provisioned from here"),
+        pytest.param({"AZD_DEPLOYED": "all"}, id="provisioned from another machine"),
+        pytest.param(
+            {"SAMPLE_SERVICES_KEY_MADE": "split", "ROLES_SPLIT": "True"}, id="an app for each role, from here"
+        ),
+        pytest.param(
+            {"SAMPLE_SERVICES_KEY_MADE": "all", "AZD_DEPLOYED": "split", "ROLES_SPLIT": "true"},
+            id="roles were split from another machine",
+        ),
         pytest.param({"SAMPLE_SERVICES_KEY": "chosen"}, id="chosen by somebody, or left by a failed attempt"),
-        pytest.param({"SAMPLE_SERVICES": "false"}, id="without sample services"),
+        pytest.param({"SAMPLE_SERVICES": "False"}, id="without sample services"),
     ],
 )
 def test_key_that_exists_is_kept(environment: dict[str, str], tmp_path: Path) -> None:
     """So provisioning again changes nothing."""
     assert _calls("preprovision", tmp_path, **environment) == []
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "all", "ROLES_SPLIT": "true"}, id="roles are split"),
+        pytest.param({"AZD_DEPLOYED": "split", "ROLES_SPLIT": "false"}, id="roles are put together"),
+        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "", "SAMPLE_SERVICES": "True"}, id="samples are new"),
+    ],
+)
+def test_key_is_made_for_new_vaults(environment: dict[str, str], tmp_path: Path) -> None:
+    """They would have no secret under its name, and the deployment would stop."""
+    [made] = _calls("preprovision", tmp_path, **environment)
+    assert made.startswith("env set SAMPLE_SERVICES_KEY ")
+
+
+def test_templates_tell_whose_vaults_have_the_key() -> None:
+    """In the words that the hook compares."""
+    environments = Infrastructure(REPOSITORY).environments
+    told = {each.name: each.deployment.outputs()["SAMPLE_SERVICES_KEY_MADE"] for each in environments}
+    assert (told["defaults"], told["split: app"], told["without samples"]) == ("all", "split", "")
 
 
 def test_key_is_forgotten_when_the_vault_has_it(tmp_path: Path) -> None:
@@ -82,7 +110,7 @@ case "$1" in account) echo a-token ;; esac
         pytest.param({}, [], id="nobody asked"),
         pytest.param({"VERIFY": "true"}, ["with default-key, no other and no token"], id="function keys"),
         pytest.param(
-            {"VERIFY": "true", "VERIFY_KEY": "adas"}, ["with adas, no other and no token"], id="own key"
+            {"VERIFY": "True", "VERIFY_KEY": "adas"}, ["with adas, no other and no token"], id="own key"
         ),
         pytest.param(
             {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"},
