@@ -33,6 +33,7 @@ _HUBS = "infra/modules/event-hubs.bicep"
 _MONITORING = "infra/modules/monitoring.bicep"
 _APPS_LIST = "infra/roles.json"
 _QUEUES = "infra/queues.json"
+_NAMES = "infra/modules/names.bicep"
 _ROLES = "infra/modules/roles.bicep"
 _SIGN_IN = "infra/modules/sign-in.bicep"
 _STORAGE = "infra/modules/storage-account.bicep"
@@ -103,6 +104,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(reached, _ACCESS, "table: each })\n)", "table: 'Tasks' })\n)")
     yield Breach(reached, _ACCESS, "each => { account: length(names.stateStorage)", "each => { account: 0")
     yield Breach(reached, _APPS, "isWhole: isWhole", "isWhole: true")
+    yield Breach(reached, _NAMES, "'id-${token}-${mark}'", "'id-${token}'")
     said = access.roles_file_says_what_the_code_does
     yield Breach(said, _APPS_LIST, '"receives": ["agent-requests"]', '"receives": []')
     yield Breach(said, _APPS_LIST, '"tables": [],', '"tables": ["Tasks"],')

@@ -10,7 +10,7 @@ from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.faults import FAULTS_TABLE
 from tests.infra.application import bindings, queues_left, queues_received, queues_sent
 from tests.infra.bicep.deployment import Planned
-from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.bicep.values import Unresolved, Value, owner_of
 from tests.infra.infrastructure import Environment, Infrastructure
 
 _SENDER = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
@@ -199,17 +199,23 @@ def _type_of(value: Value) -> str | None:
 
 
 def _of_app(environment: Environment) -> list[Planned]:
-    """Return the assignments of the app that is looked at, on what it shares with others."""
-    about = f"{environment.app['service']}: "
-    return [each for each in assignments(environment) if _description(each).startswith(about)]
+    """Return the assignments of the app's identity, but for those on its own host storage and vault."""
+    identity = owner_of(environment.site.at("properties", "keyVaultReferenceIdentity"))
+    settings = environment.settings
+    own = {
+        owner_of(settings.get("AzureWebJobsStorage__blobServiceUri")),
+        owner_of(settings.get("AzureWebJobsSecretStorageKeyVaultUri")),
+    }
+    return [
+        each
+        for each in assignments(environment)
+        if owner_of(each.at("properties", "principalId")) == identity
+        and owner_of(each.at("scope")) not in own
+    ]
 
 
 def _told(assignment: Planned) -> str:
-    return _description(assignment).partition(": ")[2]
-
-
-def _description(assignment: Planned) -> str:
-    return str(assignment.at("properties", "description") or "")
+    return str(assignment.at("properties", "description") or "").partition(": ")[2]
 
 
 def _numbers(environment: Environment, role: str) -> Iterator[int]:
