@@ -13,12 +13,11 @@ from typing import Any
 
 from aiohttp import web
 
-from functions.agents.endpoints import url_setting
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
-from tests.chaos.remotes.services import SERVICES, FaultyServices
+from tests.chaos.remotes.payments import FaultyPayments
 
 #: A task of a group of alerts.
 _NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
@@ -74,37 +73,32 @@ class Remotes:
     """The remote services of one run, and what they received."""
 
     def __init__(self, plan: Plan, fault_counts: FaultCounts) -> None:
-        self.call_faults = CallFaults(plan.scenarios, fault_counts, plan.refused)
-        self.ledger = Ledger(plan.sent_once)
+        self.call_faults = CallFaults(plan.scenarios, fault_counts)
+        self.ledger = Ledger()
         self.alerts = AlertReceiver()
         random = Random(plan.seed)  # noqa: S311 - not for security
-        self._services = FaultyServices(self.ledger, self.call_faults, random)
-        self._port = 0
+        self._payments = FaultyPayments(self.ledger, self.call_faults, random)
+        self._address = ""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Serve on a free port until the block ends."""
         application = web.Application()
-        application.add_routes([*self._services.routes(), *self.alerts.routes()])
+        application.add_routes([*self._payments.routes(), *self.alerts.routes()])
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LAST_CALLS)
         await runner.setup()
         try:
             await web.TCPSite(runner, _LOOPBACK, 0).start()
-            self._port = runner.addresses[0][1]
+            self._address = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
             yield
         finally:
             await runner.cleanup()
 
     @property
-    def port(self) -> int:
-        """The port on which they are served."""
-        return self._port
-
-    def settings(self, port: int) -> Mapping[str, str]:
-        """Return the application settings with the services' addresses behind a port."""
-        address = f"http://{_LOOPBACK}:{port}"
+    def settings(self) -> Mapping[str, str]:
+        """The application settings with the services' addresses; known while they are served."""
         return {
-            **{url_setting(agent): f"{address}/{service}" for agent, service in SERVICES.items()},
-            "ALERT_WEBHOOK_URL": f"{address}/alerts",
+            "PAYMENT_URL": f"{self._address}/payments",
+            "ALERT_WEBHOOK_URL": f"{self._address}/alerts",
             "SAMPLE_SERVICES": "0",
         }
