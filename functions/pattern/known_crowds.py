@@ -149,12 +149,13 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, t
 def _merged(before: Crowd, found: Crowd, now: datetime) -> Crowd:
     left = min(before.tasks - found.turns, _in_line(before, found))
     since = before.span_at(now)
+    met = before.tasks if before.span_since is None else before.met
     return replace(
         found,
         span_since=since or found.found_at,
         span_until=before.span_until if since else before.until,
         met=found.met if since is None else before.met + found.met,
-        met_before=before.met_before if since else before.met,
+        met_before=before.met_before if since else met,
         since=min(before.since, found.since),
         tasks=max(left, found.tasks),
         until=max(before.until, found.until),

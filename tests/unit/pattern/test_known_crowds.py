@@ -98,6 +98,16 @@ def test_crowd_that_a_version_before_has_found_is_as_many_as_it_says() -> None:
     assert not replace(_crowd(), span_since=after(0)).has_met(_stuck(None), after(60))
 
 
+def test_crowd_that_a_version_before_has_found_lasts_although_few_of_it_come_due_at_a_time() -> None:
+    """While its circuit is open, a sweep finds a part of it only: at a deployment, the others counted."""
+    old = replace(_crowd(100), met=0)
+    crowds = after_sweep((old,), (_crowd(3, found=90, until=1_000),), after(90), 20).known
+    assert all(each.is_many(20) for each in crowds)
+    again = after_sweep(crowds, (_crowd(3, found=120, until=1_000),), after(120), 20)
+    assert [each.is_many(20) for each in again.known] == [True]
+    assert again.begun == ()
+
+
 @pytest.mark.parametrize("wait", [900, 3_000, 4 * 3_600])
 def test_crowd_lasts_however_long_its_tasks_wait_between_two_looks(wait: int) -> None:
     """With waits of hours, in an outage of a day: each is met once in such a time, not in an hour."""
