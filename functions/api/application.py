@@ -98,8 +98,7 @@ def callers_application(
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
-        if events.are_awaited(workflow):
-            add_events(app, workflow, events)
+        add_events(app, workflow, events)
 
     @app.get(
         _HEALTH,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
@@ -26,12 +27,19 @@ def status_agrees(evidence: SimulatedEvidence) -> Iterator[Violation]:
 
 
 def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]]:
-    """Give the final states that a task entered; one that stays in `Error` after an answer enters none."""
+    """Give the final states that a task entered; one that stays in `Error` after an answer enters none.
+
+    One transaction may hold a task's end and what ends that epoch, such as a cancel: of this end, only the
+    closed epoch tells.
+    """
+    rows = evidence.tasks.get(task)
+    versions = [(each.epoch, each.state) for each in evidence.journal.get(task, ())]
+    closed = [(each.epoch, each.state) for each in (rows.history if rows else ())]
     before = None
-    for version in evidence.journal.get(task, ()):
-        if version.state in _ENDS and version.state != before:
-            yield version.state, version.epoch
-        before = version.state
+    for epoch, state in sorted((*versions, *closed), key=itemgetter(0)):
+        if state in _ENDS and state != before:
+            yield state, epoch
+        before = state
 
 
 def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
