@@ -98,7 +98,8 @@ def callers_application(
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
-        add_events(app, workflow, events)
+        if events.are_awaited(workflow):
+            add_events(app, workflow, events)
 
     @app.get(
         _HEALTH,

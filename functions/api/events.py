@@ -67,18 +67,12 @@ class AwaitedEvent(BaseModel):
 
 
 def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
-    """Add the routes by which events of a workflow's steps are looked at and told.
-
-    A task's own version may wait for events where no version that is deployed here does: then the OpenAPI
-    document has no such routes, but they are there and say so.
-    """
-    is_documented = events.are_awaited(workflow)
+    """Add the routes by which events of a workflow's steps are looked at and told."""
     path = f"/api/{workflow.resource}/{{id}}/events/{{step}}"
 
     @app.get(
         path,
         tags=[workflow.resource],
-        include_in_schema=is_documented,
         responses=documented_answer(_AWAITED) | documented_problems(404, 422, 503),
         description=f"Show a step of this {workflow.noun} that waits for an event, and nothing else\n\n"
         "For whoever has the step's role, and whoever may see all of it.",
@@ -98,7 +92,6 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
     @app.post(
         path,
         tags=[workflow.resource],
-        include_in_schema=is_documented,
         responses=documented_answer(_TAKEN) | documented_problems(400, 404, 409, 413, 415, 422, 503),
         description=f"Tell an event that a step of this {workflow.noun} waits for, once\n\nThe same again"
         " gets the same answer; another is refused with 409.",

@@ -41,7 +41,7 @@ class Events:
         self._start_within = timedelta(seconds=start_within)
 
     def are_awaited(self, workflow: Workflow) -> bool:
-        """Tell whether any version of a workflow that is deployed here waits for events."""
+        """Tell whether any version of a workflow waits for events."""
         versions = (each for each in self._registry if each.name == workflow.name)
         return any(step.via is Way.EVENT for each in versions for step in each.steps)
 

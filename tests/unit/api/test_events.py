@@ -138,16 +138,8 @@ async def test_only_a_recorded_task_and_a_step_that_waits_take_events(client: As
     problem(await client.post(f"/api/bookings/{path}", YES), 404)
 
 
-async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any_more(api: Api) -> None:
-    """503, not 404: the task waits for it, and hosts with its version run beside this one, or come back."""
-    api.store.put(_waiting())
-    client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
-    problem(await client.post(PATH, YES), 503)
-    assert (await client.get(PATH)).json["state"] == "Running"
-
-
-async def test_workflow_that_waits_for_nothing_takes_no_event(api: Api) -> None:
-    """It has no such route in the document."""
+async def test_workflow_that_waits_for_nothing_has_no_such_route(api: Api) -> None:
+    """It is not in the document either."""
     api.store.put(pending(LINE))
     problem(await api.serving(LINE, BOOKINGS).post(f"/api/lines/{TASK}/events/pick", YES), 404)
     paths = api_document("Test", api.application_of(LINE, BOOKINGS))["paths"]
