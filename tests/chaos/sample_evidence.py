@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
@@ -14,7 +15,6 @@ from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, PlannedOrder, Poison, Scenario
 from tests.chaos.remotes.ledger import CallDirection, Effect, PaymentCall
-from tests.chaos.remotes.server import PostedAlert
 
 ORDER = "order-1"
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

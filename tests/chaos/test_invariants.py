@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.evidence.alerts import PostedAlert, grouped
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
@@ -16,7 +17,6 @@ from tests.chaos.invariants import Invariant, violations
 from tests.chaos.invariants.violations import SIMULATED
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.ledger import CallDirection, Effect
-from tests.chaos.remotes.server import PostedAlert, grouped
 from tests.chaos.sample_evidence import (
     ORDER,
     after,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
@@ -15,7 +16,6 @@ from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.ledger import PaymentCall
-from tests.chaos.remotes.server import PostedAlert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tests.chaos.evidence.alerts import UNNAMED
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.remotes.server import UNNAMED
 
 #: The notice of each final state.
 _ENDS = {"Processed": "completed", "Error": "failed", "Compensated": "compensated"}

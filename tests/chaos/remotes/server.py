@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from random import Random
-from typing import Any
 
 from aiohttp import web
 
+from tests.chaos.evidence.alerts import PostedAlert, posted
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
 from tests.chaos.remotes.payments import FaultyPayments
 
-#: A task of a group of alerts.
-_NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
-#: The text of an alert that only its group's count tells of.
-UNNAMED = "one of a group"
 _LOOPBACK = "127.0.0.1"
 #: Seconds that requests in flight get at the end of the run.
 _LAST_CALLS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class PostedAlert:
-    """One alert: about a task in an epoch, or, without a task, about something else (a dead letter)."""
-
-    order: str | None
-    epoch: int | None
-    text: str
-
-
-def grouped(named: Sequence[str], tasks: int, text: str) -> list[PostedAlert]:
-    """Return the alerts of a group: of so many tasks, of which some are named."""
-    matches = [_NAMED.fullmatch(each) for each in named]
-    alerts = [PostedAlert(each[1], int(each[2]), text) for each in matches if each]
-    return alerts + [PostedAlert(None, None, UNNAMED)] * (tasks - len(alerts))
 
 
 class AlertReceiver:
@@ -60,12 +37,7 @@ class AlertReceiver:
         return [web.post("/alerts", self._post)]
 
     async def _post(self, request: web.Request) -> web.Response:
-        body: dict[str, Any] = await request.json()
-        text = json.dumps(body)
-        if body.get("event") == "operator alerts":
-            self._alerts += grouped(body["named"].split(", "), body["tasks"], text)
-        else:
-            self._alerts.append(PostedAlert(body.get("task"), body.get("epoch"), text))
+        self._alerts += posted(await request.json())
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
