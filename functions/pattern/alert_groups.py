@@ -47,7 +47,8 @@ def joined(
 ) -> tuple[tuple[AlertGroup, ...], bool]:
     """Add an alert about a task, which comes now (`of.since`); tell whether it is told by itself.
 
-    It is, as one of the first `singly`, and as one of a cause too many to keep in mind.
+    It is, as one of the first `singly`, and as one of a cause too many to keep in mind. One that is not taken
+    and comes again counts again: while none is taken, alerts come to wait here, not to die on their queue.
     """
     kept = tuple(each for each in groups if each.waiting or of.since < each.since + WINDOW)
     known = next((each for each in kept if each.cause == of.cause), None)

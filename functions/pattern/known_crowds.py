@@ -13,9 +13,9 @@ from functions.pattern.times import ZonedTime
 
 #: A crowd of which nothing was found for this long after its last extension is over.
 _OVER_AFTER = timedelta(minutes=2)
-#: In this time, sweeps find each task of a crowd at least once: no extended wait should be longer.
+#: A crowd's tasks are counted for so long at least.
 _SPAN = timedelta(hours=1)
-#: A crowd in which fewer than this part of what makes one were found in such a time is none any more.
+#: A crowd in which fewer than this part of what makes one were found in such a span is none any more.
 _FEW = 0.5
 #: One of which nothing was found for this long holds nobody up: of those in line, some come due all the time.
 _FOUND_LATELY = timedelta(minutes=5)
@@ -27,7 +27,8 @@ class Crowd:
 
     In the latest sweep, so many had their `turns`. The last extension that was given ends at `until`; the
     last task was found at `found_at` (UTC). Since `span_since`, so many others were `met` as late, and in the
-    time before that, `met_before`; None tells of a version before.
+    time before that, `met_before`; None tells of a version before. That span ends at `span_until` at the
+    earliest: by then, all that had more time when it began are late once more, or gone.
     """
 
     behind: str
@@ -39,6 +40,7 @@ class Crowd:
     blocked: bool = False
     turns: int = 0
     span_since: ZonedTime | None = None
+    span_until: ZonedTime | None = None
     met: int = 0
     met_before: int | None = None
 
@@ -58,8 +60,10 @@ class Crowd:
 
     def span_at(self, now: datetime) -> datetime | None:
         """Tell since when its tasks are counted, unless that is too long ago by now."""
-        is_current = self.span_since is not None and now < self.span_since + _SPAN
-        return self.span_since if is_current else None
+        if self.span_since is None:
+            return None
+        ends = self.span_since + _SPAN
+        return self.span_since if now < max(ends, self.span_until or ends) else None
 
     def is_over(self, now: datetime) -> bool:
         """Tell whether nothing of it was found for long, if this is the latest that is known of it."""
@@ -135,7 +139,9 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, t
     lasting = [_merged(each, new[name], now) if name in new else each for name, each in before.items()]
     ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
     first = (each for name, each in sorted(new.items()) if name not in before)
-    begun = tuple(replace(each, span_since=each.found_at, met_before=0) for each in first)
+    begun = tuple(
+        replace(each, span_since=each.found_at, span_until=each.until, met_before=0) for each in first
+    )
     kept = tuple(each for each in lasting if each not in ended)
     return Crowds(kept + begun, begun, ended)
 
@@ -143,11 +149,13 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, t
 def _merged(before: Crowd, found: Crowd, now: datetime) -> Crowd:
     left = min(before.tasks - found.turns, _in_line(before, found))
     since = before.span_at(now)
+    met = before.tasks if before.span_since is None else before.met
     return replace(
         found,
         span_since=since or found.found_at,
+        span_until=before.span_until if since else before.until,
         met=found.met if since is None else before.met + found.met,
-        met_before=before.met_before if since else before.met,
+        met_before=before.met_before if since else met,
         since=min(before.since, found.since),
         tasks=max(left, found.tasks),
         until=max(before.until, found.until),

@@ -82,9 +82,13 @@ def prepare_accounts(connections: Sequence[Connection], names: tuple[str, ...], 
             shard_map = _map(tables[0], ShardMap.spread(shards, 1), len(tables))
         if shard_map is None:
             return
-        for number, (table, connection) in enumerate(zip(tables, connections, strict=True)):
+        with answering(first):
+            are_all_marked = _is_there(tables[0], ACCOUNT_ROW)
+        for number, (table, connection) in reversed([*enumerate(zip(tables, connections, strict=True))]):
             with answering(connection.setting):
-                _mark(table, number, shard_map.store)
+                if are_all_marked and number in shard_map.named:
+                    _check_is_marked(table, number)
+                _mark(table, number, shard_map.store)  # the first one last
 
 
 def _spread(first: TableClient, shards: int, accounts: int) -> None:
@@ -110,8 +114,7 @@ def _map(first: TableClient, new: ShardMap, accounts: int) -> ShardMap | None:
             f"setting StateStore__0: the map of the shards names {len(shard_map.accounts)} shards, and there"
             f" are {len(new.accounts)}: mend its row"
         )
-    named = {*shard_map.accounts, *(() if shard_map.moving is None else (shard_map.moving.to,))}
-    missing = min(named - {*range(accounts)}, default=None)
+    missing = min(shard_map.named - {*range(accounts)}, default=None)
     if missing is not None:
         raise SettingsError(
             f"setting StateStore__{missing} is missing: set it to account {missing} of the state store, in"
@@ -144,6 +147,15 @@ def _check_mark(table: TableClient, number: int, store: str | None) -> None:
         )
 
 
+def _check_is_marked(table: TableClient, number: int) -> None:
+    """Refuse an account with shards that has lost its mark: it is another one, which holds none of them."""
+    if not _is_there(table, ACCOUNT_ROW):
+        raise SettingsError(
+            f"setting StateStore__{number} leads to an account without the shards of account {number}"
+            " of this state store: set it to that account, or restore its tables first"
+        )
+
+
 def _check_is_no_first(table: TableClient, number: int) -> None:
     """Refuse an account, not marked yet, that other tasks lie in: of a state store's, only its first says."""
     if number > 0 and _holds_tasks(table):
@@ -155,8 +167,12 @@ def _check_is_no_first(table: TableClient, number: int) -> None:
 
 def _holds_tasks(table: TableClient) -> bool:
     """Tell whether a state store was begun in an account that is its first."""
+    return _is_there(table, SHARDS_ROW)
+
+
+def _is_there(table: TableClient, row: str) -> bool:
     try:
-        table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+        table.get_entity(SHARDS_PARTITION, row)
     except ResourceNotFoundError:
         return False
     return True

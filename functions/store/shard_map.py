@@ -42,6 +42,11 @@ class ShardMap:
         """Spread the shards of a new state store evenly over its accounts."""
         return cls(uuid.uuid4().hex, tuple(shard % accounts for shard in range(shards)))
 
+    @property
+    def named(self) -> frozenset[int]:
+        """The accounts in which shards lie, or to which one is being moved."""
+        return frozenset({*self.accounts, *(() if self.moving is None else (self.moving.to,))})
+
     def begin(self, moving: Moving) -> Self:
         """Close a shard, which is to be moved, or take its move over."""
         return replace(self, version=self.version + 1, moving=moving)

@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import SWEEPS_QUEUE, SweepKind, SweepMessage
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.shared_rows import Chore
+from functions.pattern.times import ZonedTime
 from functions.supervisor.course import Course
 from functions.supervisor.crowds import read_crowds, written_crowds
 from functions.supervisor.sweeping import SweepReport
 
 #: The figure of the heartbeat that holds the shards that were handed over, with their rounds, as JSON.
 _HANDED = "handed"
+#: Its form.
+_ROUNDS = TypeAdapter(dict[int, ZonedTime])
 #: Longer than a message is worked on, with the lock of one whose host was killed.
 _LOST_AFTER = timedelta(minutes=6)
 
@@ -121,7 +126,6 @@ class Division:
 def _handed_by(latest: Mapping[str, Any] | None) -> dict[int, datetime]:
     """Read which shards a sweep has handed over; of one whose heartbeat can't be read, none."""
     try:
-        handed = json.loads((latest or {}).get(_HANDED, "{}"))
-        return {int(shard): datetime.fromisoformat(began) for shard, began in handed.items()}
-    except (ValueError, TypeError, AttributeError):
+        return _ROUNDS.validate_json((latest or {}).get(_HANDED, "{}"))
+    except (ValidationError, TypeError):
         return {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.evidence.alerts import PostedAlert, grouped
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
@@ -16,7 +17,6 @@ from tests.chaos.invariants import Invariant, violations
 from tests.chaos.invariants.violations import SIMULATED
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.ledger import CallDirection, Effect
-from tests.chaos.remotes.server import PostedAlert, grouped
 from tests.chaos.sample_evidence import (
     ORDER,
     after,
@@ -187,7 +187,7 @@ def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
     """It read its clock before, and called after."""
     late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
     assert Invariant.NO_LATE_OUTCOME in _broken(late)
-    assert _broken(replace(late, delays=(Interval(after(2), after(8)),))) == set()
+    assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
 
 
 def test_task_that_nobody_submitted_is_found() -> None:

@@ -124,6 +124,29 @@ def test_wrong_map_is_refused_in_one_line(accounts: list[Connection]) -> None:
     assert "StateStore__1 leads to account 1 of another state store" in _refusal(accounts)
 
 
+def test_empty_account_does_not_take_the_place_of_one_with_shards(accounts: list[Connection]) -> None:
+    """Its tasks would be hidden, and orders that it knows be taken for new."""
+    _start(accounts)
+    with connect_at_start(accounts[1]) as service:  # as if another one were set
+        table = service.get_table_client(TASKS_TABLE)
+        mark = table.get_entity(SHARDS_PARTITION, ACCOUNT_ROW)
+        table.delete_entity(SHARDS_PARTITION, ACCOUNT_ROW)
+        for _ in range(2):
+            assert "StateStore__1 leads to an account without the shards" in _refusal(accounts)
+        table.create_entity(mark)
+    _start(accounts)
+
+
+def test_account_without_shards_is_one_like_any_other(accounts: list[Connection]) -> None:
+    """It may be set before anything is moved there, or again, empty, when nothing is left in it."""
+    _start_alone(accounts[0])
+    for _ in range(2):
+        _start(accounts)
+        with connect_at_start(accounts[1]) as service:
+            service.get_table_client(TASKS_TABLE).delete_entity(SHARDS_PARTITION, ACCOUNT_ROW)
+    _start(accounts)
+
+
 def test_older_store_is_no_second_account_of_a_new_one(accounts: list[Connection]) -> None:
     """Its tasks would be hidden behind an empty account, and orders that it knows be taken for new."""
     empty, older = accounts

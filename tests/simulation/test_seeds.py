@@ -10,9 +10,9 @@ from tests.simulation.seeds import regressions, simulated, violated
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3_600)]
 
-#: Seeds of one test, and how many tests there are of each kind: 2,000 seeds.
-_SEEDS = 250
-_CALM, _FAULTY = 1, 7
+#: Seeds of one test, and how many tests there are of each kind; `make simulate-many` runs more.
+_SEEDS = 100
+_CALM, _FAULTY = 1, 5
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,9 @@ export function graph(steps, needs, vertical, label = "Workflow") {
     edges(steps, reduced(needs), places, vertical),
     steps.map((step) => box(step, places.get(step.name))),
   );
-  drawn.style.maxWidth = `max(100%, ${SMALLEST * size.width}px)`;
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, drawn);
+  const least = svg("svg", { width: SMALLEST * size.width, height: 0, "aria-hidden": "true" });
+  const fitted = el("div", { class: "fitted" }, drawn, least);
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, fitted);
 }
 
 function described(steps) {

@@ -11,8 +11,8 @@ from typing import Any, Self
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
+from tests.chaos.evidence.alerts import PostedAlert, grouped
 from tests.chaos.evidence.rows import TaskRows, tasks_of
-from tests.chaos.remotes.server import PostedAlert, grouped
 
 #: Seconds; Azurite may be frozen.
 _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_total": 0}

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from random import Random
-from typing import Any
 
 from aiohttp import web
 
-from functions.agents.endpoints import url_setting
+from tests.chaos.evidence.alerts import PostedAlert, posted
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import Ledger
-from tests.chaos.remotes.services import SERVICES, FaultyServices
+from tests.chaos.remotes.payments import FaultyPayments
 
-#: A task of a group of alerts.
-_NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
-#: The text of an alert that only its group's count tells of.
-UNNAMED = "one of a group"
 _LOOPBACK = "127.0.0.1"
 #: Seconds that requests in flight get at the end of the run.
 _LAST_CALLS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class PostedAlert:
-    """One alert: about a task in an epoch, or, without a task, about something else (a dead letter)."""
-
-    order: str | None
-    epoch: int | None
-    text: str
-
-
-def grouped(named: Sequence[str], tasks: int, text: str) -> list[PostedAlert]:
-    """Return the alerts of a group: of so many tasks, of which some are named."""
-    matches = [_NAMED.fullmatch(each) for each in named]
-    alerts = [PostedAlert(each[1], int(each[2]), text) for each in matches if each]
-    return alerts + [PostedAlert(None, None, UNNAMED)] * (tasks - len(alerts))
 
 
 class AlertReceiver:
@@ -61,12 +37,7 @@ class AlertReceiver:
         return [web.post("/alerts", self._post)]
 
     async def _post(self, request: web.Request) -> web.Response:
-        body: dict[str, Any] = await request.json()
-        text = json.dumps(body)
-        if body.get("event") == "operator alerts":
-            self._alerts += grouped(body["named"].split(", "), body["tasks"], text)
-        else:
-            self._alerts.append(PostedAlert(body.get("task"), body.get("epoch"), text))
+        self._alerts += posted(await request.json())
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -74,37 +45,32 @@ class Remotes:
     """The remote services of one run, and what they received."""
 
     def __init__(self, plan: Plan, fault_counts: FaultCounts) -> None:
-        self.call_faults = CallFaults(plan.scenarios, fault_counts, plan.refused)
-        self.ledger = Ledger(plan.sent_once)
+        self.call_faults = CallFaults(plan.scenarios, fault_counts)
+        self.ledger = Ledger()
         self.alerts = AlertReceiver()
         random = Random(plan.seed)  # noqa: S311 - not for security
-        self._services = FaultyServices(self.ledger, self.call_faults, random)
-        self._port = 0
+        self._payments = FaultyPayments(self.ledger, self.call_faults, random)
+        self._address = ""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Serve on a free port until the block ends."""
         application = web.Application()
-        application.add_routes([*self._services.routes(), *self.alerts.routes()])
+        application.add_routes([*self._payments.routes(), *self.alerts.routes()])
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LAST_CALLS)
         await runner.setup()
         try:
             await web.TCPSite(runner, _LOOPBACK, 0).start()
-            self._port = runner.addresses[0][1]
+            self._address = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
             yield
         finally:
             await runner.cleanup()
 
     @property
-    def port(self) -> int:
-        """The port on which they are served."""
-        return self._port
-
-    def settings(self, port: int) -> Mapping[str, str]:
-        """Return the application settings with the services' addresses behind a port."""
-        address = f"http://{_LOOPBACK}:{port}"
+    def settings(self) -> Mapping[str, str]:
+        """The application settings with the services' addresses; known while they are served."""
         return {
-            **{url_setting(agent): f"{address}/{service}" for agent, service in SERVICES.items()},
-            "ALERT_WEBHOOK_URL": f"{address}/alerts",
+            "PAYMENT_URL": f"{self._address}/payments",
+            "ALERT_WEBHOOK_URL": f"{self._address}/alerts",
             "SAMPLE_SERVICES": "0",
         }

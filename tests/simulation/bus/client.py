@@ -1,15 +1,17 @@
-"""Where the client of Service Bus stands: its senders, as one host uses them."""
+"""Where the client of Service Bus stands, as one host uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from azure.servicebus import ServiceBusMessage
+from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
 
+from functions.messages.queues import dead_letter_queue
 from tests.simulation.bus.messages import QueuedMessage
 from tests.simulation.bus.namespace import Namespace
+from tests.simulation.bus.receiver import SimulatedReceiver
 from tests.simulation.hosts.seam import Seam
 from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault
 from tests.simulation.world.world import START, World
@@ -64,7 +66,7 @@ class SimulatedSender:
 
 
 class SimulatedBusClient:
-    """Gives senders."""
+    """Gives senders and receivers."""
 
     def __init__(self, world: World, namespace: Namespace, seam: Seam) -> None:
         self._world = world
@@ -74,6 +76,13 @@ class SimulatedBusClient:
     def get_queue_sender(self, queue: str) -> SimulatedSender:
         """Give the sender of a queue."""
         return SimulatedSender(self._world, self._namespace, self._seam, queue)
+
+    def get_queue_receiver(
+        self, queue: str, *, sub_queue: ServiceBusSubQueue | None = None, **_options: object
+    ) -> SimulatedReceiver:
+        """Give the receiver of a queue, or of its dead letters."""
+        name = queue if sub_queue is None else dead_letter_queue(queue)
+        return SimulatedReceiver(self._world, self._namespace, self._seam, name)
 
 
 def _virtual(time: datetime) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from tests.chaos.evidence.rows import body_of, names
+from tests.chaos.evidence.rows import RawEpoch, body_of, names
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
 
@@ -38,15 +39,21 @@ def termination(evidence: SimulatedEvidence) -> Iterator[Violation]:
 def cancelled(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find cancels that were taken and came to nothing, or that nobody asked for."""
     for task, rows in evidence.tasks.items():
-        times = sum(epoch.ended_by == "cancelled" for epoch in rows.history)
         is_undone = rows.task is not None and (
             rows.task.state == "Compensated" or (rows.task.direction, rows.task.state) == ("undo", "Error")
         )
         if task in evidence.cancelled and not is_undone:
             state = None if rows.task is None else rows.task.state
             yield Violation(Invariant.CANCELLED, task, f"its cancel was answered 202, but it is {state}")
-        if times > 1:
-            yield Violation(Invariant.CANCELLED, task, f"cancelled {times} times")
+        for before, epoch in pairwise(rows.history):
+            if epoch.ended_by == "cancelled" and epoch.direction == "undo" and not _is_held_up(before, epoch):
+                what = f"cancelled in epoch {epoch.epoch}, though it was on its way back"
+                yield Violation(Invariant.CANCELLED, task, what)
+
+
+def _is_held_up(before: RawEpoch, epoch: RawEpoch) -> bool:
+    """Tell whether an undo went on only by a cancel: it had failed for good, or an operator had parked it."""
+    return epoch.state == "Error" or before.ended_by == "parked"
 
 
 def as_seen(evidence: SimulatedEvidence) -> Iterator[Violation]:

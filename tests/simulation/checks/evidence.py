@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.invariants.violations import Violation
 from tests.simulation.checks.definitions import StepsByName
@@ -30,7 +31,7 @@ class SimulatedEvidence:
     #: Agents that only read, and so have no effect.
     only_read: Collection[str]
     notices: Sequence[Mapping[str, Any]]
-    alerts: Sequence[Mapping[str, Any]]
+    alerts: Sequence[PostedAlert]
     #: Alerts that died on their queue, and all messages that died, with their queues.
     dead_alerts: Sequence[Mapping[str, Any]]
     buried: Sequence[tuple[str, bytes]]

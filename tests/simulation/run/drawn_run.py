@@ -23,7 +23,7 @@ from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.remotes.service import Manner
 from tests.simulation.run.gathering import NOTICES, Gathering
 from tests.simulation.run.platform import Platform
-from tests.simulation.run.rows import unfinished
+from tests.simulation.run.rows import alerts_waiting, unfinished
 from tests.simulation.run.settings import SimulatedTimes
 
 #: Seconds between looks whether all is at rest.
@@ -101,12 +101,15 @@ async def take_place(
 async def rest(platform: Platform, callers: Callers, operators: Operators, bound: float) -> list[str]:
     """Wait until all is at rest, and no late call can arrive, at most so many seconds; tell what is not.
 
-    What operators have parked, perhaps by a request that took its time, goes on.
+    What operators have parked, perhaps by a request that took its time, goes on; and alerts that wait to be
+    told together are told. Before that, nothing runs the backlog's timer.
     """
     async with asyncio.timeout(bound + 2 * _LOOK_EVERY):
         for _ in range(int(bound / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
             await operators.unpark_all()
+            if alerts_waiting(platform.tables):
+                platform.tick("backlog")
             is_late = any(call.is_open and call.is_late for call in platform.services.ledger.calls)
             if callers.are_done and not is_late and not any(True for _ in _leftovers(platform)):
                 return []
@@ -119,4 +122,6 @@ def _leftovers(platform: Platform) -> Sequence[str]:
         for queue in platform.namespace.queues.values()
         if queue.messages and queue.name != NOTICES
     ]
-    return [*unfinished(platform.tables), *queues]
+    waiting = alerts_waiting(platform.tables)
+    alerts = [f"{waiting} alerts wait to be told together"] if waiting else []
+    return [*unfinished(platform.tables), *queues, *alerts]

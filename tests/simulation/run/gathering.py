@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from functions.messages.queues import dead_letter_queue
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
+from tests.chaos.evidence.alerts import posted
 from tests.simulation.checks.calls import OrderOfCalls
 from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.checks.evidence import SimulatedEvidence, read_body
@@ -49,7 +50,7 @@ class Gathering:
             ledger=platform.services.ledger,
             only_read=platform.services.readers - {call.agent for call in platform.services.ledger.calls},
             notices=[*map(read_body, self._sent_to(NOTICES))],
-            alerts=platform.services.alerts,
+            alerts=[alert for body in platform.services.alerts for alert in posted(body)],
             dead_alerts=[*map(read_body, self._dead_of(OPERATOR_ALERTS_QUEUE))],
             buried=self._buried(),
             rejected=list(rows_of_table(tables, "Rejected")),

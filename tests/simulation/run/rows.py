@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from functions.store.keys import ALERT_GROUPS, SHARDS_PARTITION
 from tests.chaos.evidence.rows import TaskRows, tasks_of
 from tests.simulation.tables.service import TableService
 
@@ -40,6 +42,12 @@ def parked_tasks(tables: TableService, waiting_for: str) -> list[str]:
         for key in partition.keys
         if partition.rows[key].properties.get("ParkedFor") == waiting_for and key.endswith("|task")
     ]
+
+
+def alerts_waiting(tables: TableService) -> int:
+    """Count the alerts that wait to be told together with others of their cause."""
+    row = tables.tables["Tasks"].partitions[SHARDS_PARTITION].rows.get(ALERT_GROUPS)
+    return 0 if row is None else sum(each["waiting"] for each in json.loads(plain(row.properties)["Content"]))
 
 
 def rows_of_table(tables: TableService, table: str) -> Iterator[dict[str, Any]]:

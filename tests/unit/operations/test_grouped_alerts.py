@@ -111,6 +111,19 @@ async def test_group_that_is_not_taken_is_posted_again(instances: Instances) -> 
     assert instances.posted[-1].facts["tasks"] == 3
 
 
+async def test_alert_that_is_not_taken_again_and_again_comes_to_wait(instances: Instances) -> None:
+    """Rather than die on its queue while the webhook is down."""
+    instances.failure = TransientError("alert webhook answered 500")
+    for _ in range(SINGLY):
+        with pytest.raises(TransientError):
+            await instances.make().alert_task(instances.body(1))
+    await instances.make().alert_task(instances.body(1))
+    instances.failure = None
+    instances.clock.advance(300)
+    await instances.make().post_groups()
+    assert [each.facts["named"] for each in instances.posted] == ["task-1 (epoch 2)"]
+
+
 async def test_alert_that_cannot_be_grouped_is_posted_by_itself(instances: Instances) -> None:
     """The store does not answer: that must not silence the alerts of it."""
     instances.shared.failing = True

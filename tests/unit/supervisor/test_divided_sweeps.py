@@ -167,9 +167,12 @@ async def test_few_in_each_shard_are_a_crowd_in_sum(waited: float, *, is_told: b
     assert [alert.tasks for alert in bench.crowds.alerts] == tasks
 
 
-@pytest.mark.parametrize("handed", ["{", "[]", "7", '{"a": null}', '{"9": "soon"}', None, 7])
+_NAIVE = '{"0": "2026-11-21T10:00:00"}'
+
+
+@pytest.mark.parametrize("handed", ["{", "[]", "7", '{"a": null}', '{"9": "soon"}', _NAIVE, None, 7])
 async def test_damaged_heartbeat_has_handed_nothing_over(handed: object) -> None:
-    """A shard that is swept twice does no harm."""
+    """A shard that is swept twice does no harm; one that is taken to be swept elsewhere, and is not, does."""
     bench = Bench()
     bench.heartbeat.pretend({"handed": handed, "started_at": START})
     assert (await bench.sweep()).failures == 0
