@@ -11,8 +11,8 @@ from tests.simulation.seeds import regressions, simulated, violated
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3_600)]
 
 #: Seeds of one test, and how many tests there are of each kind; `make simulate-many` runs more.
-_SEEDS = 100
-_CALM, _FAULTY = 1, 5
+_SEEDS = 50
+_CALM, _FAULTY = 2, 6
 
 
 @pytest.fixture(scope="module")
