@@ -67,8 +67,8 @@ class RawEpoch(_Row):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Read the row, whose steps are JSON."""
-        return cls.model_validate({**row, "steps": _STEPS.validate_json(row["Steps"])})
+        """Read the row, whose steps are JSON; where none was begun, it has no such column."""
+        return cls.model_validate({**row, "steps": _STEPS.validate_json(row.get("Steps", "[]"))})
 
 
 _STEPS = TypeAdapter(tuple[RawStep, ...])

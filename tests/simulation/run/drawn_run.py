@@ -86,6 +86,7 @@ async def take_place(
     gathering = Gathering(platform, steps_by_name, operators, adversary.services.robbed)
     platform.every(scenario.times.sweep, "supervisor")
     platform.every(_HOUSEKEEPING_EVERY, "housekeeping")
+    platform.every(_HOUSEKEEPING_EVERY, "old_rows")
     callers = Callers(platform)
     callers.begin(scenario.orders)
     if plan.kinds:
