@@ -41,6 +41,8 @@ class SimulatedEvidence:
     #: Steps of tasks whose results operators gave.
     given: Collection[tuple[str, str]]
     cancelled: Collection[str]
+    #: Steps of tasks whose events could be told to no host in their time, as none had the task's version.
+    missed: Mapping[str, Collection[str]]
     leftovers: Sequence[str]
     most_recoveries: int
     #: Calls of each Agent that were in flight at once, and how many may be.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from functions.pattern.states import Way
@@ -27,6 +28,8 @@ class Callers:
         self.cancelled: set[str] = set()
         self.refused: dict[str, object] = {}
         self.unanswered: list[str] = []
+        #: Events, by order, that came too late: whenever they were told, no host had the order's version.
+        self.missed: defaultdict[str, set[str]] = defaultdict(set)
 
     def begin(self, orders: Sequence[DrawnOrder]) -> None:
         """Have every order submitted in its time."""
@@ -64,7 +67,14 @@ class Callers:
         chance = self._platform.world.chance("events")
         await asyncio.sleep(order.at + chance.choice((2.0, 10.0, 40.0)))
         path = f"/api/{order.workflow.resource}/{order.id}/events/{step}"
-        await self._until_answered("POST", path, {"yes": True})
+        was_here: list[bool] = []
+
+        def turned_away() -> None:
+            was_here.append(self._platform.running.have(order.workflow.name, order.workflow.version))
+
+        status, _ = await self._until_answered("POST", path, {"yes": True}, turned_away)
+        if status == HTTPStatus.CONFLICT and was_here and not any(was_here):
+            self.missed[order.id].add(step)
 
     async def _cancel(self, order: DrawnOrder) -> None:
         await asyncio.sleep(order.at + (order.cancelled or 0.0))
@@ -73,8 +83,13 @@ class Callers:
         if status == 202:
             self.cancelled.add(order.id)
 
-    async def _until_answered(self, method: str, path: str, body: object) -> tuple[int, object]:
-        """Repeat a request until it has a clear answer (0: never); 404 is none before there is a task."""
+    async def _until_answered(
+        self, method: str, path: str, body: object, turned_away: Callable[[], None] = lambda: None
+    ) -> tuple[int, object]:
+        """Repeat a request until it has a clear answer (0: never); 404 is none before there is a task.
+
+        Each other answer is `turned_away`.
+        """
         for _ in range(_MOST_TRIES):
             host = self._platform.running.usual("hosts of callers")
             if host is not None:
@@ -89,6 +104,7 @@ class Callers:
                     return status, answer
                 if status == HTTPStatus.NOT_FOUND and self._is_lost(path):
                     return status, None
+                turned_away()
             await asyncio.sleep(_AGAIN)
         self.unanswered.append(f"{method} {path} got no answer")
         return 0, None

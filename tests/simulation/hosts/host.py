@@ -43,6 +43,8 @@ class Host:
         self.clock = clock
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.frozen_until = 0.0
+        #: Names and versions of the workflows that it has.
+        self.workflows: frozenset[tuple[str, int]] = frozenset()
         self.on_crash: Callable[[], None] = lambda: None
         self._world = world
         self._is_up = True

@@ -25,6 +25,10 @@ class Running:
         """Give all that are up."""
         return [each for each in self._hosts if each.is_up]
 
+    def have(self, workflow: str, version: int) -> bool:
+        """Tell whether a version of a workflow is deployed on any host that is up."""
+        return any((workflow, version) in each.workflows for each in self.hosts)
+
     def drain(self, host: Host) -> None:
         """Give a host nothing more; what it does, it does to the end."""
         self._hosts = [each for each in self.hosts if each is not host]

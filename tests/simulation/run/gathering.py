@@ -57,6 +57,7 @@ class Gathering:
             accepted=list(callers.accepted),
             refused=callers.refused,
             cancelled=callers.cancelled,
+            missed=callers.missed,
             given=self._operators.given,
             leftovers=[*leftovers, *callers.unanswered],
             most_recoveries=most_recoveries,

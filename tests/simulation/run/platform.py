@@ -85,6 +85,9 @@ class Platform:
             if is_first:
                 wiring.prepare()
             host.serve(wiring)
+        host.workflows = frozenset(
+            (version.name, version.version) for each in registrations for version in each.versions
+        )
         world.tell(name, "** starts")
         self.running.add(host)
         return host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -94,7 +94,9 @@ def _unexpected(scenario: Scenario, evidence: SimulatedEvidence) -> list[Violati
         rows = evidence.tasks.get(order.id)
         state = None if rows is None or rows.task is None else rows.task.state
         is_cancelled, version = order.id in evidence.cancelled, evidence.versions.get(order.id)
-        expected = expected_states(order, is_cancelled=is_cancelled, version=version)
+        missed = frozenset(evidence.missed.get(order.id, ()))
+        as_told = replace(order, untold=order.untold | missed)
+        expected = expected_states(as_told, is_cancelled=is_cancelled, version=version)
         if state not in expected:
             what = f"ended {state}, and was to be {' or '.join(sorted(expected))}"
             found.append(Violation(Invariant.UNHARMED, order.id, what))
