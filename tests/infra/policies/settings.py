@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from functions.pattern.errors import SettingsError
+from functions.pattern.messages import requests_queue
 from functions.roles import AppRole
 from tests.infra import application
 from tests.infra.application import SampledAgent
@@ -202,10 +203,15 @@ def _agents(infrastructure: Infrastructure, environment: Environment) -> list[Sa
     """Return the Agents that call sample services and that the app knows.
 
     The Scheduler is given those behind queues as well: the templates can't tell which are activities, too.
+    Those of a removed workflow can stay.
     """
     known = application.agents_of(
         {AppRole.AGENTS, *environment.roles} if environment.app["taskHub"] else environment.roles
     )
+    left = {agent.name for agent in infrastructure.sampled_agents} - application.agents_of(AppRole)
+    if environment.roles == {AppRole.AGENTS}:
+        left = {name for name in left if requests_queue(name) in application.queues_left()}
+    known |= left if environment.app["knowsAgents"] else set()
     return [agent for agent in infrastructure.sampled_agents if agent.name in known]
 
 
