@@ -7,7 +7,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Path, Request, Response
+from fastapi import Body, FastAPI, Request, Response
 from pydantic import BaseModel, SkipValidation
 
 from functions.api.acceptance import Acceptance
@@ -16,11 +16,11 @@ from functions.api.events import EVENT_PATHS, add_events
 from functions.api.gate import Gate
 from functions.api.health import StoreHealth
 from functions.api.models import (
-    EXAMPLE_ID,
     MAX_BATCH_BYTES,
     Accepted,
     BatchAnswer,
     Status,
+    TaskInPath,
     accepted_example,
     batch_example,
     batch_model,
@@ -29,7 +29,7 @@ from functions.api.models import (
     submission_model,
 )
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.identity import TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
@@ -52,17 +52,6 @@ one that each would have got by itself. One with 503 may be accepted nevertheles
 
 #: A batch holds a list in an object; its orders may be nested as deep as single ones.
 _BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
-
-
-ItsId = Annotated[
-    str,
-    Path(
-        alias="id",
-        pattern=TASK_ID_PATTERN,
-        description="The id, as the caller gives it, or was given it",
-        examples=[EXAMPLE_ID],
-    ),
-]
 
 
 class Health(BaseModel):
@@ -98,8 +87,7 @@ def callers_application(
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
-        if events.are_awaited(workflow):
-            add_events(app, workflow, events)
+        add_events(app, workflow, events)
 
     @app.get(
         _HEALTH,
@@ -147,7 +135,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         description=f"Submit this {noun} under your id; the same again gets the same answer",
     )
     async def submit_as(
-        task: ItsId, sent: Annotated[submission, Body()], request: Request, response: Response
+        task: TaskInPath, sent: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
         return accepted(await acceptance.submit(workflow, TaskId(task), sent, caller_of(request)), response)
 
@@ -157,7 +145,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         responses=documented_answer(status_example(workflow)) | documented_problems(404, 422, 503),
         description=f"Show how far this {noun} is, and its answer",
     )
-    async def show(task: ItsId, request: Request) -> Status:
+    async def show(task: TaskInPath, request: Request) -> Status:
         return Status.model_validate(await acceptance.find(workflow, TaskId(task), caller_of(request)))
 
     @app.delete(
@@ -167,7 +155,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         responses=taken | documented_problems(404, 409, 422, 503),
         description=f"Cancel this {noun}: what was done for it is undone\n\n{_cancelling(workflow)}",
     )
-    async def cancel(task: ItsId, request: Request, response: Response) -> Accepted:
+    async def cancel(task: TaskInPath, request: Request, response: Response) -> Accepted:
         await acceptance.cancel(workflow, TaskId(task), caller_of(request))
         return accepted(TaskId(task), response)
 

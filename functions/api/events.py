@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Path, Request
 from pydantic import BaseModel
 
+from functions.api.models import TaskInPath
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.event_bodies import schema_of
-from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.states import StepState
 from functions.web.access import caller_of
 from functions.web.events import Events
@@ -21,9 +22,18 @@ from functions.web.problems import documented_problems
 #: The paths of events: which role is needed, the step says.
 EVENT_PATHS = re.compile(rf"/api/{NAME_PATTERN}/[^/]+/events/[^/]+")
 
-TaskInPath = Annotated[str, Path(alias="id", pattern=TASK_ID_PATTERN)]
 StepInPath = Annotated[
-    str, Path(alias="step", pattern=f"^{NAME_PATTERN}$", description="The step that waits for the event")
+    str,
+    Path(
+        alias="step",
+        pattern=f"^{NAME_PATTERN}$",
+        description="The step that waits for the event",
+        examples=["approve"],
+    ),
+]
+
+EventBody = Annotated[
+    dict[str, Any], Body(description="As the step's model has it", examples=[{"approved": True}])
 ]
 
 _TAKEN = {"id": "my-id-1", "step": "approve", "state": "Completed"}
@@ -67,7 +77,10 @@ class AwaitedEvent(BaseModel):
 
 
 def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
-    """Add the routes by which events of a workflow's steps are looked at and told."""
+    """Add the routes by which events of a workflow's steps are looked at and told.
+
+    Every workflow has them: a task of another version may wait for an event where no version here does.
+    """
     path = f"/api/{workflow.resource}/{{id}}/events/{{step}}"
 
     @app.get(
@@ -96,8 +109,6 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
         description=f"Tell an event that a step of this {workflow.noun} waits for, once\n\nThe same again"
         " gets the same answer; another is refused with 409.",
     )
-    async def tell(
-        task: TaskInPath, step: StepInPath, body: Annotated[dict[str, Any], Body()], request: Request
-    ) -> EventTaken:
+    async def tell(task: TaskInPath, step: StepInPath, body: EventBody, request: Request) -> EventTaken:
         taken = await events.take(workflow, TaskId(task), StepName(step), body, caller_of(request))
         return EventTaken(id=task, step=taken.name, state=taken.state)

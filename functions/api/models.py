@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Annotated, Any
 
+from fastapi import Path
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -34,6 +35,16 @@ _MOST_FIELDS = 1_000
 
 #: The id of the order in every example.
 EXAMPLE_ID = TaskId("my-id-1")
+
+TaskInPath = Annotated[
+    str,
+    Path(
+        alias="id",
+        pattern=TASK_ID_PATTERN,
+        description="The id, as the caller gives it, or was given it",
+        examples=[EXAMPLE_ID],
+    ),
+]
 
 _FINISHED = "2026-11-21T12:00:02Z"
 

@@ -17,7 +17,6 @@ from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.states import Way
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.pattern.wait_events import EventReceived
@@ -39,11 +38,6 @@ class Events:
         self._ports = ports
         self._registry = registry
         self._start_within = timedelta(seconds=start_within)
-
-    def are_awaited(self, workflow: Workflow) -> bool:
-        """Tell whether any version of a workflow waits for events."""
-        versions = (each for each in self._registry if each.name == workflow.name)
-        return any(step.via is Way.EVENT for each in versions for step in each.steps)
 
     async def show(
         self, workflow: Workflow, task: TaskId, name: StepName, caller: Caller

@@ -56,6 +56,11 @@ class Route:
         client = AsgiClient(app, {"X-Requested-With": "test", **headers})
         return await client.send(self.method, self.path, self.body)
 
+    @property
+    def is_of_events(self) -> bool:
+        """Tell whether a step says who may call it, and with what: see `tests/unit/api/test_events.py`."""
+        return "/events/" in self.path and "/ops/" not in self.path
+
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 

@@ -11,12 +11,11 @@ from pydantic import ConfigDict
 from functions.pattern.definition import Workflow
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import StepState
-from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, submitter
 from tests.fakes.interventions import cancellation, done
 from tests.fakes.tasks import claimed, pending, skipped, started, told
-from tests.fakes.workflows import LINE, TASK, Approval, awaiting, step, workflow
+from tests.fakes.workflows import TASK, Approval, awaiting, step, workflow
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import problem, wrong_fields
 
@@ -138,13 +137,12 @@ async def test_only_a_recorded_task_and_a_step_that_waits_take_events(client: As
     problem(await client.post(f"/api/bookings/{path}", YES), 404)
 
 
-async def test_workflow_that_waits_for_nothing_has_no_such_route(api: Api) -> None:
-    """It is not in the document either."""
-    api.store.put(pending(LINE))
-    problem(await api.serving(LINE, BOOKINGS).post(f"/api/lines/{TASK}/events/pick", YES), 404)
-    paths = api_document("Test", api.application_of(LINE, BOOKINGS))["paths"]
-    assert "/api/bookings/{id}/events/{step}" in paths
-    assert "/api/lines/{id}/events/{step}" not in paths
+async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any_more(api: Api) -> None:
+    """503, not 404: the task waits for it, and hosts with its version run beside this one, or come back."""
+    api.store.put(_waiting())
+    client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
+    problem(await client.post(PATH, YES), 503)
+    assert (await client.get(PATH)).json["state"] == "Running"
 
 
 async def test_event_is_bounded(api: Api) -> None:
