@@ -24,6 +24,7 @@ from functions.pattern.operator_events import ParkRequested, ResultGiven, Unpark
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.step_definition import KNOWN_ROLES
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.telemetry.operators import record_action
@@ -156,11 +157,13 @@ class Actions:
         if wish.action is ActionName.CANCEL:
             return Cancelled(by_operator=True, seen=record.task, **common)
         if wish.action.needs_step:
-            return self._of_step(record, wish, common)
+            return self._of_step(record, wish, asked.caller, common)
         return _WHOLE[wish.action](epoch=record.task.epoch, **common)
 
-    def _of_step(self, record: TaskRecord, wish: Wish, common: _Common) -> OperatorEvent:
+    def _of_step(self, record: TaskRecord, wish: Wish, caller: Caller, common: _Common) -> OperatorEvent:
         step, epoch = _step(record, wish), record.task.epoch
+        if wish.action is ActionName.SKIP:
+            _check_role(step, caller)
         if wish.action is ActionName.NOT_DONE:
             return FoundNotDone(epoch=epoch, step=step.name, **common)
         written = self._results.written(record, step, wish.content or {})
@@ -176,6 +179,17 @@ _WHOLE: dict[ActionName, type[Resubmitted | UndoRequested | ParkRequested | Unpa
     ActionName.PARK: ParkRequested,
     ActionName.UNPARK: Unparked,
 }
+
+
+def _check_role(step: StepRecord, caller: Caller) -> None:
+    """Keep what only a role may tell from those without it; in a submitter's place, any operator may.
+
+    Raises `ProblemError` 403.
+    """
+    role = step.shape.role
+    if role is not None and role not in KNOWN_ROLES and not caller.has(role):
+        text = f"This takes the role {role}: the result stands for its event."
+        raise ProblemError(HTTPStatus.FORBIDDEN, text)
 
 
 def _step(record: TaskRecord, wish: Wish) -> StepRecord:
