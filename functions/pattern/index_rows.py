@@ -48,7 +48,7 @@ def row_order(task: TaskId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexFix:
-    """How many index rows were created and deleted; none when the task changed meanwhile."""
+    """How many index rows were created and deleted."""
 
     created: int = 0
     deleted: int = 0
@@ -65,10 +65,10 @@ class IndexRows(Protocol):
     ) -> RowPage[TaskRow]:
         """Read a page of a shard's tasks, in the order of their rows; of those beyond one, or of all."""
 
-    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix | None:
         """Delete the wrong ones of some index rows of a task, and create the right one if it is not there.
 
-        Nothing is done unless the task is still as it was read.
+        Nothing is done, and None given, unless the task is still as it was read. Raises `UnwritableError`.
         """
 
     async def remove(self, orphan: IndexRow) -> IndexFix:

@@ -9,6 +9,7 @@ from typing import Any
 
 from azure.core.exceptions import ResourceNotFoundError
 
+from functions.pattern.errors import UnwritableError
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
 from functions.pattern.records import BY_OPERATOR
@@ -141,16 +142,18 @@ class TableIndexRows:
         rows, damaged = readable(_task_row, found)
         return RowPage(rows, page.continuation, damaged)
 
-    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix | None:
         """Delete those index rows seen that are wrong, and create the right one if it is not there.
 
-        Nothing is done unless the task and those rows are still as they were read. The task's row is written
-        again as it is, which makes the transaction conditional on it.
+        Nothing is done, and None given, unless the task is still as it was read. Its row is written again as
+        it is, which makes the transaction conditional on it. Raises `UnwritableError`.
         """
         task = stored.record.task
         right = index_row(task)
-        wrong = [row for row in seen if row.key != right]
-        missing = await self._is_missing(task.order_id, right)
+        now = [await self._there(row.task, row.key) for row in seen if row.key != right]
+        wrong = [row for row in now if row is not None]
+        there = await self._there(task.order_id, right)
+        missing = there is None or there.damaged
         if not wrong and not missing:
             return IndexFix()
         operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
@@ -161,19 +164,20 @@ class TableIndexRows:
         async with self._shards.of(task.order_id) as shard:
             with table_faults():
                 [result] = await self._writer(shard).commit([transaction])
+        if isinstance(result, UnwritableError):
+            raise result
         fixed = IndexFix(created=int(missing), deleted=len(wrong))
-        return fixed if isinstance(result, Committed) else IndexFix()
+        return fixed if isinstance(result, Committed) else None
 
-    async def _is_missing(self, task: TaskId, key: str) -> bool:
-        """Tell whether an index row is not there, or can't be read."""
+    async def _there(self, task: TaskId, key: str) -> IndexRow | None:
+        """Read an index row as it is now; None when it is not there."""
         self._figures.reads += 1
         async with self._shards.of(task) as shard:
             with table_faults():
                 try:
-                    row = await shard.account.table.get_entity(shard.key, key, select=_COLUMNS)
+                    return _index_row(await shard.account.table.get_entity(shard.key, key, select=_COLUMNS))
                 except ResourceNotFoundError:
-                    return True
-        return bool(readable(_entry, [row])[1])
+                    return None
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""

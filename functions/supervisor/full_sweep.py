@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, row_order
 from functions.pattern.messages import SweepKind, SweepMessage
@@ -27,6 +28,8 @@ _PAGE = 1000
 #: Tasks that are compared at once, about 20 MB: for them all index rows, which lie otherwise, are read.
 _WINDOW = 50_000
 _FIXES_AT_ONCE = 10
+#: Looks at a task that changes meanwhile; each takes as long as a few requests.
+_LOOKS = 50
 #: Seconds after which it is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
 
@@ -129,21 +132,28 @@ class FullSweep:
         await for_each(suspects, partial(self._fix, report), at_once=_FIXES_AT_ONCE)
 
     async def _fix(self, report: FullSweepReport, suspect: _Suspect) -> None:
-        """Look again: the task may have changed since its row was read."""
         task, row = suspect
-        seen: Sequence[IndexRow] = () if row is None else (row,)
         with report.surviving(f"task {task}: its index row"):
-            stored = await self._ports.store.load(task)
-            if stored is not None:
-                fix = await self._ports.index_rows.fix(stored, seen)
-            elif row is not None:
-                fix = await self._ports.index_rows.remove(row)
-            else:
-                return
+            fix = await self._fixed(task, row)
             report.created += fix.created
             report.deleted += fix.deleted
             if fix != IndexFix():
                 _log.warning("task %s: index rows created %d, deleted %d", task, fix.created, fix.deleted)
+
+    async def _fixed(self, task: TaskId, row: IndexRow | None) -> IndexFix:
+        """Look again, until the task has not changed since: not every change brings its index row.
+
+        Raises `TransientError` when it changes all the time.
+        """
+        seen: Sequence[IndexRow] = () if row is None else (row,)
+        for _ in range(_LOOKS):
+            stored = await self._ports.store.load(task)
+            if stored is None:
+                return IndexFix() if row is None else await self._ports.index_rows.remove(row)
+            fix = await self._ports.index_rows.fix(stored, seen)
+            if fix is not None:
+                return fix
+        raise TransientError(f"task {task} has changed during {_LOOKS} looks at it")
 
 
 def _is_between(beyond: TaskId | None, task: TaskId, last: TaskId | None) -> bool:

@@ -72,7 +72,7 @@ async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
 async def test_task_that_changed_during_the_sweep_is_not_touched(
     supervisor: Supervisor, table: TableClient
 ) -> None:
-    """Its row is not as it was read: the writer that changed it also updated its index row."""
+    """Its row is not as it was read: it has to be looked at again."""
     rows = supervisor.index_rows
     task = TaskId("moved")
     await supervisor.store.admit(pending(LINE, task))
@@ -83,8 +83,24 @@ async def test_task_that_changed_during_the_sweep_is_not_touched(
     assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
     await supervisor.store.change(task, claimed(task=task))
     before = await _rows(table)
-    assert await rows.fix(read, seen) == IndexFix()
+    assert await rows.fix(read, seen) is None
     assert await _rows(table) == before
+
+
+async def test_wrong_row_that_is_gone_meanwhile_keeps_the_right_one_from_no_task(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """It is read again before it is deleted; a sweep that looks again has seen it at the first look."""
+    rows, task = supervisor.index_rows, TaskId("moved")
+    await supervisor.store.admit(pending(LINE, task))
+    whole = await _rows(table)
+    await _damage(table, task, missing=True, wrong=True)
+    [seen] = (await rows.indexed(0, after=None, most=1000)).rows
+    await table.delete_entity("000", seen.key)
+    read = await supervisor.store.load(task)
+    assert read is not None
+    assert await rows.fix(read, [seen]) == IndexFix(created=1)
+    assert _without_write_ids(await _rows(table)) == _without_write_ids(whole)
 
 
 async def test_task_that_came_after_its_index_was_read_is_not_touched(
