@@ -90,12 +90,16 @@ class TaskHub:
             run(host)
 
     def _receive(self, instance: Orchestration, event: Event) -> None:
-        if self.instances.get(instance.id) is instance and not instance.has_ended:
+        if self._is_there(instance):
             instance.inbox.append(event)
             self._wake(instance)
 
+    def _is_there(self, instance: Orchestration) -> bool:
+        """Tell whether it has not ended, and is not gone with its history."""
+        return self.instances.get(instance.id) is instance and not instance.has_ended
+
     def _wake(self, instance: Orchestration) -> None:
-        if instance.inbox and not instance.is_busy and not instance.is_stuck and not instance.has_ended:
+        if instance.inbox and not instance.is_busy and not instance.is_stuck and self._is_there(instance):
             instance.is_busy = True
             self._on_a_host(partial(self._run_episode, instance))
 
