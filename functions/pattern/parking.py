@@ -8,12 +8,12 @@ from itertools import takewhile
 from typing import assert_never
 
 from functions.pattern.decisions import due_by, in_question, known_end
-from functions.pattern.epochs import FINAL, is_busy, next_epoch
+from functions.pattern.epochs import FINAL, awaited, is_busy, next_epoch
 from functions.pattern.events import Parked, Released
 from functions.pattern.operator_events import ParkRequested, Unparked
 from functions.pattern.records import BY_OPERATOR, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.states import EpochEnd, ProcessState
+from functions.pattern.states import EpochEnd, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
 #: How long a task rests that was released in vain, after the first time and at most.
@@ -69,7 +69,7 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
     if not record.task.is_parked or record.task.is_parked_by_operator:
         return Refused(RefusalReason.NOT_PARKED)
     opened = next_epoch(
-        record,
+        _awaited_anew(record, now, event.start_by),
         now,
         ended_by=EpochEnd.RELEASED,
         who="supervisor",
@@ -79,6 +79,18 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         failure_count=record.task.failure_count,
     )
     return known_end(opened, now, event.start_by) or opened
+
+
+def _awaited_anew(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    """Have events be awaited for as long again as nobody could tell them since their time was over.
+
+    At least until `start_by`: who was turned away before tries again only later.
+    """
+    for step in awaited(record):
+        if step.shape.via is Way.EVENT and step.complete_by is not None and step.complete_by <= now:
+            longer = min(now - step.complete_by, timedelta(seconds=step.shape.complete_within))
+            record = record.with_step(replace(step, complete_by=max(start_by, now + longer)))
+    return record
 
 
 def set_aside(record: TaskRecord, event: ParkRequested | Unparked, now: datetime) -> TaskRecord | Refused:

@@ -8,13 +8,14 @@ from datetime import datetime
 from functools import partial
 
 from functions.pattern.definition import Registry
-from functions.pattern.events import Event, StepStarted
+from functions.pattern.events import Event, Parked, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.placing import HasPlace
-from functions.pattern.planning import CannotStart, Runner, StepPlan, plan
+from functions.pattern.planning import CannotStart, Runner, StepPlan, is_over, plan
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
+from functions.pattern.untold import untold
 from functions.scheduler.children import Children
 from functions.scheduler.run_places import RunPlaces
 
@@ -60,6 +61,9 @@ class RunPlan:
     ) -> StepPlan:
         if self._children.to_hear(record, now):
             return StepPlan()  # what follows depends on how they stand
+        lack = untold(self._registry, record, now)
+        if lack is not None and not is_over(record, self._runner.epoch, self._runner.scheduler):
+            return StepPlan((self._parked(lack),))
         return plan(
             record,
             self._runner,
@@ -69,6 +73,12 @@ class RunPlan:
             may_share=may_share,
             reached=self._children.reached,
             has_place=has_place,
+        )
+
+    def _parked(self, lack: CannotStart) -> Parked:
+        runner = self._runner
+        return Parked(
+            epoch=runner.epoch, scheduler=runner.scheduler, reason=lack.reason, lasting=lack.lasting
         )
 
     def _look_at(self, here: Definitions, name: StepName) -> bool | datetime | CannotStart:

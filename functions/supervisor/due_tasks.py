@@ -31,6 +31,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Changed, Index, IndexEntry, IndexPage, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.pattern.untold import untold
 from functions.pattern.wait_events import WaitsEnded
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
@@ -107,10 +108,14 @@ class DueTasks:
             await self._act(report, late)
 
     def _parked_instead(self, record: TaskRecord, event: Judgement) -> Parked | None:
-        """Park what nobody here could go on with: that neither counts as its failure nor ends it."""
-        if not isinstance(event, Recovered | GivenUp) or in_question(record) is not None:
+        """Park what nobody here could go on with, or tell: that neither counts as its failure nor ends it."""
+        if isinstance(event, WaitsEnded):
+            missing = untold(self._registry, record, self._ports.clock.now())
+        elif isinstance(event, Recovered | GivenUp) and in_question(record) is None:
+            missing = what_is_missing(self._registry, record)
+        else:
             return None
-        missing, task = what_is_missing(self._registry, record), record.task
+        task = record.task
         if missing is None:
             return None
         return Parked(

@@ -128,6 +128,51 @@ async def test_task_is_parked_that_wakes_where_its_version_is_not_deployed() -> 
     assert (life.task.epoch, life.task.failure_count, life.task.run) == (FIRST + 1, 0, None)
 
 
+@pytest.mark.parametrize("by_scheduler", [True, False])
+@pytest.mark.parametrize("remedy", [Remedy.HOLD, Remedy.COMPENSATE])
+async def test_event_that_nobody_could_tell_as_its_version_was_away_is_awaited_longer(
+    remedy: Remedy, *, by_scheduler: bool
+) -> None:
+    """For as long again as its task was parked for it; a deployment neither holds nor undoes anything."""
+    flow = workflow(
+        awaiting("approve", complete_within=60 if by_scheduler else 600),
+        step("send", "approve"),
+        remedy=remedy,
+    )
+    life, newer = Life(flow), replace(flow, version=2, steps=(step("send"),))
+    await life.run()
+    away = life.supervised.rival("two", newer)
+    life.clock.advance(640)
+    life.deploy(newer)
+    if by_scheduler:
+        await life.run()
+    else:
+        assert (await away.run()).parked == 1
+    assert (life.task.is_parked, life.task.failure_count) == (True, 0)
+    assert life.task.last_error == "version 1 of 'parcels' is not deployed here"
+    life.clock.advance(300)
+    assert (await away.run()).released == 0
+    assert (await life.supervised.sweep()).released == 1
+    life.deploy(flow)
+    life.clock.advance(59)
+    await life.told()
+    await life.runs.run(RunInput(task=TASK, epoch=2, number=1, share=False))
+    assert life.task.process_state is ProcessState.PROCESSED
+
+
+async def test_event_that_nobody_tells_when_its_version_is_back_is_missing() -> None:
+    """It had its time."""
+    flow = workflow(awaiting("approve", complete_within=600), step("send", "approve"))
+    life = Life(flow)
+    await life.run()
+    life.clock.advance(640)
+    await life.supervised.rival("two", replace(flow, version=2)).run()
+    await life.supervised.sweep()
+    life.clock.advance(601)
+    await life.supervised.sweep()
+    assert life.task.process_state is ProcessState.ERROR
+
+
 async def test_scheduler_sits_out_a_short_wait() -> None:
     """It is told when to look again; then it goes on by itself."""
     life = Life(workflow(timer("nap", until=after(20)), step("send", "nap")))

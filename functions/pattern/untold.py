@@ -1,0 +1,30 @@
+"""Events whose time ends where nobody could tell them, as their task's version is not deployed there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from functions.pattern.definition import Registry
+from functions.pattern.epochs import is_busy
+from functions.pattern.planning import CannotStart
+from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Way
+from functions.pattern.waits import over
+
+
+def untold(registry: Registry, record: TaskRecord, now: datetime) -> CannotStart | None:
+    """Say for what a task is parked, not ended, as an event's time is over; None if it could be told here.
+
+    A task is not parked beside a step under way: then the event's step ends as its shape says.
+    """
+    if is_busy(record):
+        return None
+    here = Definitions(registry, record)
+    for name in over(record, now):
+        if record.step(name).shape.via is Way.EVENT:
+            try:
+                here.event_model(name)
+            except NotDeployedError as lack:
+                return lack_of(lack)
+    return None

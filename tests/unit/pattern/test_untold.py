@@ -1,0 +1,61 @@
+"""Events whose time is over where nobody could tell them: their task is parked, and they have longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.definition import Registry, Workflow
+from functions.pattern.events import Parked, Released
+from functions.pattern.untold import untold
+from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
+from tests.fakes.workflows import awaiting, step, timer, workflow
+from tests.unit.pattern.waiting_tasks import APPROVE, DAYS, handed_back, waiting
+
+FLOW = workflow(step("pay"), awaiting("approve"), timer("nap", until=after(DAYS)))
+AWAITED = told(
+    pending(FLOW), claimed(), started("approve", complete_by=DAYS), started("nap", complete_by=DAYS)
+)
+REASON = "version 1 of 'parcels' is not deployed here"
+
+
+@pytest.mark.parametrize(
+    ("deployed", "seconds", "reason"),
+    [
+        (replace(FLOW, version=2), DAYS, REASON),
+        (replace(FLOW, version=2), DAYS - 1, None),
+        (FLOW, DAYS, None),
+    ],
+    ids=["away", "not over yet", "here"],
+)
+def test_task_is_parked_when_the_time_of_an_event_ends_where_it_can_t_be_told(
+    deployed: Workflow, seconds: float, reason: str | None
+) -> None:
+    """Not before; and where it could be told, it had its time."""
+    found = untold(Registry((deployed,), {}), AWAITED, after(seconds))
+    assert (found and found.reason) == reason
+
+
+def test_time_needs_nobody_to_tell_it() -> None:
+    """A timer ends wherever it is seen."""
+    only = told(pending(FLOW), claimed(), started("nap", complete_by=DAYS))
+    assert untold(Registry((), {}), only, after(DAYS)) is None
+
+
+def test_no_task_is_parked_beside_a_step_under_way() -> None:
+    """Its outcome is to come."""
+    busy = told(AWAITED, started("pay"))
+    assert untold(Registry((), {}), busy, after(DAYS)) is None
+
+
+@pytest.mark.parametrize(
+    ("released_at", "until"),
+    [(DAYS - 9, DAYS), (DAYS + 1, DAYS + 31), (DAYS + 99, DAYS + 198), (3 * DAYS, 4 * DAYS)],
+    ids=["not over yet", "at least", "as long again", "at most"],
+)
+def test_event_is_awaited_as_much_longer_as_nobody_could_tell_it(released_at: float, until: float) -> None:
+    """From when its version is back; whoever was turned away before tries again a little later."""
+    parked = told(handed_back(waiting()), Parked(epoch=FIRST, scheduler=None, reason=REASON))
+    released = told(parked, Released(epoch=FIRST, start_by=after(released_at + 30)), now=after(released_at))
+    assert released.step(APPROVE).complete_by == after(until)
