@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +17,7 @@ from local.platform.watchdog import Watchdog
 
 #: The repository's root, where the parts are started.
 ROOT = Path(__file__).resolve().parents[2]
-#: The part's program starts when a line arrives, once the watchdog knows its process. If the platform is
-#: killed before that, `read` fails and nothing starts.
-_GATE = 'read -r go && exec "$@"'
+_GATE = Path(__file__).with_name("gate.py")
 _LAST_LINES = 15
 #: Seconds that the children of an ended part have to be gone; only one that left its group takes longer.
 _GONE_WITHIN = 1.0
@@ -44,7 +43,7 @@ class PartProcess:
         """Start `part` in its own process group, which holds the data folder's `lock` while it lives."""
         with OutputPipe() as output:
             process = await asyncio.create_subprocess_exec(
-                *("/bin/sh", "-c", _GATE, part.name, *part.command),
+                *(sys.executable, "-I", "-S", str(_GATE), *part.command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=output.write_end,
                 stderr=output.write_end,

@@ -29,7 +29,11 @@ async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPort
     options = PlatformOptions(
         ports=ports,
         data=tmp_path / "data",
-        settings={"STATE_SHARDS": "2", "SUPERVISOR_SCHEDULE": "0 0 5 31 12 *"},
+        settings={
+            "STATE_SHARDS": "2",
+            "SUPERVISOR_SCHEDULE": "* * * * * *",
+            "AzureWebJobs.supervisor.Disabled": "true",
+        },
         queues=queues,
         in_memory_storage=True,
     )
