@@ -112,7 +112,7 @@ def _hosts_of_roles(
 
     tables = SharedTables(_tables(addresses), settings)
     hosts = []
-    for role, (name, port) in hosts_of(addresses.ports).items():
+    for role, (name, port) in hosts_of(addresses.ports, settings).items():
         own = Addresses(replace(addresses.ports, host=port))
         host = _host(own, data / name, options, settings_of(role, settings), name=name)
         hosts.append(replace(host, prepare=tables.then(host.prepare)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from azure.data.tables import TableServiceClient
 
+from functions.pattern.definition import Registry
 from functions.roles import AGENT_TABLES, AppRole
 from functions.services.blueprint import service_tables
 from functions.store.tables import TABLES, TASKS_TABLE
@@ -23,24 +25,35 @@ _STATE_STORE = re.compile(r"StateStore(__\d+)?")
 type Prepare = Callable[[], Awaitable[None]]
 
 
-def hosts_of(ports: PlatformPorts) -> dict[AppRole, tuple[PartName, int]]:
-    """Name the host of each role, and its port."""
-    return {
+def hosts_of(ports: PlatformPorts, settings: Mapping[str, str]) -> dict[AppRole, tuple[PartName, int]]:
+    """Name the host of each role, and its port; Agents have none where all of them are served elsewhere."""
+    hosts = {
         AppRole.FRONT: (PartName.HOST, ports.host),
         AppRole.SCHEDULER: (PartName.SCHEDULER, ports.scheduler or 0),
         AppRole.AGENTS: (PartName.AGENTS, ports.agents or 0),
         AppRole.SUPERVISOR: (PartName.SUPERVISOR, ports.supervisor or 0),
     }
+    if not _serves_agents({**os.environ, **settings}):
+        del hosts[AppRole.AGENTS]  # it would have no function, and not start
+    return hosts
+
+
+def _serves_agents(settings: Mapping[str, str]) -> bool:
+    versions = tuple(version for each in load_registrations() for version in each.versions)
+    elsewhere = {each.strip() for each in settings.get("AGENTS_ELSEWHERE", "").split(",")}
+    return bool(Registry(versions, {}).queued_agents - elsewhere)
 
 
 def settings_of(role: AppRole, settings: Mapping[str, str]) -> dict[str, str]:
-    """Give a role's settings. The Agents' host does not know where the state store is."""
+    """Give a role's settings. The Agents' host does not know where the state store is.
+
+    An empty setting stands before what the environment, or the app's settings file, says of it.
+    """
     own = {"ROLES": role.value, **settings, "AgentStore": settings.get("AgentStore") or _first(settings)}
-    return {
-        name: value
-        for name, value in own.items()
-        if role is not AppRole.AGENTS or not _STATE_STORE.fullmatch(name)
-    }
+    if role is not AppRole.AGENTS:
+        return own
+    known = {"StateStore", *filter(_STATE_STORE.fullmatch, (*own, *os.environ))}
+    return own | dict.fromkeys(known, "")
 
 
 def _first(settings: Mapping[str, str]) -> str:

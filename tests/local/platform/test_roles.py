@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from functions.roles import AppRole
 from local.platform import Addresses, PartName, PlatformOptions, PlatformPorts, blueprint
 from local.platform.blueprint import whole_platform
 from local.platform.parts import Part
+from tests.e2e.caller import NEEDS_ORDERS
+
+#: Its Agent is the one behind a queue that this application serves.
+pytestmark = NEEDS_ORDERS
 
 _PORTS = replace(PlatformPorts(host=1).split(), scheduler=2, agents=3, supervisor=4)
 _HOSTS = {
@@ -29,7 +34,7 @@ def _azurite_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def _hosts(folder: Path, **settings: str) -> dict[AppRole, Part]:
     options = PlatformOptions(ports=_PORTS, data=folder, settings=settings)
     _, hosts = whole_platform(options, Addresses(_PORTS))
-    return dict(zip(AppRole, hosts, strict=True))
+    return {AppRole(part.environment["ROLES"]): part for part in hosts}
 
 
 def test_each_role_has_a_host_with_a_port_and_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -43,11 +48,22 @@ def test_each_role_has_a_host_with_a_port_and_a_folder_of_its_own(tmp_path: Path
     assert Addresses(PlatformPorts(host=1)).operators == Addresses(PlatformPorts(host=1)).host
 
 
-def test_agents_do_not_know_where_the_state_store_is(tmp_path: Path) -> None:
-    """With one account or several; theirs is the first, unless another is named."""
+def test_agents_do_not_know_where_the_state_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one account or several, nor from the environment or a file; theirs is the first, or is named."""
+    monkeypatch.setenv("StateStore__7", "the environment's")
     for settings in ({"StateStore": "first"}, {"StateStore__0": "first", "StateStore__1": "second"}):
         for role, part in _hosts(tmp_path, **settings).items():
-            knows = any(name.startswith("StateStore") for name in part.environment)
+            known = {**os.environ, "StateStore": "a settings file's", **part.environment}
+            knows = any(value for name, value in known.items() if name.startswith("StateStore"))
             assert knows is (role is not AppRole.AGENTS)
             assert part.environment["AgentStore"] == "first"
     assert _hosts(tmp_path, AgentStore="own")[AppRole.AGENTS].environment["AgentStore"] == "own"
+
+
+def test_agents_that_are_all_elsewhere_have_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would have no function, and a host without one does not start."""
+    others = set(AppRole) - {AppRole.AGENTS}
+    assert _hosts(tmp_path, AGENTS_ELSEWHERE=" payment").keys() == others
+    monkeypatch.setenv("AGENTS_ELSEWHERE", "payment")
+    assert _hosts(tmp_path).keys() == others
+    assert _hosts(tmp_path, AGENTS_ELSEWHERE="").keys() == set(AppRole)
