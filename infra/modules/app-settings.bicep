@@ -3,6 +3,16 @@
 import { ApplicationSettings, settingsOf } from 'application-settings.bicep'
 import { kindOf } from 'roles.bicep'
 
+@description('Names the settings of Agents, by their names.')
+func settingsOfAgents(agents string[]) string[] =>
+  flatten(map(agents, each => [
+    '${toUpper(replace(each, '-', '_'))}_URL'
+    '${toUpper(replace(each, '-', '_'))}_KEY'
+    '${toUpper(replace(each, '-', '_'))}_HEADER'
+    '${toUpper(replace(each, '-', '_'))}_SCOPE'
+    'AGENT_${toUpper(replace(each, '-', '_'))}_AT_ONCE'
+  ]))
+
 @description('The app, as infra/roles.json describes it.')
 param app object
 
@@ -162,21 +172,22 @@ var sampleAgentSettings = {
   DELIVERY_KEY: servicesKey
 }
 
-// Who only serves queues gets no address or key of another Agent; activities may call those behind queues as well.
+// Who serves queues gets no address or key of an Agent that is an activity only, and who runs activities none of an
+// Agent behind a queue only.
 var requestQueues = filter(loadJsonContent('../queues.json').queues, each => (kindOf(each.name) == 'agent-requests'))
-var queuedAgents = map(requestQueues, each => toUpper(replace(substring(each.name, 6, length(each.name) - 15), '-', '_')))
-var settingsOfQueued = flatten(map(queuedAgents, each => [
-  '${each}_URL'
-  '${each}_KEY'
-  '${each}_HEADER'
-  '${each}_SCOPE'
-  'AGENT_${each}_AT_ONCE'
-]))
-// Who only reads what operators say in an Agent's place needs no key.
+var queuedAgents = map(requestQueues, each => substring(each.name, 6, length(each.name) - 15))
+var queuedOnly = filter(queuedAgents, each => (!contains(loadJsonContent('../roles.json').agentsOfBothWays, each)))
+var ofQueued = settingsOfAgents(queuedAgents)
+var ofQueuedOnly = settingsOfAgents(queuedOnly)
+var servesQueues = contains(app.roles, 'agents')
+var runsActivities = contains(app.roles, 'scheduler')
 var agentsKnown = app.knowsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
-var agentsReached = filter(agentsKnown, each => (app.callsAgents ? true : endsWith(each.key, '_URL')))
-var servesQueuesOnly = app.callsAgents && !(app.taskHub)
-var agentsHere = filter(agentsReached, each => (servesQueuesOnly ? contains(settingsOfQueued, each.key) : true))
+var agentsCalled = filter(
+  agentsKnown,
+  each => ((servesQueues && contains(ofQueued, each.key)) || (runsActivities && !contains(ofQueuedOnly, each.key)))
+)
+// Who only reads what operators say in an Agent's place needs no key.
+var agentsHere = app.callsAgents ? agentsCalled : filter(agentsKnown, each => (endsWith(each.key, '_URL')))
 
 var keySettings = toObject(
   range(0, length(namedKeys)),

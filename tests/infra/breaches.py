@@ -106,6 +106,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(reached, _APPS, "isWhole: isWhole", "isWhole: true")
     yield Breach(reached, _NAMES, "'id-${token}-${mark}'", "'id-${token}'")
     said = access.roles_file_says_what_the_code_does
+    yield Breach(said, _APPS_LIST, '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]')
     yield Breach(said, _APPS_LIST, '"receives": ["agent-requests"]', '"receives": []')
     yield Breach(said, _APPS_LIST, '"tables": [],', '"tables": ["Tasks"],')
     yield Breach(said, _APPS_LIST, '"http": false', '"http": true')
@@ -185,7 +186,11 @@ def _settings() -> Iterator[Breach]:
     unknown = settings.no_unknown_setting_is_set
     yield Breach(unknown, _APPLICATION, "  SKEW_SECONDS:", "  SKEW_SECOND:")
     yield Breach(unknown, _APP_SETTINGS, "[each]}__tableServiceUri'", "[each]}'")
-    yield Breach(unknown, _APP_SETTINGS, "servesQueuesOnly ? ", "false ? ")
+    yield Breach(unknown, _APP_SETTINGS, "servesQueues && contains(ofQueued, each.key)", "servesQueues")
+    yield Breach(
+        unknown, _APP_SETTINGS, "runsActivities && !contains(ofQueuedOnly, each.key)", "runsActivities"
+    )
+    yield Breach(unknown, _APPS_LIST, '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]')
     yield Breach(
         unknown, _APPLICATION, "  STATE_SHARDS:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  STATE_SHARDS:"
     )

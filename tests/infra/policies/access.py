@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.faults import FAULTS_TABLE
-from tests.infra.application import bindings, queues_left, queues_received, queues_sent
+from tests.infra.application import agents_of, bindings, queues_left, queues_received, queues_sent
 from tests.infra.bicep.deployment import Planned
 from tests.infra.bicep.values import Unresolved, Value, owner_of
 from tests.infra.infrastructure import Environment, Infrastructure
@@ -165,7 +165,10 @@ def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Itera
 
 
 def roles_file_says_what_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that infra/roles.json is the table of functions/roles.py, in its order."""
+    """Require that infra/roles.json is the table of functions/roles.py, in its order, and the Agents'."""
+    both = agents_of({AppRole.SCHEDULER}) & agents_of({AppRole.AGENTS})
+    if {*infrastructure.json("infra/roles.json")["agentsOfBothWays"]} != both:
+        yield f"infra/roles.json: agentsOfBothWays must be {sorted(both)}"
     for app in infrastructure.apps:
         roles = frozenset(map(AppRole, app["roles"]))
         reach = reach_of(roles)

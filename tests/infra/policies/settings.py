@@ -200,19 +200,21 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
 
 
 def _agents(infrastructure: Infrastructure, environment: Environment) -> list[SampledAgent]:
-    """Return the Agents that call sample services and that the app knows.
-
-    The Scheduler is given those behind queues as well: the templates can't tell which are activities, too.
-    Those of a removed workflow can stay.
-    """
-    known = application.agents_of(
-        {AppRole.AGENTS, *environment.roles} if environment.app["taskHub"] else environment.roles
-    )
-    left = {agent.name for agent in infrastructure.sampled_agents} - application.agents_of(AppRole)
-    if environment.roles == {AppRole.AGENTS}:
-        left = {name for name in left if requests_queue(name) in application.queues_left()}
-    known |= left if environment.app["knowsAgents"] else set()
+    """Return the Agents of sample services that the app knows; those of a removed workflow can stay."""
+    known = application.agents_of(environment.roles)
+    if environment.app["knowsAgents"]:
+        known |= _left(infrastructure, environment.roles)
     return [agent for agent in infrastructure.sampled_agents if agent.name in known]
+
+
+def _left(infrastructure: Infrastructure, roles: frozenset[AppRole]) -> frozenset[str]:
+    """Return the Agents of removed workflows: who has a queue is one behind it, and others are activities."""
+    left = {agent.name for agent in infrastructure.sampled_agents} - application.agents_of(AppRole)
+    queues = {each["name"] for each in infrastructure.json("infra/queues.json")["queues"]}
+    queued = {name for name in left if requests_queue(name) in queues}
+    if roles == {AppRole.AGENTS}:
+        return frozenset(queued)
+    return frozenset(left - queued if roles == {AppRole.SCHEDULER} else left)
 
 
 def _scheduled(environment: Environment) -> bool:
