@@ -233,7 +233,7 @@ module watching 'modules/watching/watching.bicep' = {
     componentId: backing.outputs.componentId
     namespaceId: backing.outputs.serviceBusId
     eventHubsId: backing.outputs.eventHubsId
-    functionAppName: applications.outputs.names[0]
+    prefix: names.alerts
     alertEmails: alertEmails
     alertWebhookUrl: alertWebhookUrl
     workbookName: names.workbook

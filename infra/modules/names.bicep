@@ -14,6 +14,8 @@ func namesOf(environmentName string, token string, stateAccounts int) object => 
   durableScheduler: 'dts-${token}'
   network: 'vnet-${token}'
   budget: 'budget-${token}'
+  // As the only app is called, also where each role is an app: split, it keeps its alerts instead of getting others.
+  alerts: 'func-${token}'
   workbook: guid(token, 'workbook')
 }
 

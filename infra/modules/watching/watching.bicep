@@ -18,9 +18,9 @@ param namespaceId string
 @description('Resource id of the Event Hubs namespace that is watched, or nothing.')
 param eventHubsId string
 
-@description('Name of the function app, with which the names of its alerts begin.')
+@description('With what the names of alerts begin.')
 @minLength(1)
-param functionAppName string
+param prefix string
 
 @description('E-mail addresses that are told of each alert; none for nobody.')
 @maxLength(20)
@@ -71,7 +71,7 @@ var queries = {
 module operators 'action-group.bicep' = {
   name: 'operators'
   params: {
-    name: '${functionAppName}-operators'
+    name: '${prefix}-operators'
     tags: tags
     emails: alertEmails
     webhookUrl: alertWebhookUrl
@@ -81,7 +81,7 @@ module operators 'action-group.bicep' = {
 module metricAlerts 'metric-alerts.bicep' = {
   name: 'metric-alerts'
   params: {
-    prefix: functionAppName
+    prefix: prefix
     tags: tags
     namespaceId: namespaceId
     actionGroupId: operators.outputs.id
@@ -91,7 +91,7 @@ module metricAlerts 'metric-alerts.bicep' = {
 module hubAlerts 'hub-alerts.bicep' = if (!empty(eventHubsId)) {
   name: 'hub-alerts'
   params: {
-    prefix: functionAppName
+    prefix: prefix
     tags: tags
     namespaceId: eventHubsId
     actionGroupId: operators.outputs.id
@@ -101,7 +101,7 @@ module hubAlerts 'hub-alerts.bicep' = if (!empty(eventHubsId)) {
 module logAlerts 'log-alerts.bicep' = {
   name: 'log-alerts'
   params: {
-    prefix: functionAppName
+    prefix: prefix
     location: location
     tags: tags
     workspaceId: workspaceId
@@ -115,7 +115,7 @@ module workbook 'workbook.bicep' = {
   name: 'workbook'
   params: {
     name: workbookName
-    displayName: '${functionAppName} tasks'
+    displayName: '${prefix} tasks'
     location: location
     tags: tags
     workspaceId: workspaceId

@@ -73,6 +73,7 @@ POLICIES: tuple[Policy, ...] = (
     hosting.data_is_protected_as_chosen,
     hosting.regions_are_listed,
     watching.alerts_tell_the_operators,
+    watching.alerts_keep_their_names,
     watching.who_did_what_is_logged,
     watching.logs_are_bounded_and_actions_kept,
     form.everything_is_described,

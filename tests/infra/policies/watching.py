@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.infra.bicep.values import Unresolved, Value, at, items_of
+from tests.infra.bicep.values import Unresolved, Value, at, items_of, owner_of
 from tests.infra.infrastructure import Environment, Infrastructure
 
 _GROUP = "Microsoft.Insights/actionGroups"
@@ -34,6 +34,21 @@ def alerts_tell_the_operators(infrastructure: Infrastructure) -> Iterator[str]:
     for alert in infrastructure.each("Microsoft.Insights/scheduledQueryRules"):
         told = items_of(alert.at("properties", "actions", "actionGroups"))
         yield from _untold(alert.title, told, alert.at("properties", "enabled"))
+
+
+def alerts_keep_their_names(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that a deployment whose roles are split, or put together, gets no second set of alerts.
+
+    Nothing would delete the first, which would go on telling, and be paid for.
+    """
+    by_layout = {each.name: set(_names(each)) for each in infrastructure.environments}
+    for name in sorted(by_layout["defaults"] ^ by_layout["split: app"]):
+        yield f"{name} is there only in one layout of the roles"
+
+
+def _names(environment: Environment) -> Iterator[str]:
+    for kind in (_GROUP, "Microsoft.Insights/metricAlerts", "Microsoft.Insights/scheduledQueryRules"):
+        yield from (f"{kind} {owner_of(each.at('name'))}" for each in environment.of(kind))
 
 
 def who_did_what_is_logged(infrastructure: Infrastructure) -> Iterator[str]:

@@ -18,7 +18,7 @@ PARAMETERS: dict[str, Value] = {
     "componentId": "the component",
     "namespaceId": "the namespace",
     "eventHubsId": "the hubs' namespace",
-    "functionAppName": "app",
+    "prefix": "app",
     "alertEmails": ["olga@example.com", "otto@example.com"],
     "alertWebhookUrl": "https://example.com/alerts",
     "workbookName": "3d0f7c1e-0c2a-4a7e-9d57-6d4f0f1a2b3c",
