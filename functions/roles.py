@@ -55,7 +55,8 @@ class QueueKind(StrEnum):
 class Reach:
     """What roles have: functions (`*` stands for names), tables, queues, and Durable Functions' client.
 
-    Where `has_durable_client` is false, Schedulers are asked for on their queue.
+    Where `has_durable_client` is false, Schedulers are asked for on their queue. If there is an event hub,
+    who `reads_hub` takes orders from it, and who `writes_hub` may put them there.
     """
 
     functions: frozenset[str]
@@ -63,6 +64,8 @@ class Reach:
     receives: frozenset[QueueKind]
     sends: frozenset[QueueKind]
     has_durable_client: bool = False
+    reads_hub: bool = False
+    writes_hub: bool = False
 
     def sends_to(self, queue: str) -> bool:
         """Tell whether messages may be put on a queue."""
@@ -92,6 +95,7 @@ REACHES: Mapping[AppRole, Reach] = {
                 QueueKind.NOTICES,
             }
         ),
+        writes_hub=True,
     ),
     AppRole.SCHEDULER: Reach(
         functions=frozenset(
@@ -103,6 +107,7 @@ REACHES: Mapping[AppRole, Reach] = {
         # An order that waits for another try goes back to its queue.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES, QueueKind.SWEEPS},
         has_durable_client=True,
+        reads_hub=True,
     ),
     AppRole.AGENTS: Reach(
         functions=frozenset({"agent_*"}),
@@ -133,6 +138,8 @@ def reach_of(roles: Collection[AppRole]) -> Reach:
         receives=frozenset().union(*(each.receives for each in all_of)),
         sends=frozenset().union(*(each.sends for each in all_of)),
         has_durable_client=any(each.has_durable_client for each in all_of),
+        reads_hub=any(each.reads_hub for each in all_of),
+        writes_hub=any(each.writes_hub for each in all_of),
     )
 
 

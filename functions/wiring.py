@@ -39,7 +39,7 @@ from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.shared_rows import Chore
-from functions.roles import AGENT_TABLES, REACHES, AppRole, reach_of
+from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.run_steps import RunLimits, RunSteps
@@ -92,9 +92,11 @@ class Wiring:
         agents = settings.agent_store_connection
         self._agent_storage = self._storage[0] if agents is None else table_storage.connect(agents)
         self._bus = connect_bus(settings.service_bus_connection)
-        has_hub = self._roles & {AppRole.FRONT, AppRole.SCHEDULER}
+        has_hub = self._reach.reads_hub or self._reach.writes_hub
         self._hub = EventHub.of(settings, self._bus_figures) if has_hub else None
-        self._ports, self._agent_ports = self._make_ports()
+        self._ports = self._make_ports(self._reach)
+        #: Agents behind queues never have more, also beside other roles.
+        self._agent_ports = self._make_ports(REACHES[AppRole.AGENTS])
         self._agents = self._make_agents(registrations)
         check_agents(
             self._registry,
@@ -151,10 +153,10 @@ class Wiring:
             supervisor_blueprint(self._supervision(), settings.supervisor_schedule),
         ]
 
-    def _make_ports(self) -> tuple[Ports, Ports]:
-        """Make the application's ports, and those of its Agents behind queues, who never have more."""
-        clock, messages = SystemClock(), QueuedMessages(self._sender, SystemClock())
-        to_hub = self._hub is not None and self._settings.submit_to == "hub"
+    def _make_ports(self, reach: Reach) -> Ports:
+        clock = SystemClock()
+        messages = QueuedMessages(partial(self._sender, reach), clock)
+        to_hub = reach.writes_hub and self._settings.submit_to == "hub"
         outside = Outside(
             clock=clock,
             new_id=new_id,
@@ -167,10 +169,10 @@ class Wiring:
             submissions=self._hub.submissions if self._hub is not None and to_hub else messages,
             figures=self._store_figures,
         )
-        return ports_of(self._reach, outside), ports_of(REACHES[AppRole.AGENTS], outside)
+        return ports_of(reach, outside)
 
-    def _sender(self, queue: str) -> QueueSender:
-        if not self._reach.sends_to(queue):
+    def _sender(self, reach: Reach, queue: str) -> QueueSender:
+        if not reach.sends_to(queue):
             raise NotOfThisRoleError(f"no role of this application sends to the queue '{queue}'")
         return QueueSender(self._bus(), queue, self._bus_figures)
 

@@ -110,6 +110,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(said, _APPS_LIST, '"receives": ["agent-requests"]', '"receives": []')
     yield Breach(said, _APPS_LIST, '"tables": [],', '"tables": ["Tasks"],')
     yield Breach(said, _APPS_LIST, '"http": false', '"http": true')
+    yield Breach(said, _APPS_LIST, '"writesHub": false', '"writesHub": true')
     yield Breach(use, _QUEUES, '"name": "agent-replies"', '"name": "agent-answers"')
 
 

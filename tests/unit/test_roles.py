@@ -11,6 +11,7 @@ import pytest
 
 from functions.adapters import NotOfThisRoleError
 from functions.agents.endpoints import url_setting
+from functions.hubs.sender import HubSubmissions
 from functions.messages.queues import QUEUES, living_queue
 from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Ports
@@ -124,19 +125,36 @@ def test_agents_have_no_more_in_the_whole_application() -> None:
     """What works there, works in an application of their own."""
     ports = _wired()._agent_ports
     assert not any(_is_there(ports, port) for port in _OF_TASKS)
+    assert {queue for queue in QUEUES if _may_send(ports, queue)} == _sendable(AppRole.AGENTS)
     assert _is_there(_wired()._ports, "store")
 
 
 @pytest.mark.parametrize("role", AppRole)
 def test_role_sends_to_its_queues_only(role: AppRole) -> None:
     """What the templates would not let it do in Azure, it is not let do anywhere."""
-    wiring = _wired(role)
-    for queue in QUEUES:
-        if kind_of(queue) in REACHES[role].sends:
-            wiring._sender(queue)
-        else:
-            with pytest.raises(NotOfThisRoleError, match=queue):
-                wiring._sender(queue)
+    ports = _wired(role)._ports
+    assert {queue for queue in QUEUES if _may_send(ports, queue)} == _sendable(role)
+
+
+def _may_send(ports: Ports, queue: str) -> bool:
+    """Tell whether the messages of these ports find a sender for a queue; none is connected."""
+    postbox: Any = ports.postbox
+    try:
+        postbox._sender(queue)
+    except NotOfThisRoleError:
+        return False
+    return True
+
+
+def _sendable(role: AppRole) -> set[str]:
+    return {queue for queue in QUEUES if kind_of(queue) in REACHES[role].sends}
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_only_the_front_puts_orders_on_the_hub(role: AppRole) -> None:
+    """Nobody else has that right in Azure, and each has the queue if it may submit at all."""
+    submissions: Any = _wired(role, SUBMIT_TO="hub")._ports.submissions
+    assert isinstance(submissions._submissions, HubSubmissions) is (role is AppRole.FRONT)
 
 
 def test_supervisor_of_its_own_measures_no_circuits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,9 @@ def roles_file_says_what_the_code_does(infrastructure: Infrastructure) -> Iterat
         roles = frozenset(map(AppRole, app["roles"]))
         reach = reach_of(roles)
         said = [{*app["tables"], *app["agentTables"]}, {*app["receives"]}, {*app["sends"]}, app["taskHub"]]
-        if said != [reach.tables, reach.receives, reach.sends, reach.has_durable_client]:
+        said += [app["readsHub"], app["writesHub"], app["usesHub"]]
+        wanted = [reach.tables, reach.receives, reach.sends, reach.has_durable_client]
+        if said != [*wanted, reach.reads_hub, reach.writes_hub, reach.reads_hub or reach.writes_hub]:
             yield f"{app['roles']}: infra/roles.json differs from functions/roles.py"
         if {*app["agentTables"]} - {*AGENT_TABLES}:
             yield f"{app['roles']}: not all of agentTables are the Agents'"
