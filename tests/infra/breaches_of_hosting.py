@@ -8,6 +8,7 @@ from tests.infra.azure import policies as azure
 from tests.infra.breaches import Breach
 from tests.infra.policies import access, hosting, network, separation, transport, watching
 
+_ACCESS = "infra/modules/access.bicep"
 _ALERTS = "infra/modules/watching/alerts.json"
 _APP = "infra/modules/function-app.bicep"
 _APP_BASE = "infra/modules/app-base.bicep"
@@ -59,6 +60,10 @@ def _hosting() -> Iterator[Breach]:
     yield Breach(listed, _MAIN, "type: 'location'", "type: 'region'")
     role = access.every_role_is_assigned
     yield Breach(role, _APP_BASE, "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue")
+    hubs = access.hubs_may_be_used_as_the_roles_say
+    yield Breach(hubs, _ACCESS, "app.writesHub", "app.readsHub")
+    yield Breach(hubs, _ACCESS, "app.readsHub", "app.writesHub")
+    yield Breach(hubs, _ACCESS, "if (app.taskHub && useScheduler)", "if (app.writesHub && useScheduler)")
     told = watching.alerts_tell_the_operators
     yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")

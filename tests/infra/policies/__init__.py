@@ -31,6 +31,7 @@ POLICIES: tuple[Policy, ...] = (
     access.every_role_is_assigned,
     access.queues_may_be_used_as_the_code_does,
     access.tables_may_be_used_as_the_roles_say,
+    access.hubs_may_be_used_as_the_roles_say,
     access.roles_file_says_what_the_code_does,
     separation.apps_use_what_is_their_own,
     separation.apps_share_nothing_of_their_own,

@@ -164,6 +164,22 @@ def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Itera
                 yield f"{environment.name}: {role} is on {sorted(granted)}, and needed on {sorted(wanted)}"
 
 
+def hubs_may_be_used_as_the_roles_say(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require an app's roles on the event hub and on the task hub to be those of functions/roles.py."""
+    for environment in infrastructure.environments:
+        reach = reach_of(environment.roles)
+        submits = environment.has_hub and environment.settings.get("SUBMIT_TO") == "hub"
+        scheduler = environment.parameters.get("durableBackend") == "scheduler"
+        wanted = {
+            _HUB_RECEIVER: reach.reads_hub and environment.has_hub,
+            _HUB_SENDER: reach.writes_hub and submits,
+            _SCHEDULER_USER: reach.has_durable_client and scheduler,
+        }
+        granted = set(map(role_of, _of_app(environment))) & wanted.keys()
+        if granted != {role for role, is_needed in wanted.items() if is_needed}:
+            yield f"{environment.name}: on hubs, {sorted(granted)} are assigned"
+
+
 def roles_file_says_what_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that infra/roles.json is the table of functions/roles.py, in its order, and the Agents'."""
     both = agents_of({AppRole.SCHEDULER}) & agents_of({AppRole.AGENTS})
