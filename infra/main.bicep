@@ -103,6 +103,9 @@ param instanceMemory int = 2048
 @description('Whether storage, Service Bus and vault are reached through a virtual network only (makes Service Bus Premium).')
 param privateNetwork bool = false
 
+@description('Resource id of a subnet of another network that the Agents\' app sends through, where it is an app of its own; delegated to Microsoft.App/environments.')
+param agentsSubnetId string = ''
+
 @description('Client id of an Entra ID app registration with the roles of infra/app-roles.json; callers then need its tokens.')
 @maxLength(36)
 param signInClientId string = ''
@@ -217,6 +220,7 @@ module applications 'modules/applications.bicep' = {
     requestsAtOnce: requestsAtOnce
     maximumInstances: maximumInstances
     instanceMemory: instanceMemory
+    agentsSubnetId: agentsSubnetId
     signInClientId: signInClientId
     agentSettings: agentSettings
     application: application

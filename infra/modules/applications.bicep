@@ -107,6 +107,9 @@ param maximumInstances int
 @allowed([512, 2048, 4096])
 param instanceMemory int
 
+@description('Resource id of a subnet of another network that the Agents\' own app sends through, or nothing.')
+param agentsSubnetId string
+
 @description('Client id of the app registration for sign-in, or nothing.')
 @maxLength(36)
 param signInClientId string
@@ -170,7 +173,7 @@ module applications 'application.bicep' = [
       requestsAtOnce: requestsAtOnce
       maximumInstances: maximumInstances
       instanceMemory: instanceMemory
-      subnetId: network.?outputs.?appSubnetIds[index] ?? ''
+      subnetId: app.service == 'agents' && !empty(agentsSubnetId) ? agentsSubnetId : (network.?outputs.?appSubnetIds[index] ?? '')
       signInClientId: signInClientId
       sampleServices: sampleServices
     }

@@ -64,6 +64,9 @@ def _hosting() -> Iterator[Breach]:
     yield Breach(hubs, _ACCESS, "app.writesHub", "app.readsHub")
     yield Breach(hubs, _ACCESS, "app.readsHub", "app.writesHub")
     yield Breach(hubs, _ACCESS, "if (app.taskHub && useScheduler)", "if (app.writesHub && useScheduler)")
+    other = network.agents_send_through_the_network_that_is_chosen
+    yield Breach(other, _APPS, "app.service == 'agents' && ", "")
+    yield Breach(other, _APPS, "? agentsSubnetId :", "? '' :")
     told = watching.alerts_tell_the_operators
     yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")

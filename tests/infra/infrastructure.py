@@ -21,6 +21,11 @@ REPOSITORY = Path(__file__).parents[2]
 CANARY = "https://canary.example.com/secret"
 CANARY_KEY = "canary-key-of-the-samples"
 
+#: The subnet of another network.
+OTHER_SUBNET = (
+    "/subscriptions/0/resourceGroups/rg/providers/Microsoft.Network/virtualNetworks/vnet/subnets/snet"
+)
+
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
@@ -132,6 +137,7 @@ class Infrastructure:
             "two accounts": _NAMED | {"stateAccounts": 2},
             "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
             "split": _NAMED | {"roles": "split"},
+            "split, in two networks": _NAMED | {"roles": "split", "agentsSubnetId": OTHER_SUBNET},
             "split, with everything": _NAMED | _EVERYTHING | {"roles": "split", "stateAccounts": 2},
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }

@@ -41,6 +41,7 @@ POLICIES: tuple[Policy, ...] = (
     transport.sign_in_guards_all_but_health,
     transport.tokens_are_of_the_own_tenant,
     network.app_subnet_is_delegated,
+    network.agents_send_through_the_network_that_is_chosen,
     network.private_addresses_are_found,
     network.endpoints_lead_to_what_apps_use,
     network.endpoints_keep_their_names,

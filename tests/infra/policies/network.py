@@ -46,6 +46,15 @@ def app_subnet_is_delegated(infrastructure: Infrastructure) -> Iterator[str]:
             yield f"{network.title}: the apps' subnets are delegated to {delegated}"
 
 
+def agents_send_through_the_network_that_is_chosen(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require another network's subnet of the Agents' own app where there is one, and of no other app."""
+    for environment in infrastructure.environments:
+        given = environment.parameters.get("agentsSubnetId")
+        is_there = environment.site.at("properties", "virtualNetworkSubnetId") == given
+        if given is not None and is_there is not (environment.roles == {AppRole.AGENTS}):
+            yield f"{environment.name}: the app must {'not ' if is_there else ''}send through {given}"
+
+
 def private_addresses_are_found(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that each endpoint is entered in the zone of its service, and each zone is linked."""
     for environment in infrastructure.environments:
