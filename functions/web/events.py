@@ -19,6 +19,7 @@ from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
+from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
@@ -67,7 +68,6 @@ class Events:
         Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
         """
         step, written = _step_for(stored.record, name, caller), _written(body)
-        self._check(stored.record, name, written)
         event = EventReceived(
             step=name,
             body=written,
@@ -75,11 +75,28 @@ class Events:
             reason=reason,
             start_by=self._ports.clock.now() + self._start_within,
         )
+        try:
+            self._check(stored.record, name, written)
+        except NotDeployedError as lack:
+            return self._as_it_stands(stored.record, event, lack)
         with decision_span(stored.record, "event"):
             outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
         if isinstance(outcome, Refused):
-            raise ProblemError(HTTPStatus.CONFLICT, _why(outcome.reason, step))
+            raise _refused(outcome, step)
         return outcome.record
+
+    def _as_it_stands(self, record: TaskRecord, event: EventReceived, lack: NotDeployedError) -> TaskRecord:
+        """Answer what was told before, or comes too late: its version may never be deployed again.
+
+        Raises `ProblemError` 409, and 503 for what would count.
+        """
+        outcome = apply(record, event, self._ports.clock.now())
+        if isinstance(outcome, Refused):
+            raise _refused(outcome, record.step(event.step))
+        if outcome is not record:
+            text = "Its version of the workflow is not deployed here: try again later."
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
+        return record
 
     async def _stored(self, workflow: Workflow, task: TaskId) -> Stored:
         stored = await self._ports.store.load(task)
@@ -88,6 +105,7 @@ class Events:
         return stored
 
     def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
+        """Check a body by its model. Raises `NotDeployedError` and, for the caller, as `tell` does."""
         if len(body) > MAX_RESULT_BYTES:
             text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
@@ -95,9 +113,6 @@ class Events:
             check_body(Definitions(self._registry, record).event_model(step), body)
         except ValidationError as error:
             raise RequestValidationError(faults_in("body", error)) from None
-        except NotDeployedError as lack:
-            text = "Its version of the workflow is not deployed here: try again later."
-            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
 
 
 def _written(body: Json) -> bytes:
@@ -132,7 +147,8 @@ def _nothing_here() -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, "No step that waits for an event is recorded here (yet).")
 
 
-def _why(reason: RefusalReason, step: StepRecord) -> str:
-    if reason is RefusalReason.STEP_ENDED:
-        return f"The step has ended: {plain_reason(step.error) or 'it was not needed, or went on without'}."
-    return _REFUSED.get(reason, f"This can't be done now ({reason}).")
+def _refused(refused: Refused, step: StepRecord) -> ProblemError:
+    text = _REFUSED.get(refused.reason, f"This can't be done now ({refused.reason}).")
+    if refused.reason is RefusalReason.STEP_ENDED:
+        text = f"The step has ended: {plain_reason(step.error) or 'it was not needed, or went on without'}."
+    return ProblemError(HTTPStatus.CONFLICT, text)

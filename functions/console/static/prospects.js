@@ -4,6 +4,8 @@ import { el } from "./elements.js";
 import { clock } from "./format.js";
 
 const NEVER_DONE = ["NotStarted", "Skipped", "Undone"];
+const WITHOUT_EFFECT = ["event", "timer"];
+const KNOWN_ROLES = ["Submitter", "Operator"];
 
 export function told(task, action) {
   const prospect = task.prospects[action];
@@ -14,10 +16,13 @@ export function told(task, action) {
 
 // An operator gives the result of a step that failed.
 export function toldOfSkip(task, step, follows) {
-  const { undo } = task.steps.find((each) => each.name === step);
+  const { undo, role, started_at: begun } = task.steps.find((each) => each.name === step);
+  const hasOwn = role !== null && !KNOWN_ROLES.includes(role);
   return [
     el("p", {}, `${step} counts as done, with the result that you give. It is not run again.`),
-    undo ? el("p", {}, `It was dispatched: if the task is undone later, ${step} is undone, too.`) : null,
+    undo && begun ? el("p", {}, `It was dispatched: if the task is undone later, ${step} is undone, too.`) : null,
+    undo && !begun ? el("p", {}, `It was never dispatched: if the task is undone later, what you did in the place of ${step} stays.`) : null,
+    hasOwn ? el("p", {}, `It takes the role ${role}, as telling its event does.`) : null,
     ...toldOfRun(task, follows),
   ];
 }
@@ -72,7 +77,7 @@ function toldOfUndo(task, prospect) {
 
 // What an undo that was asked for, or is decided, still undoes.
 export function toldOfUndone(task, { undoes, waits_until: until }) {
-  const stays = task.steps.filter((step) => !step.undo && !NEVER_DONE.includes(step.state)).map((step) => step.name);
+  const stays = task.steps.filter((step) => !step.undo && !WITHOUT_EFFECT.includes(step.via) && !NEVER_DONE.includes(step.state)).map((step) => step.name);
   return [
     ...(undoes.length
       ? [el("p", {}, "These steps are undone, one after another, in this order:"), names(undoes)]

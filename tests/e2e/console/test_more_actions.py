@@ -79,6 +79,43 @@ async def test_failed_step_is_skipped_with_a_result(bench: Bench, console: Conso
     assert bench.remote.called("skips/drone/do") == 1
 
 
+async def test_skip_of_an_event_takes_its_role(bench: Bench, console: Console) -> None:
+    """The dialog says so before, and the refusal after."""
+    await bench.submit("unaudited", "audits", {"weight": 3})
+    await bench.until_state("unaudited", "Error")
+    await console.open("#/tasks/unaudited")
+    page = console.page
+    await page.get_by_role("button", name="Skip audit…").click()
+    dialog = page.get_by_role("dialog", name="Skip audit?")
+    await expect(dialog).to_contain_text("It takes the role Auditor")
+    await dialog.get_by_label("Result of audit").fill('{"approved": true}')
+    await dialog.get_by_label("Reason").fill("the auditor is ill")
+    await dialog.get_by_role("button", name="Skip audit").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("This takes the role Auditor")
+    console.complaints.clear()  # Chromium reports every 4xx as an error
+
+
+async def test_skip_says_what_an_undo_does_not_cover(bench: Bench, console: Console) -> None:
+    """A defect stopped the step before its service was asked: what is done by hand is not undone."""
+    await bench.submit("unsealed", "seals", {"weight": 3})
+    await bench.until_state("unsealed", "Error")
+    await console.open("#/tasks/unsealed")
+    await console.page.get_by_role("button", name="Skip seal…").click()
+    dialog = console.page.get_by_role("dialog", name="Skip seal?")
+    await expect(dialog).to_contain_text("what you did in the place of seal stays")
+    await expect(dialog).not_to_contain_text("It was dispatched")
+
+
+async def test_cancel_of_what_waits_does_not_say_that_the_wait_stays(bench: Bench, console: Console) -> None:
+    """Nothing is done by waiting, so nothing of it can be left."""
+    await _approval(bench, "called-off")
+    await console.open("#/tasks/called-off")
+    await console.page.get_by_role("button", name="Cancel task…").click()
+    dialog = console.page.get_by_role("dialog", name="Cancel called-off?")
+    await expect(dialog).to_contain_text("becomes Compensated at once")
+    await expect(dialog).not_to_contain_text("stay as they are")
+
+
 async def test_event_is_told_with_each_fault_of_its_model_shown(bench: Bench, console: Console) -> None:
     """Who told it, and why, stands beside the step."""
     await _approval(bench, "told")

@@ -9,11 +9,11 @@ from pydantic import SecretStr
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy
+from functions.pattern.states import Expiry, Remedy
 from functions.workflows.registration import Registration
 from tests.e2e.fleet.workflows import AGENTS, HOLDING, UNDOING, Parcel
 from tests.fakes import orders
-from tests.fakes.workflows import awaiting, nested, workflow
+from tests.fakes.workflows import awaiting, nested, step, workflow
 
 #: Deliveries that are held for an operator instead of being undone, and those that are undone.
 NEWEST = replace(HOLDING, version=3)
@@ -78,7 +78,19 @@ APPROVED = workflow(
     find_by=lambda parcel: [f"weight {parcel.weight}"],
 )
 
-#: Has that as a step.
+#: Is held, as its auditor did not come in time; and what is held by a defect, before its step was dispatched.
+AUDITED = workflow(
+    awaiting("audit", complete_within=1, on_expiry=Expiry.HOLD, role="Auditor"),
+    name="audit",
+    resource="audits",
+)
+SEALED = workflow(
+    replace(step("seal", undo=True), agent="drone", request=lambda _parcel, results: results["wax"]),
+    name="seal",
+    resource="seals",
+)
+
+#: Has an approval as a step.
 NESTED = workflow(nested("permit", of="approval"), name="move", resource="moves")
 
 
@@ -114,6 +126,8 @@ REGISTRATIONS = (
     Registration(BOOKING),
     Registration(PATIENT),
     Registration(APPROVED),
+    Registration(AUDITED),
+    Registration(SEALED),
     Registration(NESTED),
     Registration(ERRAND),
     Registration(GUARDED),

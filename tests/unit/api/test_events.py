@@ -33,14 +33,15 @@ YES: Any = {"approved": True}
 _NOBODY = "no event came by 2026-11-24 10:00:00 UTC"
 
 
-def _waiting(of: Workflow = BOOKINGS) -> TaskRecord:
+def waiting(of: Workflow = BOOKINGS) -> TaskRecord:
+    """Create a task that waits for its approval."""
     return told(pending(of), claimed(), *done("room"), started("approve", complete_by=3600))
 
 
 @pytest.fixture
 def client(api: Api) -> AsgiClient:
     """Serve bookings, one of which waits."""
-    api.store.put(_waiting())
+    api.store.put(waiting())
     return api.serving(BOOKINGS)
 
 
@@ -73,15 +74,15 @@ async def test_another_event_is_refused(client: AsgiClient) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (told(_waiting(), cancellation()), "It has ended, or is being undone."),
+        (told(waiting(), cancellation()), "It has ended, or is being undone."),
         (
             told(pending(BOOKINGS), claimed(), *done("room"), skipped("approve")),
             "It has ended, or is being undone.",
         ),
         (
-            _waiting().with_step(
+            waiting().with_step(
                 replace(
-                    _waiting().steps[1],
+                    waiting().steps[1],
                     state=StepState.FAILED,
                     error="no event came by 2026-11-24 10:00:00 UTC",
                 )
@@ -89,7 +90,7 @@ async def test_another_event_is_refused(client: AsgiClient) -> None:
             f"The step has ended: {_NOBODY}.",
         ),
         (
-            _waiting().with_step(replace(_waiting().steps[1], state=StepState.SKIPPED)),
+            waiting().with_step(replace(waiting().steps[1], state=StepState.SKIPPED)),
             "The step has ended: it was not needed, or went on without.",
         ),
     ],
@@ -114,35 +115,10 @@ async def test_body_is_checked_strictly_by_the_model(api: Api, client: AsgiClien
     assert api.store.record(TASK).steps[1].received is None
 
 
-async def test_model_is_the_recorded_versions(api: Api) -> None:
-    """While that is not deployed, the caller tries again later."""
-    api.store.put(_waiting())
-
-    class Signed(Approval):
-        by: str
-
-    newer = replace(
-        BOOKINGS, version=2, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Signed))
-    )
-    assert (await api.serving(BOOKINGS, newer).post(PATH, YES)).status == 200
-    problem(await api.serving(newer).post(PATH, YES), 503)
-    in_place = replace(BOOKINGS, steps=(BOOKINGS.steps[0], step("approve", "room")))
-    api.store.put(_waiting())
-    problem(await api.serving(in_place, newer).post(PATH, YES), 503)
-
-
 @pytest.mark.parametrize("path", ["unknown/events/approve", f"{TASK}/events/room", f"{TASK}/events/other"])
 async def test_only_a_recorded_task_and_a_step_that_waits_take_events(client: AsgiClient, path: str) -> None:
     """Before, or elsewhere: 404."""
     problem(await client.post(f"/api/bookings/{path}", YES), 404)
-
-
-async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any_more(api: Api) -> None:
-    """503, not 404: the task waits for it, and hosts with its version run beside this one, or come back."""
-    api.store.put(_waiting())
-    client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
-    problem(await client.post(PATH, YES), 503)
-    assert (await client.get(PATH)).json["state"] == "Running"
 
 
 async def test_event_is_bounded(api: Api) -> None:
@@ -152,7 +128,7 @@ async def test_event_is_bounded(api: Api) -> None:
         text: str
 
     flow = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Note)))
-    api.store.put(_waiting(flow))
+    api.store.put(waiting(flow))
     problem(await api.serving(flow).post(PATH, {"other": 1, "text": "x" * 24 * 1024}), 413)
 
 
@@ -229,7 +205,7 @@ async def test_submitter_with_a_role_besides_sees_no_more_of_others_tasks() -> N
 
 async def test_awaited_event_is_shown_while_its_version_is_not_deployed(api: Api) -> None:
     """Without the schema of what can be told."""
-    api.store.put(_waiting())
+    api.store.put(waiting())
     shown = (await api.serving(replace(BOOKINGS, version=2)).get(PATH)).json
     assert (shown["state"], shown["body"]) == ("Running", None)
 
@@ -237,7 +213,7 @@ async def test_awaited_event_is_shown_while_its_version_is_not_deployed(api: Api
 async def test_role_of_a_version_that_is_not_deployed_is_told_to_try_again() -> None:
     """What is recorded says which role it takes."""
     api = Api(SIGN_IN)
-    api.store.put(_waiting(_bookings("Approver")))
+    api.store.put(waiting(_bookings("Approver")))
     app = api.application_of(replace(_bookings("Manager"), version=2))
     problem(await AsgiClient(app, principal(BERT, "Approver")).post(PATH, YES), 503)
 
@@ -245,7 +221,7 @@ async def test_role_of_a_version_that_is_not_deployed_is_told_to_try_again() -> 
 async def test_who_told_an_event_is_recorded() -> None:
     """The first who did: the same again changes nothing."""
     api, flow = Api(SIGN_IN), _bookings("Approver")
-    api.store.put(_waiting(flow))
+    api.store.put(waiting(flow))
     for who in (BERT, ANNA):
         client = AsgiClient(api.application_of(flow), principal(who, "Approver"))
         assert (await client.post(PATH, YES)).status == 200
@@ -255,8 +231,8 @@ async def test_who_told_an_event_is_recorded() -> None:
 def _client(role: str, who: dict[str, str]) -> AsgiClient:
     """Ask as this one, where the event of a task of Anna's takes this role."""
     api, flow = Api(SIGN_IN), _bookings(role)
-    waiting = _waiting(flow)
-    api.store.put(replace(waiting, order=replace(waiting.order, submitter=ANNA)))
+    record = waiting(flow)
+    api.store.put(replace(record, order=replace(record.order, submitter=ANNA)))
     return AsgiClient(api.application_of(flow), who)
 
 
@@ -275,7 +251,7 @@ class _Signed(Approval):
 
 async def test_event_told_again_after_a_deployment_is_the_same(api: Api) -> None:
     """What counts is what was sent, not what a model makes of it."""
-    api.store.put(_waiting())
+    api.store.put(waiting())
     assert (await api.serving(BOOKINGS).post(PATH, YES)).status == 200
     changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Signed)))
     assert (await api.serving(changed).post(PATH, YES)).status == 200
@@ -292,7 +268,7 @@ class _Checked(Approval):
 
 async def test_awaited_event_is_shown_without_a_schema_where_its_model_has_none(api: Api) -> None:
     """What can be told is for the bearer to know; when, is shown."""
-    api.store.put(_waiting())
+    api.store.put(waiting())
     changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Checked)))
     answer = await api.serving(changed).get(PATH)
     assert (answer.status, answer.json["state"], answer.json["body"]) == (200, "Running", None)
