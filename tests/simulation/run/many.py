@@ -1,4 +1,4 @@
-"""Runs many seeds, in this process or in several."""
+"""Runs many seeds, in this process or in others."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from tests.simulation.run.figures import Figures
 from tests.simulation.run.report import told
 from tests.simulation.run.shrinking import shrunk
 from tests.simulation.run.verdict import run_seed
+
+#: Seeds after which a process is replaced: FastAPI remembers each host's routes, and so all that is behind them.
+_SEEDS_OF_A_PROCESS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,14 @@ class Ran:
 
 
 def ran(seeds: Sequence[int], asked: Asked, processes: int) -> Iterator[Ran]:
-    """Run them in their order."""
+    """Run them in their order; few in this process."""
     run = partial(_run_pair if asked.pairs else _run, asked)
-    if processes == 1:
+    if processes == 1 and len(seeds) <= _SEEDS_OF_A_PROCESS:
         yield from map(run, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(processes, _prepare) as pool:
+    with multiprocessing.get_context("spawn").Pool(
+        processes, _prepare, maxtasksperchild=_SEEDS_OF_A_PROCESS
+    ) as pool:
         yield from pool.imap(run, seeds)
 
 
