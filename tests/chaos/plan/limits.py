@@ -23,6 +23,8 @@ class Limits:
     message_lock: int = 60
     #: The age at which the Supervisor sends an announcement again.
     announcement_age: int = 30
+    #: For how long a task can have more time because many are late together.
+    crowd: int = 60
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -36,6 +38,7 @@ class Limits:
             "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
             "SKEW_SECONDS": str(self.skew),
             "BREAKER_OPEN_SECONDS": str(self.breaker_open),
+            "CROWD_HOURS": str(self.crowd / 3600),
             "ALERTS_SINGLY": "2",  # others of their cause wait to be told together
         }
 
@@ -50,8 +53,9 @@ class Limits:
 
         Each attempt takes its time limit, the skew allowance and a sweep; there are `most_recoveries` + 1
         attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
-        receiver; after that, an announcement for the Supervisor to send it again.
+        receiver; after that, an announcement for the Supervisor to send it again. In a crowd a task has more
+        time, once.
         """
         attempt = max(self.agents_pick_up + self.step, self.pick_up) + self.skew + self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
-        return self.message_lock + 2 * direction + self.announcement_age + self.sweep
+        return self.message_lock + 2 * direction + self.announcement_age + self.sweep + self.crowd

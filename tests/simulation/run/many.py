@@ -16,7 +16,7 @@ from tests.simulation.run.report import told
 from tests.simulation.run.shrinking import shrunk
 from tests.simulation.run.verdict import run_seed
 
-#: Seeds after which a process is replaced: FastAPI remembers each host's routes, and so all that is behind them.
+#: Seeds after which a process is replaced: FastAPI remembers each host's routes, and thereby all behind them.
 _SEEDS_OF_A_PROCESS = 50
 
 
