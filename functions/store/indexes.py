@@ -128,7 +128,9 @@ class TableIndexRows:
         query = f"{KEYS_BETWEEN} and OrderID gt @nothing"
         keys = {"first": _FIRST_INDEX, "end": _FIRST_TASK, "nothing": ""}
         page = await self._page(shard, query, keys, after, most)
-        rows = tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES))
+        rows = tuple(
+            _index_row(TaskId(row["OrderID"]), row) for row in page.rows if row["RowKey"].startswith(_INDEXES)
+        )
         return RowPage(rows, page.continuation)
 
     async def tasks(
@@ -175,9 +177,10 @@ class TableIndexRows:
         async with self._shards.of(task) as shard:
             with table_faults():
                 try:
-                    return _index_row(await shard.account.table.get_entity(shard.key, key, select=_COLUMNS))
+                    row = await shard.account.table.get_entity(shard.key, key, select=_COLUMNS)
                 except ResourceNotFoundError:
                     return None
+        return _index_row(task, row)
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
@@ -238,9 +241,10 @@ def _of_row(row: Mapping[str, Any], task: TaskId) -> IndexEntry:
     )
 
 
-def _index_row(row: Any) -> IndexRow:
+def _index_row(task: TaskId, row: Any) -> IndexRow:
+    """Read what lies there, whatever is wrong with it; what has no task's id is known by its key only."""
     _, damaged = readable(_entry, [row])
-    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]), bool(damaged))
+    return IndexRow(task, row["RowKey"], str(row.metadata["etag"]), bool(damaged))
 
 
 def _task_row(row: Mapping[str, Any]) -> TaskRow:

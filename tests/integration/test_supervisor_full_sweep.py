@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
@@ -59,6 +60,19 @@ async def test_damage_is_fixed_and_nothing_else_is_changed(
     assert fixed["sound|task"] == whole["sound|task"]
     again = await supervisor.full_sweep.run()
     assert (again.created, again.deleted) == (0, 0)
+
+
+async def test_index_row_without_its_task_s_id_is_written_anew(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """No index names a task by it."""
+    await supervisor.store.admit(pending(LINE, TaskId("nameless")))
+    whole = await _rows(table)
+    right = {"PartitionKey": "000", "RowKey": RIGHT.format("nameless")}
+    await table.upsert_entity({**right, "Workflow": "line"}, mode=UpdateMode.REPLACE)
+    figures = await supervisor.full_sweep.run()
+    assert (figures.created, figures.deleted, figures.failures) == (1, 0, 0)
+    assert _without_write_ids(await _rows(table)) == _without_write_ids(whole)
 
 
 async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
