@@ -119,13 +119,15 @@ class Parked:
 
     `scheduler` held the task until then; None if the Supervisor found one that nobody had claimed, or that
     is parked for another reason by now. What of the reason stays as it is, however often it is told, is
-    `lasting`: all of it, unless given.
+    `lasting`: all of it, unless given. It is parked for an event that could not be told only while the time
+    of that step, `untold`, is over.
     """
 
     epoch: Epoch
     scheduler: SchedulerId | None
     reason: str
     lasting: str | None = None
+    untold: StepName | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from functions.pattern.records import BY_OPERATOR, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import EpochEnd, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
+from functions.pattern.waits import over
 
 #: How long a task rests that was released in vain, after the first time and at most.
 _FIRST_REST = timedelta(seconds=10)
@@ -36,13 +37,20 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
         reworded = as_parked(record, event.reason, now, event.lasting)
         is_known = event.scheduler is not None or reworded.task.last_error == record.task.last_error
         return record if is_known else reworded
+    refusal = _not_parked(record, event, now)
+    return Refused(refusal) if refusal else as_parked(record, event.reason, now, event.lasting)
+
+
+def _not_parked(record: TaskRecord, event: Parked, now: datetime) -> RefusalReason | None:
+    """Say why a task goes on; an event that could not be told here may have been told elsewhere meanwhile."""
     if record.task.locked_by != event.scheduler:
-        return Refused(RefusalReason.NOT_HOLDER)
+        return RefusalReason.NOT_HOLDER
     if record.task.decision is not None:
-        return Refused(RefusalReason.DECIDED)
+        return RefusalReason.DECIDED
     if is_busy(record) and (now < due_by(record, now) or in_question(record) is not None):
-        return Refused(RefusalReason.BUSY)
-    return as_parked(record, event.reason, now, event.lasting)
+        return RefusalReason.BUSY
+    is_told = event.untold is not None and event.untold not in over(record, now)
+    return RefusalReason.NOT_OVERDUE if is_told else None
 
 
 def as_parked(record: TaskRecord, reason: str, now: datetime, lasting: str | None = None) -> TaskRecord:
@@ -69,7 +77,7 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
     if not record.task.is_parked or record.task.is_parked_by_operator:
         return Refused(RefusalReason.NOT_PARKED)
     opened = next_epoch(
-        _awaited_anew(record, now, event.start_by),
+        record,
         now,
         ended_by=EpochEnd.RELEASED,
         who="supervisor",
@@ -78,7 +86,8 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         traceparent=event.traceparent,
         failure_count=record.task.failure_count,
     )
-    return known_end(opened, now, event.start_by) or opened
+    awaited_anew = _awaited_anew(opened, now, event.start_by)
+    return known_end(awaited_anew, now, event.start_by) or awaited_anew
 
 
 def _awaited_anew(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
@@ -87,9 +96,10 @@ def _awaited_anew(record: TaskRecord, now: datetime, start_by: datetime) -> Task
     At least until `start_by`: who was turned away before tries again only later.
     """
     for step in awaited(record):
-        if step.shape.via is Way.EVENT and step.complete_by is not None and step.complete_by <= now:
+        if step.shape.via is Way.EVENT and step.complete_by is not None:
             longer = min(now - step.complete_by, timedelta(seconds=step.shape.complete_within))
-            record = record.with_step(replace(step, complete_by=max(start_by, now + longer)))
+            until = max(step.complete_by, start_by, now + longer)
+            record = record.with_step(replace(step, complete_by=until))
     return record
 
 
@@ -117,6 +127,8 @@ def _parked_by_operator(record: TaskRecord, event: ParkRequested, now: datetime)
     if task.decision is not None or any(step.never_twice for step in record.steps):
         return Refused(RefusalReason.OUTCOME_AWAITED)
     opened = _opened(record, event, now, EpochEnd.PARKED)
+    if task.is_parked:  # for a deployment: nobody releases it any more
+        opened = _awaited_anew(opened, now, event.start_by)
     return replace(opened, task=replace(opened.task, complete_by=None, parked_for=BY_OPERATOR))
 
 

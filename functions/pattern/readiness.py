@@ -291,6 +291,6 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | Non
     return missing[0] if missing and len(missing) == len(looks) else None
 
 
-def is_new(missing: CannotStart, recorded: str | None) -> bool:
+def is_new(lasting: str, recorded: str | None) -> bool:
     """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
-    return not (recorded or "").startswith(bounded(missing.lasting, MAX_ERROR_BYTES))
+    return not (recorded or "").startswith(bounded(lasting, MAX_ERROR_BYTES))

@@ -6,15 +6,15 @@ from datetime import datetime
 
 from functions.pattern.definition import Registry
 from functions.pattern.epochs import is_busy
-from functions.pattern.planning import CannotStart
+from functions.pattern.events import Parked
 from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Way
 from functions.pattern.waits import over
 
 
-def untold(registry: Registry, record: TaskRecord, now: datetime) -> CannotStart | None:
-    """Say for what a task is parked, not ended, as an event's time is over; None if it could be told here.
+def untold(registry: Registry, record: TaskRecord, now: datetime) -> Parked | None:
+    """Have a task be parked, not ended, as an event's time is over; None if it could be told here.
 
     A task is not parked beside a step under way: then the event's step ends as its shape says.
     """
@@ -25,6 +25,13 @@ def untold(registry: Registry, record: TaskRecord, now: datetime) -> CannotStart
         if record.step(name).shape.via is Way.EVENT:
             try:
                 here.event_model(name)
-            except NotDeployedError as lack:
-                return lack_of(lack)
+            except NotDeployedError as fault:
+                lack, task = lack_of(fault), record.task
+                return Parked(
+                    epoch=task.epoch,
+                    scheduler=task.locked_by,
+                    reason=lack.reason,
+                    lasting=lack.lasting,
+                    untold=name,
+                )
     return None

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from functions.pattern.definition import Registry
-from functions.pattern.events import Event, Parked, StepStarted
+from functions.pattern.events import Event, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.placing import HasPlace
@@ -61,9 +61,9 @@ class RunPlan:
     ) -> StepPlan:
         if self._children.to_hear(record, now):
             return StepPlan()  # what follows depends on how they stand
-        lack = untold(self._registry, record, now)
-        if lack is not None and not is_over(record, self._runner.epoch, self._runner.scheduler):
-            return StepPlan((self._parked(lack),))
+        parked = untold(self._registry, record, now)
+        if parked is not None and not is_over(record, self._runner.epoch, self._runner.scheduler):
+            return StepPlan((parked,))
         return plan(
             record,
             self._runner,
@@ -73,12 +73,6 @@ class RunPlan:
             may_share=may_share,
             reached=self._children.reached,
             has_place=has_place,
-        )
-
-    def _parked(self, lack: CannotStart) -> Parked:
-        runner = self._runner
-        return Parked(
-            epoch=runner.epoch, scheduler=runner.scheduler, reason=lack.reason, lasting=lack.lasting
         )
 
     def _look_at(self, here: Definitions, name: StepName) -> bool | datetime | CannotStart:

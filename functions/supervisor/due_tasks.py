@@ -110,12 +110,10 @@ class DueTasks:
     def _parked_instead(self, record: TaskRecord, event: Judgement) -> Parked | None:
         """Park what nobody here could go on with, or tell: that neither counts as its failure nor ends it."""
         if isinstance(event, WaitsEnded):
-            missing = untold(self._registry, record, self._ports.clock.now())
-        elif isinstance(event, Recovered | GivenUp) and in_question(record) is None:
-            missing = what_is_missing(self._registry, record)
-        else:
+            return untold(self._registry, record, self._ports.clock.now())
+        if not isinstance(event, Recovered | GivenUp) or in_question(record) is not None:
             return None
-        task = record.task
+        missing, task = what_is_missing(self._registry, record), record.task
         if missing is None:
             return None
         return Parked(
@@ -124,7 +122,8 @@ class DueTasks:
 
     async def _act(self, report: SweepReport, late: Late) -> None:
         stored, event = late.stored, late.event
-        if not isinstance(event, Postponed | WaitsEnded):
+        is_untold = isinstance(event, Parked) and event.untold is not None
+        if not (is_untold or isinstance(event, Postponed | WaitsEnded)):
             with_many = late.in_crowd is CrowdCause.NO_REPLY
             report.is_overdue(stored.record, self._ports.clock.now(), with_many=with_many)
         if isinstance(await self._decide(stored, event), Refused):

@@ -11,8 +11,10 @@ from functions.pattern.events import Parked, Released
 from functions.pattern.parking import rests_until
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import is_new, what_is_missing
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Index, IndexEntry, Stored
+from functions.pattern.untold import untold
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.spans import current_traceparent
@@ -75,14 +77,22 @@ class Releases:
             return
         now, until = self._ports.clock.now(), rests_until(stored.record)
         rests = until is not None and now < until
-        missing = what_is_missing(self._registry, stored.record)
-        if missing is not None and is_new(missing, stored.record.task.last_error):
-            epoch = stored.record.task.epoch
-            event = Parked(epoch=epoch, scheduler=None, reason=missing.reason, lasting=missing.lasting)
-            await self._ports.store.change(entry.task, event, read=stored)
-        if rests or missing is not None:
+        lacks = self._lacks(stored.record, now)
+        if lacks is not None and is_new(lacks.lasting or lacks.reason, stored.record.task.last_error):
+            await self._ports.store.change(entry.task, lacks, read=stored)
+        if rests or lacks is not None:
             return
         await self._go_on(stored, now, report)
+
+    def _lacks(self, record: TaskRecord, now: datetime) -> Parked | None:
+        """Say for what it stays parked; None if it can go on.
+
+        An event whose time is over needs its model, or the task would be released and parked for ever.
+        """
+        missing, epoch = what_is_missing(self._registry, record), record.task.epoch
+        if missing is None:
+            return untold(self._registry, record, now)
+        return Parked(epoch=epoch, scheduler=None, reason=missing.reason, lasting=missing.lasting)
 
     async def _go_on(self, stored: Stored, now: datetime, report: SweepReport) -> None:
         start_by = now + self._start_within

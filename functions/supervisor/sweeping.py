@@ -101,7 +101,7 @@ class SweepReport(Report):
     The `overdue` tasks are `recovered`, `given_up`, `parked`, `ended_as_decided` or as is known, or
     `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`. Those that are
     late in a crowd are `extended`, their Schedulers `asked_again`, or `resumed` in another epoch, uncounted.
-    The waits of those that `waited` are over.
+    The waits of those that `waited` are over; so are those of `parked` ones that nobody could tell an event.
     `asked` are the times at which Agents behind queues were asked, by Agent, for whom overdue tasks wait.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """

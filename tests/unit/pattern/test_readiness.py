@@ -141,16 +141,16 @@ def test_what_an_exception_says_makes_no_new_reason(recorded: str | None, *, is_
     """It may name a moment, or an object's address: the task would be written in every sweep."""
     look = _look(_line(replace(PICK, request=_failing)))
     assert isinstance(look, CannotStart)
-    assert is_new(look, recorded) is is_other
-    assert not is_new(look, look.reason)
+    assert is_new(look.lasting, recorded) is is_other
+    assert not is_new(look.lasting, look.reason)
 
 
 def test_reason_that_was_cut_when_it_was_recorded_is_the_same() -> None:
     """Of whichever kind."""
     for fault in (None, OSError("x")):
         long = CannotStart(10_000 * "x", parks=True, fault=fault)
-        assert not is_new(long, bounded(long.reason, MAX_ERROR_BYTES))
-    assert not is_new(GONE, GONE.reason)
+        assert not is_new(long.lasting, bounded(long.reason, MAX_ERROR_BYTES))
+    assert not is_new(GONE.lasting, GONE.reason)
 
 
 def test_step_whose_condition_is_false_is_not_needed() -> None:
@@ -221,7 +221,7 @@ def test_payload_model_that_raises_parks() -> None:
         assert again is not None
         assert (missing.parks, missing.reason.startswith(unfit)) == (True, True)
         assert missing.reason != again.reason
-        assert not is_new(again, missing.reason)
+        assert not is_new(again.lasting, missing.reason)
 
 
 def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:
@@ -233,7 +233,7 @@ def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:
     look = _look(_line(replace(PICK, request=request), SEND))
     assert isinstance(look, CannotStart)
     assert look.reason == "step 'pick': _NoSeatError: (its text raises IndexError)"
-    assert not is_new(look, look.reason)
+    assert not is_new(look.lasting, look.reason)
 
 
 def _nested(record: TaskRecord) -> Definitions:

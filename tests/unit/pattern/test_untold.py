@@ -8,10 +8,12 @@ import pytest
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import Parked, Released
+from functions.pattern.refusals import RefusalReason
 from functions.pattern.untold import untold
+from tests.fakes.interventions import park_request
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
 from tests.fakes.workflows import awaiting, step, timer, workflow
-from tests.unit.pattern.waiting_tasks import APPROVE, DAYS, handed_back, waiting
+from tests.unit.pattern.waiting_tasks import APPROVE, DAYS, event_of, handed_back, refusal_of, waiting
 
 FLOW = workflow(step("pay"), awaiting("approve"), timer("nap", until=after(DAYS)))
 AWAITED = told(
@@ -35,6 +37,17 @@ def test_task_is_parked_when_the_time_of_an_event_ends_where_it_can_t_be_told(
     """Not before; and where it could be told, it had its time."""
     found = untold(Registry((deployed,), {}), AWAITED, after(seconds))
     assert (found and found.reason) == reason
+    if found is not None:
+        assert told(AWAITED, found, now=after(seconds)).task.is_parked
+
+
+def test_event_told_elsewhere_at_the_last_moment_parks_no_task() -> None:
+    """A Supervisor that found it untold comes too late: a host with its version goes on with it."""
+    record = handed_back(waiting())
+    found = untold(Registry((), {}), record, after(DAYS))
+    assert found is not None
+    gone_on = told(record, event_of(), now=after(DAYS))
+    assert refusal_of(gone_on, found, DAYS) is RefusalReason.NOT_OVERDUE
 
 
 def test_time_needs_nobody_to_tell_it() -> None:
@@ -51,11 +64,28 @@ def test_no_task_is_parked_beside_a_step_under_way() -> None:
 
 @pytest.mark.parametrize(
     ("released_at", "until"),
-    [(DAYS - 9, DAYS), (DAYS + 1, DAYS + 31), (DAYS + 99, DAYS + 198), (3 * DAYS, 4 * DAYS)],
-    ids=["not over yet", "at least", "as long again", "at most"],
+    [
+        (DAYS - 99, DAYS),
+        (DAYS - 1, DAYS + 29),
+        (DAYS + 1, DAYS + 31),
+        (DAYS + 99, DAYS + 198),
+        (3 * DAYS, 4 * DAYS),
+    ],
+    ids=["not over yet", "nearly over", "at least", "as long again", "at most"],
 )
 def test_event_is_awaited_as_much_longer_as_nobody_could_tell_it(released_at: float, until: float) -> None:
     """From when its version is back; whoever was turned away before tries again a little later."""
     parked = told(handed_back(waiting()), Parked(epoch=FIRST, scheduler=None, reason=REASON))
     released = told(parked, Released(epoch=FIRST, start_by=after(released_at + 30)), now=after(released_at))
     assert released.step(APPROVE).complete_by == after(until)
+    [of_before] = [step for step in released.history[-1].steps if step.name == APPROVE]
+    assert of_before.complete_by == after(DAYS)
+
+
+def test_event_is_awaited_longer_also_when_an_operator_parks_what_waits_for_its_version() -> None:
+    """From then on: no deployment releases it any more. What nobody had parked has had its time."""
+    record = handed_back(waiting())
+    parked = told(record, Parked(epoch=FIRST, scheduler=None, reason=REASON))
+    for before, until in ((parked, DAYS + 198), (record, DAYS)):
+        aside = told(before, park_request(), now=after(DAYS + 99))
+        assert aside.step(APPROVE).complete_by == after(until)

@@ -147,7 +147,8 @@ async def test_event_that_nobody_could_tell_as_its_version_was_away_is_awaited_l
     if by_scheduler:
         await life.run()
     else:
-        assert (await away.run()).parked == 1
+        report = await away.run()
+        assert (report.parked, report.overdue) == (1, 0)
     assert (life.task.is_parked, life.task.failure_count) == (True, 0)
     assert life.task.last_error == "version 1 of 'parcels' is not deployed here"
     life.clock.advance(300)
@@ -171,6 +172,20 @@ async def test_event_that_nobody_tells_when_its_version_is_back_is_missing() -> 
     life.clock.advance(601)
     await life.supervised.sweep()
     assert life.task.process_state is ProcessState.ERROR
+
+
+async def test_event_that_its_version_does_not_know_as_deployed_has_its_task_stay_parked() -> None:
+    """It was changed in place: each release would open an epoch, in vain, for ever."""
+    flow = workflow(awaiting("approve", complete_within=600), step("send", "approve"))
+    life, in_place = Life(flow), workflow(step("approve"), step("send", "approve"))
+    await life.run()
+    life.clock.advance(640)
+    changed = life.supervised.rival("two", in_place)
+    for _ in range(10):
+        await changed.run()
+        life.clock.advance(600)
+    assert (life.task.epoch, life.task.is_parked) == (FIRST, True)
+    assert (await life.supervised.sweep()).released == 1
 
 
 async def test_scheduler_sits_out_a_short_wait() -> None:
