@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.chaos.evidence.alerts import PostedAlert
+from tests.chaos.evidence.clocks import ToldTimes
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
@@ -14,7 +15,7 @@ from tests.chaos.evidence.rows import RawEpoch, RawStep, RawTask, TaskRows
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, PlannedOrder, Poison, Scenario
-from tests.chaos.remotes.ledger import CallDirection, Effect, PaymentCall
+from tests.chaos.remotes.ledger import CallDirection, Effect, ServiceCall
 
 ORDER = "order-1"
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,9 +29,9 @@ def after(seconds: float) -> datetime:
 
 def call(
     direction: CallDirection, at: float, effect: Effect = Effect.PERFORMED, *, key: str | None = None
-) -> PaymentCall:
+) -> ServiceCall:
     """Make a call that was carried out as soon as it arrived."""
-    return PaymentCall(
+    return ServiceCall(
         ORDER, key or f"{ORDER}.0a1b2c3d/payment/{direction}", direction, after(at), effect, after(at)
     )
 
@@ -65,7 +66,8 @@ def notice(kind: str, epoch: int, at: float) -> Notice:
 
 
 def _plan(scenario: Scenario) -> Plan:
-    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None),), (POISON,))
+    cancelled = 0.0 if scenario is Scenario.CANCELLED else None
+    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None, cancelled),), (POISON,))
 
 
 def processed() -> Evidence:
@@ -76,7 +78,8 @@ def processed() -> Evidence:
         limits=Limits(),
         settling=Settling(seconds=1.0, leftovers=()),
         fault_counts=dict.fromkeys(InjectedFault, 1),
-        host_pauses=(),
+        delays=(),
+        told=ToldTimes(),
         accepted={ORDER: START},
         refused={},
         cancelled=(),

@@ -187,7 +187,7 @@ def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
     """It read its clock before, and called after."""
     late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
     assert Invariant.NO_LATE_OUTCOME in _broken(late)
-    assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
+    assert _broken(replace(late, delays=(Interval(after(2), after(8)),))) == set()
 
 
 def test_task_that_nobody_submitted_is_found() -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.remotes.ledger import PaymentCall
+from tests.chaos.remotes.ledger import ServiceCall
 
 #: Of what is `Unrecorded` it was known in time that it was done, but not with which result.
 _DONE = frozenset({"Completed", "Unrecorded", "Undone"})
@@ -38,11 +38,15 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
         dispatches = list(_dispatches(rows))
         for call in evidence.calls_of(order):
             if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
-                what = f"'{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
+                what = (
+                    f"'{call.step}/{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
+                )
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
         answered = _answered_by_operators(rows)
         for step in _all_steps(rows):
-            if _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
+            definition = evidence.steps.step(step.name)
+            is_judged = definition.idempotent and not definition.via.waits
+            if is_judged and _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
@@ -51,6 +55,7 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
 class _Dispatch:
     """A step that was dispatched to its Agent, until `complete_by` (UTC)."""
 
+    step: str
     direction: str
     complete_by: datetime
 
@@ -66,26 +71,27 @@ def _dispatches(rows: TaskRows) -> Iterator[_Dispatch]:
 def _dispatched(epoch: int, direction: str, steps: tuple[RawStep, ...]) -> Iterator[_Dispatch]:
     for step in steps:
         if step.epoch == epoch and step.complete_by is not None:
-            yield _Dispatch(direction, step.complete_by)
+            yield _Dispatch(step.name, direction, step.complete_by)
 
 
-def _belongs(call: PaymentCall, dispatch: _Dispatch, evidence: Evidence) -> bool:
-    if call.direction != dispatch.direction:
+def _belongs(call: ServiceCall, dispatch: _Dispatch, evidence: Evidence) -> bool:
+    if (call.step, call.direction) != (dispatch.step, dispatch.direction):
         return False
     skew = timedelta(seconds=evidence.limits.skew)
     within = timedelta(seconds=evidence.limits.agents_pick_up + evidence.limits.step)
-    earliest = dispatch.complete_by - within - skew
-    return earliest <= call.arrived <= _latest(dispatch.complete_by, evidence) + skew
+    begin = evidence.told.earliest(dispatch.complete_by - within, to=dispatch.complete_by)
+    return begin - skew <= call.arrived <= _latest(dispatch.complete_by, begin, evidence) + skew
 
 
-def _latest(complete_by: datetime, evidence: Evidence) -> datetime:
-    """Return the time until which a call may begin.
+def _latest(complete_by: datetime, begin: datetime, evidence: Evidence) -> datetime:
+    """Return the time until which a call may arrive, by the clock of whichever host is latest.
 
-    A host that is frozen at complete-by may have read its clock before, and call after: no program can
-    prevent that, which is why safety rests on epochs and keys, not on clocks.
+    A host that is frozen at complete-by may have read its clock before, and call after; and what it has sent
+    may be held back. No program can prevent that, so safety rests on epochs and keys, not on clocks.
     """
-    frozen = [pause.end for pause in evidence.host_pauses if pause.start <= complete_by <= pause.end]
-    return max([complete_by, *frozen])
+    by_clock = evidence.told.until(complete_by, begin)
+    delayed = [delay.end for delay in evidence.delays if delay.start <= by_clock and complete_by <= delay.end]
+    return max([by_clock, *delayed])
 
 
 def _all_steps(rows: TaskRows) -> Iterator[RawStep]:

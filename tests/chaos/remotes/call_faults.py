@@ -1,4 +1,4 @@
-"""The fault of each call to the payment service: by its order's scenario, or else the one injected now."""
+"""The fault of each call to a remote service: by its order's scenario, or else the one injected now."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from collections.abc import Mapping
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.faults import InjectedFault, Injection
 from tests.chaos.plan.schedule import Scenario
-from tests.chaos.remotes.ledger import CallDirection
+from tests.chaos.remotes.ledger import CallDirection, ServiceCall
 
 #: How often the undo of an unreachable order fails before it succeeds.
 _UNDO_FAILURES = 2
+#: The step to which scenarios happen.
+_PAYMENT = "payment"
 
 
 class CallFaults:
     """Decides and counts the fault of each call."""
 
-    def __init__(self, scenarios: Mapping[str, Scenario], fault_counts: FaultCounts) -> None:
+    def __init__(
+        self, scenarios: Mapping[str, Scenario], fault_counts: FaultCounts, refused: Mapping[str, str]
+    ) -> None:
+        """`refused` are the steps that are refused of drawn orders."""
         self._scenarios = dict(scenarios)
+        self._refused = refused
         self._fault_counts = fault_counts
         self._undos: Counter[str] = Counter()
         self._garbled: set[str] = set()
@@ -39,14 +45,19 @@ class CallFaults:
             self._injected = None
         return self._affected
 
-    def next_for(self, order: str, direction: CallDirection) -> InjectedFault | None:
+    def next_for(self, call: ServiceCall) -> InjectedFault | None:
         """Return the fault of a call that arrives now; None when it is to succeed."""
-        own = self._own(order, direction)
+        own = self._own(call.order, call.direction) if call.step == _PAYMENT else self._drawn(call)
         if own is not None:
             self._fault_counts.add(own)
             return own
         self._affected += 1
         return self._injected
+
+    def _drawn(self, call: ServiceCall) -> InjectedFault | None:
+        """Return what was drawn to befall a step, or each of its items."""
+        is_refused = self._refused.get(call.order) == call.step.partition(".")[0]
+        return InjectedFault.PAYMENT_REFUSED if is_refused and call.direction is CallDirection.DO else None
 
     def _own(self, order: str, direction: CallDirection) -> InjectedFault | None:
         scenario = self._scenarios.get(order, Scenario.SMOOTH)

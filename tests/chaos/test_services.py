@@ -18,7 +18,7 @@ from tests.chaos.plan.schedule import Scenario
 from tests.chaos.remotes import call_faults as call_faults_module
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger
-from tests.chaos.remotes.payments import FaultyPayments
+from tests.chaos.remotes.services import FaultyServices
 
 type _Client = TestClient[Request, Application]
 
@@ -40,7 +40,7 @@ def fault_counts() -> FaultCounts:
 @pytest.fixture
 def call_faults(fault_counts: FaultCounts) -> CallFaults:
     """Return the faults for one order of each scenario, whose name is its id."""
-    return CallFaults(_SCENARIOS, fault_counts)
+    return CallFaults(_SCENARIOS, fault_counts, {})
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def client(ledger: Ledger, call_faults: CallFaults) -> AsyncIterator[_Clie
     """Serve payments, and call them."""
     application = Application()
     random = Random()  # noqa: S311 - not for security
-    application.add_routes(FaultyPayments(ledger, call_faults, random).routes())
+    application.add_routes(FaultyServices(ledger, call_faults, random).routes())
     async with TestClient(TestServer(application)) as client:
         yield client
 

@@ -1,0 +1,57 @@
+"""What the hosts' clocks have told: a time in a row is that of the host which has written it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from tests.chaos.hosts.clock import ClockSetting
+
+#: Between the time at which a clock is set and the first that it tells.
+_TAKES_EFFECT = timedelta(seconds=0.2)
+_FOR_EVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTimes:
+    """The settings of each host's clock. Without any, what is told is true."""
+
+    clocks: Sequence[Sequence[ClockSetting]] = ()
+
+    def earliest(self, told: datetime, to: datetime | None = None) -> datetime:
+        """Return the earliest true time at which a clock can have told this time, or one up to `to`."""
+        found = [first for first, _ in self._true(told, to or told)]
+        return min(found, default=told)
+
+    def latest(self, told: datetime) -> datetime:
+        """Return the latest true time at which one of them can have told this time."""
+        return max((last for _, last in self._true(told, told)), default=told)
+
+    def until(self, end: datetime, since: datetime) -> datetime:
+        """Return the true time until which a host may work that is to stop at `end`, and began at `since`.
+
+        One whose clock was behind for a moment meanwhile may have reckoned then how long it still has.
+        """
+        found = [end]
+        for clock in self.clocks:
+            for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
+                if following.since >= since and setting.since + setting.ahead <= end:
+                    found.append(end - setting.ahead)
+        return max(found)
+
+    def _true(self, told: datetime, to: datetime) -> list[tuple[datetime, datetime]]:
+        """Return when each clock told these times; none tells what is before the run, or was jumped over."""
+        found = []
+        for clock in self.clocks:
+            for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
+                first = max(told - setting.ahead, setting.since - _TAKES_EFFECT)
+                last = min(to - setting.ahead, _after(following.since))
+                if first <= last:
+                    found.append((first, last))
+        return found
+
+
+def _after(time: datetime) -> datetime:
+    return time if time == _FOR_EVER else time + _TAKES_EFFECT
