@@ -16,13 +16,16 @@ from tests.chaos.hosts.clock import ClockSetting, HostClock, library
 from tests.chaos.sample_evidence import after
 
 _TELL = "import time; print(time.time(), time.monotonic())"
+
+
+def _set(since: float, ahead: float, *, takes: float = 0.0) -> ClockSetting:
+    """Set a clock, which takes so many seconds."""
+    return ClockSetting(after(since), timedelta(seconds=ahead), alone=after(since + takes))
+
+
 #: For two seconds from the tenth on, this clock is a minute ahead.
-_WRONG = [
-    ClockSetting(after(0), timedelta()),
-    ClockSetting(after(10), timedelta(minutes=1)),
-    ClockSetting(after(12), timedelta()),
-]
-_RIGHT = [ClockSetting(after(0), timedelta())]
+_WRONG = [_set(0, 0), _set(10, 60), _set(12, 0)]
+_RIGHT = [_set(0, 0)]
 
 
 @pytest.mark.skipif(library() is None, reason="not run: no libfaketime")
@@ -64,7 +67,7 @@ def test_time_that_a_wrong_clock_told_may_be_another(told: float, earliest: floa
 )
 def test_host_whose_clock_is_behind_may_work_longer(end: float, since: float, until: float) -> None:
     """By as much as it was behind, if it was while it worked."""
-    behind = [_RIGHT[0], ClockSetting(after(10), timedelta(minutes=-1)), ClockSetting(after(12), timedelta())]
+    behind = [_RIGHT[0], _set(10, -60), _set(12, 0)]
     assert ToldTimes([_RIGHT, behind]).until(after(end), after(since)) == after(until)
 
 
@@ -74,6 +77,13 @@ def test_earliest_of_several_times_is_when_the_clock_jumped_among_them() -> None
         after(10), abs=timedelta(seconds=0.3)
     )
     assert ToldTimes([_RIGHT]).earliest(after(65), to=after(71)) == after(65)
+
+
+def test_clock_that_is_put_right_slowly_is_wrong_until_then() -> None:
+    """This process may not get its turn between the note and the file."""
+    slowly = ToldTimes([_RIGHT, [*_WRONG[:2], _set(12, 0, takes=1)]])
+    assert slowly.earliest(after(72.9)) == after(12.9)
+    assert slowly.earliest(after(73.1)) == after(73.1)
 
 
 def test_without_clocks_each_time_is_true() -> None:

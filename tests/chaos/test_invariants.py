@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.evidence.alerts import PostedAlert, grouped
+from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
@@ -188,6 +190,28 @@ def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
     late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
     assert Invariant.NO_LATE_OUTCOME in _broken(late)
     assert _broken(replace(late, delays=(Interval(after(2), after(8)),))) == set()
+
+
+@pytest.mark.parametrize(("started", "called", "is_known"), [(0.5, 0.8, True), (0.9, 0.8, False)])
+def test_call_belongs_to_a_dispatch_that_the_next_one_has_replaced(
+    started: float, called: float, *, is_known: bool
+) -> None:
+    """A request that came twice was carried out, and waited too long: that it was dispatched was observed."""
+    first = Dispatch("payment", "do", after(started), after(started + 4))
+    seen = replace(processed().observations, dispatched=defaultdict(set, {ORDER: {first}}))
+    calls = (call(CallDirection.DO, called), call(CallDirection.DO, 1.5, Effect.REPEATED))
+    twice = replace(processed(), calls=calls)
+    assert Invariant.ORDER in _broken(twice)
+    assert (Invariant.ORDER not in _broken(replace(twice, observations=seen))) is is_known
+
+
+def test_call_is_in_time_until_the_complete_by_that_was_observed() -> None:
+    """One delivery of a request was given up, which brings complete-by forward; another has its own time."""
+    late = replace(processed(), calls=(call(CallDirection.DO, 7),))
+    assert Invariant.NO_LATE_OUTCOME in _broken(late)
+    first = Dispatch("payment", "do", after(1), after(9))
+    seen = replace(processed().observations, dispatched=defaultdict(set, {ORDER: {first}}))
+    assert _broken(replace(late, observations=seen)) == set()
 
 
 def test_task_that_nobody_submitted_is_found() -> None:

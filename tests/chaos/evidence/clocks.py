@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from tests.chaos.hosts.clock import ClockSetting
 
-#: Between the time at which a clock is set and the first that it tells.
-_TAKES_EFFECT = timedelta(seconds=0.2)
+#: A process may read the true time just before its clock is set, and then how far it is to be ahead.
+_READS = timedelta(seconds=0.2)
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
+_END = ClockSetting(_FOR_EVER, timedelta(), alone=_FOR_EVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class ToldTimes:
         """
         found = [end]
         for clock in self.clocks:
-            for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
-                if following.since >= since and setting.since + setting.ahead <= end:
+            for setting, following in pairwise([*clock, _END]):
+                if following.alone >= since and setting.since + setting.ahead <= end:
                     found.append(end - setting.ahead)
         return max(found)
 
@@ -45,13 +46,9 @@ class ToldTimes:
         """Return when each clock told these times; none tells what is before the run, or was jumped over."""
         found = []
         for clock in self.clocks:
-            for setting, following in pairwise([*clock, ClockSetting(_FOR_EVER, timedelta())]):
-                first = max(told - setting.ahead, setting.since - _TAKES_EFFECT)
-                last = min(to - setting.ahead, _after(following.since))
+            for setting, following in pairwise([*clock, _END]):
+                first = max(told - setting.ahead, setting.since - _READS)
+                last = min(to - setting.ahead, following.alone)
                 if first <= last:
                     found.append((first, last))
         return found
-
-
-def _after(time: datetime) -> datetime:
-    return time if time == _FOR_EVER else time + _TAKES_EFFECT

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.clocks import ToldTimes
+from tests.chaos.evidence.dispatches import Dispatch, dispatches
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
@@ -38,7 +39,7 @@ class Evidence:
     limits: Limits
     settling: Settling
     fault_counts: Mapping[InjectedFault, int]
-    #: When hosts were frozen, or requests held back: what began before may continue just after.
+    #: When hosts or this process stood still, or requests were held back: what began before may go on after.
     delays: Sequence[Interval]
     told: ToldTimes
     accepted: Mapping[str, datetime]
@@ -69,3 +70,7 @@ class Evidence:
     def calls_of(self, order: str) -> list[ServiceCall]:
         """Return the calls to the remote services for one order."""
         return self._by_order.get(order, [])
+
+    def dispatches_of(self, order: str) -> set[Dispatch]:
+        """Return the dispatches of one order that are on record, or were when they were observed."""
+        return {*self.observations.dispatched.get(order, ()), *dispatches(self.tasks[order])}

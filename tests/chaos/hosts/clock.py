@@ -27,10 +27,14 @@ def library() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class ClockSetting:
-    """From `since` (true time, UTC) on, a clock was `ahead` of it, or behind if that is negative."""
+    """From `since` (true time, UTC) on, a clock was `ahead` of it, or behind if that is negative.
+
+    Until `alone` it may still have been what it was before.
+    """
 
     since: datetime
     ahead: timedelta
+    alone: datetime
 
 
 class HostClock:
@@ -65,9 +69,9 @@ class HostClock:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         new = self._file.with_suffix(".new")
         new.write_text(f"{ahead:+f}\n", encoding="ascii")
-        # Noted first: a time that the host tells must be one that it may tell.
-        self._settings.append(ClockSetting(datetime.now(UTC), timedelta(seconds=ahead)))
+        since = datetime.now(UTC)
         new.replace(self._file)
+        self._settings.append(ClockSetting(since, timedelta(seconds=ahead), alone=datetime.now(UTC)))
 
 
 def remove_leftovers() -> None:

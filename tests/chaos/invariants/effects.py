@@ -81,7 +81,7 @@ def order_of_calls(evidence: Evidence) -> Iterator[Violation]:
     for order, rows in evidence.tasks.items():
         for call in evidence.calls_of(order):
             is_undo = call.direction is CallDirection.UNDO
-            told = _undo_decided_at(rows) if is_undo else _dispatched_at(rows, call.step)
+            told = _undo_decided_at(rows) if is_undo else _dispatched_at(evidence, order, call.step)
             allowed_from = None if told is None else evidence.told.earliest(told)
             if allowed_from is None or call.arrived < allowed_from - _GRAIN:
                 what = (
@@ -110,9 +110,14 @@ def _undo_decided_at(rows: TaskRows) -> datetime | None:
     return max((epoch.ended_at for epoch in rows.history if epoch.direction == "do"), default=None)
 
 
-def _dispatched_at(rows: TaskRows, name: str) -> datetime | None:
-    """When a step was first recorded as running; None when it never was."""
-    steps = [step for epoch in rows.history for step in epoch.steps] + list(rows.steps)
-    return min(
-        (step.started_at for step in steps if step.name == name and step.started_at is not None), default=None
-    )
+def _dispatched_at(evidence: Evidence, order: str, name: str) -> datetime | None:
+    """When a step was first recorded as running; None when it never was.
+
+    Of a request that is delivered twice, one can be carried out while the other waits for too long, so that
+    the step is dispatched again: its row has the time of that.
+    """
+    rows = evidence.tasks[order]
+    steps = [*(step for epoch in rows.history for step in epoch.steps), *rows.steps]
+    found = [step.started_at for step in steps if step.name == name]
+    found += [each.started_at for each in evidence.dispatches_of(order) if each.step == name]
+    return min((each for each in found if each is not None), default=None)

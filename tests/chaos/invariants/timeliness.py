@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
@@ -35,7 +35,7 @@ def termination(evidence: Evidence) -> Iterator[Violation]:
 def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
     """Find calls outside the time of every dispatch, and outcomes that were recorded too late."""
     for order, rows in evidence.tasks.items():
-        dispatches = list(_dispatches(rows))
+        dispatches = evidence.dispatches_of(order)
         for call in evidence.calls_of(order):
             if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
                 what = (
@@ -51,30 +51,7 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
 
-@dataclass(frozen=True, slots=True)
-class _Dispatch:
-    """A step that was dispatched to its Agent, until `complete_by` (UTC)."""
-
-    step: str
-    direction: str
-    complete_by: datetime
-
-
-def _dispatches(rows: TaskRows) -> Iterator[_Dispatch]:
-    """Yield the dispatches: the steps of each epoch that carry its number."""
-    for epoch in rows.history:
-        yield from _dispatched(epoch.epoch, epoch.direction, epoch.steps)
-    if rows.task is not None:
-        yield from _dispatched(rows.task.epoch, rows.task.direction, rows.steps)
-
-
-def _dispatched(epoch: int, direction: str, steps: tuple[RawStep, ...]) -> Iterator[_Dispatch]:
-    for step in steps:
-        if step.epoch == epoch and step.complete_by is not None:
-            yield _Dispatch(step.name, direction, step.complete_by)
-
-
-def _belongs(call: ServiceCall, dispatch: _Dispatch, evidence: Evidence) -> bool:
+def _belongs(call: ServiceCall, dispatch: Dispatch, evidence: Evidence) -> bool:
     if (call.step, call.direction) != (dispatch.step, dispatch.direction):
         return False
     skew = timedelta(seconds=evidence.limits.skew)

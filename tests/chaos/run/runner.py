@@ -12,6 +12,7 @@ from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import read_notices
 from tests.chaos.evidence.observer import Observer
 from tests.chaos.evidence.settling import settle
+from tests.chaos.evidence.stalls import Stalls
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.hosts.host import callers_urls
 from tests.chaos.injection.broker_faults import BrokerFaults
@@ -47,6 +48,7 @@ class Run:
         at = [host.platform.addresses for host in hosts]
         self._operators = Operators(at, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
+        self._stalls = Stalls()
         self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
         self._partitions = Partitions(environment.hosts)
         self._clocks = WrongClocks(environment.hosts, limits.clock, chance)
@@ -77,6 +79,7 @@ class Run:
             self._poison.send_all(),
             self._operators.act_on_all(),
             self._observer.watch(),
+            self._stalls.watch(),
             progress.follow(
                 self._callers.accepted, self._observer.observations, self._environment.fault_counts
             ),
@@ -119,7 +122,7 @@ class Run:
             limits=self._limits,
             settling=settling,
             fault_counts=environment.fault_counts.by_fault,
-            delays=[*self._outages.host_pauses, *self._partitions.delays],
+            delays=[*self._outages.host_pauses, *self._partitions.delays, *self._stalls.found],
             told=ToldTimes([host.clock.settings for host in environment.hosts]),
             accepted=self._callers.accepted,
             refused=self._callers.refused,
