@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.chaos.app.sending import Sending
 from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.clocks import ToldTimes
 from tests.chaos.evidence.evidence import Evidence, Settling
@@ -27,13 +28,18 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
+def sending(at: float, *, turn: float | None = None, within: float = 3) -> Sending:
+    """Make the sending of a call, by an Agent that had so many seconds for it, from then on."""
+    end = after(at + within)
+    return Sending(at=after(at), turn=after(at if turn is None else turn), ends_at=end, complete_by=end)
+
+
 def call(
     direction: CallDirection, at: float, effect: Effect = Effect.PERFORMED, *, key: str | None = None
 ) -> ServiceCall:
-    """Make a call that was carried out as soon as it arrived."""
-    return ServiceCall(
-        ORDER, key or f"{ORDER}.0a1b2c3d/payment/{direction}", direction, after(at), effect, after(at)
-    )
+    """Make a call that arrived, and was carried out, as soon as it was sent."""
+    key = key or f"{ORDER}.0a1b2c3d/payment/{direction}"
+    return ServiceCall(ORDER, key, direction, sending(at), after(at), effect, after(at))
 
 
 def step(state: str, epoch: int, *, started: float, finished: float | None = None) -> RawStep:
@@ -78,7 +84,6 @@ def processed() -> Evidence:
         limits=Limits(),
         settling=Settling(seconds=1.0, leftovers=()),
         fault_counts=dict.fromkeys(InjectedFault, 1),
-        delays=(),
         told=ToldTimes(),
         accepted={ORDER: START},
         refused={},
@@ -88,6 +93,7 @@ def processed() -> Evidence:
         in_accounts=(1,),
         rejected=({"MessageID": POISON.id, "Body0": b"{"},),
         observations=Observations({ORDER: seen}, [], 3),
+        asked={},
         calls=(call(CallDirection.DO, 1.5),),
         notices=(notice("received", 1, 0.5), notice("completed", 1, 2)),
         alerts=(),

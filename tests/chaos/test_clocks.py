@@ -56,21 +56,6 @@ def test_time_that_a_wrong_clock_told_may_be_another(told: float, earliest: floa
     assert times.latest(after(told)) == after(latest)
 
 
-@pytest.mark.parametrize(
-    ("end", "since", "until"),
-    [
-        (9, 5, 69),  # what was left of it is taken up while the clock is behind
-        (11, 5, 71),  # the clock is behind just before the end: a minute longer, by what is left then
-        (11, 13, 11),  # it begins after that
-        (40, 5, 100),
-    ],
-)
-def test_host_whose_clock_is_behind_may_work_longer(end: float, since: float, until: float) -> None:
-    """By as much as it was behind, if it was while it worked."""
-    behind = [_RIGHT[0], _set(10, -60), _set(12, 0)]
-    assert ToldTimes([_RIGHT, behind]).until(after(end), after(since)) == after(until)
-
-
 def test_earliest_of_several_times_is_when_the_clock_jumped_among_them() -> None:
     """It told all from the 70th second on from its 10th true one on."""
     assert ToldTimes([_RIGHT, _WRONG]).earliest(after(65), to=after(71)) == pytest.approx(

@@ -10,14 +10,24 @@ from functions.pattern.definition import Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy
 from functions.workflows.registration import Registration
+from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, RawStep
 from tests.chaos.invariants import Invariant, violations
 from tests.chaos.plan.schedule import Plan, Scenario
 from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
-from tests.chaos.remotes.server import PostedAlert
-from tests.chaos.sample_evidence import ORDER, after, compensated, notice, processed, rows, task
+from tests.chaos.sample_evidence import (
+    ORDER,
+    after,
+    call,
+    compensated,
+    notice,
+    processed,
+    rows,
+    sending,
+    task,
+)
 from tests.simulation.drawn.parcels import DrawnParcel, request
 
 _DRAWN = Workflow(
@@ -74,24 +84,24 @@ def test_what_must_not_be_repeated_is_carried_out_each_time() -> None:
     ledger = Ledger(sent_once={"d"})
     key = f"{ORDER}.0a1b2c3d/d/do"
     for _ in range(2):
-        ledger.carry_out(ledger.arrive(ORDER, key, CallDirection.DO))
-    assert [call.effect for call in ledger.calls] == [Effect.PERFORMED] * 2
-    calls = [*_processed().calls[:-1], *(replace(each, arrived=after(1.5)) for each in ledger.calls)]
+        ledger.carry_out(ledger.arrive(ORDER, key, CallDirection.DO, sending(1.5)))
+    assert [each.effect for each in ledger.calls] == [Effect.PERFORMED] * 2
+    calls = [*_processed().calls[:-1], *ledger.calls]
     assert _broken(replace(_processed(), calls=calls)) == {Invariant.ONE_EFFECT}
 
 
 def test_need_that_is_undone_first_is_found() -> None:
     """Undo goes in reverse."""
     spoilt = [
-        replace(call, arrived=after(13.5), carried_out=after(13.5)) if call.key.endswith("a/undo") else call
-        for call in _compensated().calls
+        replace(each, sending=sending(13.5), carried_out=after(13.5)) if each.key.endswith("a/undo") else each
+        for each in _compensated().calls
     ]
     assert _broken(replace(_compensated(), calls=spoilt)) == {Invariant.ORDER}
 
 
 def test_step_that_has_an_undo_and_stands_is_found() -> None:
     """One without an undo may stand."""
-    left = [call for call in _compensated().calls if not call.key.endswith("b/undo")]
+    left = [each for each in _compensated().calls if not each.key.endswith("b/undo")]
     assert _broken(replace(_compensated(), calls=left)) == {Invariant.NET_EFFECT}
 
 
@@ -153,13 +163,12 @@ def _step(name: str, state: str = "Completed") -> RawStep:
 
 def _undone(name: str) -> RawStep:
     return RawStep(
-        name=name, state="Undone", epoch=2, started_at=after(1), complete_by=after(17), finished_at=after(16)
+        name=name, state="Undone", epoch=2, started_at=after(1), complete_by=after(18), finished_at=after(16)
     )
 
 
 def _call(step: str, direction: CallDirection, at: float) -> ServiceCall:
-    key = f"{ORDER}.0a1b2c3d/{step}/{direction}"
-    return ServiceCall(ORDER, key, direction, after(at), Effect.PERFORMED, after(at))
+    return call(direction, at, key=f"{ORDER}.0a1b2c3d/{step}/{direction}")
 
 
 def _broken(evidence: Evidence) -> set[Invariant]:

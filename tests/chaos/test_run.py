@@ -14,10 +14,9 @@ import pytest
 from rich.console import Console
 
 from local.platform import INTERRUPTED
-from tests.chaos.invariants import violations
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import make_plan
-from tests.chaos.run.command import not_possible, observe
+from tests.chaos.run.command import judged, not_possible
 from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.e2e.caller import NEEDS_ORDERS
 from tests.local.platform.processes import PATIENCE, left_running
@@ -39,9 +38,9 @@ async def test_short_run_violates_nothing(tmp_path: Path, seed: int, layout: Lay
     """30 orders and some of drawn workflows, every fault that can affect them, and all invariants hold."""
     plan = make_plan(seed=seed, orders=30, seconds=45, drawn=drawn, not_run=not_possible())
     environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", layout)
-    evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
+    evidence, found = await judged(plan, _LIMITS, environment, tmp_path, Console())
     gc.collect()
-    assert violations(evidence) == []
+    assert found == []
     assert len(evidence.in_accounts) == layout.accounts
 
 

@@ -13,6 +13,7 @@ from functions.workflows.orders.definition import ORDERS, PAYMENT
 from functions.workflows.orders.models import OrderPayload
 from functions.workflows.registration import Registration
 from tests.chaos.app.drawn import drawn_registrations
+from tests.chaos.app.sending import WatchedAgent
 
 #: A step that later versions have besides, and its Agent.
 RECEIPT = "receipt"
@@ -35,12 +36,18 @@ class Deployed(BaseModel):
         """What the application is made of."""
         newest, *older = [_orders(number, self.step) for number in range(self.version, 0, -1)]
         drawn = () if self.seed is None else drawn_registrations(self.seed, self.version, self.step)
-        return [Registration(newest, older=tuple(older)), *drawn]
+        return [_watched(each) for each in (Registration(newest, older=tuple(older)), *drawn)]
 
     @property
     def following(self) -> Deployed:
         """The next deployment."""
         return self.model_copy(update={"version": self.version + 1})
+
+
+def _watched(registration: Registration) -> Registration:
+    """Have the calls of its Agents tell when they are sent."""
+    steps = (step for version in registration.versions for step in version.steps)
+    return replace(registration, agents={step.agent: WatchedAgent for step in steps if not step.via.waits})
 
 
 def _orders(version: int, limit: float) -> Workflow:

@@ -12,6 +12,11 @@ from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
 from functions.wiring import Wiring, start_telemetry
 from tests.chaos.app.deployment import Deployed
+from tests.chaos.app.journal import journal_requests
+from tests.chaos.app.sending import stamp_requests
+
+stamp_requests()
+journal_requests(Path(os.environ["JOURNAL"]))
 
 deployed = Deployed.model_validate_json(Path(os.environ["DEPLOYED"]).read_bytes())
 

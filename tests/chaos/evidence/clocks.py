@@ -30,18 +30,6 @@ class ToldTimes:
         """Return the latest true time at which one of them can have told this time."""
         return max((last for _, last in self._true(told, told)), default=told)
 
-    def until(self, end: datetime, since: datetime) -> datetime:
-        """Return the true time until which a host may work that is to stop at `end`, and began at `since`.
-
-        One whose clock was behind for a moment meanwhile may have reckoned then how long it still has.
-        """
-        found = [end]
-        for clock in self.clocks:
-            for setting, following in pairwise([*clock, _END]):
-                if following.alone >= since and setting.since + setting.ahead <= end:
-                    found.append(end - setting.ahead)
-        return max(found)
-
     def _true(self, told: datetime, to: datetime) -> list[tuple[datetime, datetime]]:
         """Return when each clock told these times; none tells what is before the run, or was jumped over."""
         found = []

@@ -1,11 +1,13 @@
-"""Dispatches of steps to their Agents: those on record, and those that were observed while they were."""
+"""Dispatches of steps to their Agents: those on record, and those that Agents behind queues were sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from tests.chaos.app.journal import AskedStep
 from tests.chaos.evidence.rows import RawStep, TaskRows
 
 
@@ -32,6 +34,15 @@ def dispatches(rows: TaskRows) -> Iterator[Dispatch]:
         yield from _dispatched(epoch.epoch, epoch.direction, epoch.steps)
     if rows.task is not None:
         yield from _dispatched(rows.task.epoch, rows.task.direction, rows.steps)
+
+
+def asked(steps: Iterable[AskedStep], within: timedelta) -> Mapping[str, Collection[Dispatch]]:
+    """Give the dispatches over queues by task; each has so much time."""
+    found = defaultdict[str, set[Dispatch]](set)
+    for each in steps:
+        began = each.complete_by - within if each.direction == "do" else None
+        found[each.task].add(Dispatch(each.step, each.direction, began, each.complete_by))
+    return found
 
 
 def _dispatched(epoch: int, direction: str, steps: Sequence[RawStep]) -> Iterator[Dispatch]:

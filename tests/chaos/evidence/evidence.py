@@ -15,7 +15,6 @@ from tests.chaos.evidence.dispatches import Dispatch, dispatches
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
-from tests.chaos.injection.outages import Interval
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
@@ -39,8 +38,6 @@ class Evidence:
     limits: Limits
     settling: Settling
     fault_counts: Mapping[InjectedFault, int]
-    #: When hosts or this process stood still, or requests were held back: what began before may go on after.
-    delays: Sequence[Interval]
     told: ToldTimes
     accepted: Mapping[str, datetime]
     refused: Mapping[str, str]
@@ -51,6 +48,8 @@ class Evidence:
     in_accounts: Sequence[int]
     rejected: Sequence[Mapping[str, Any]]
     observations: Observations
+    #: What Agents behind queues were asked for, by task.
+    asked: Mapping[str, Collection[Dispatch]]
     calls: Sequence[ServiceCall]
     notices: Sequence[Notice]
     alerts: Sequence[PostedAlert]
@@ -72,5 +71,5 @@ class Evidence:
         return self._by_order.get(order, [])
 
     def dispatches_of(self, order: str) -> set[Dispatch]:
-        """Return the dispatches of one order that are on record, or were when they were observed."""
-        return {*self.observations.dispatched.get(order, ()), *dispatches(self.tasks[order])}
+        """Return the dispatches of one order that are on record, or were when they were asked for."""
+        return {*self.asked.get(order, ()), *dispatches(self.tasks[order])}

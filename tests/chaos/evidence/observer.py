@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from azure.core.exceptions import AzureError
 
-from tests.chaos.evidence.dispatches import Dispatch, dispatches
 from tests.chaos.evidence.rows import FINAL, RawTask, TaskRows
 from tests.chaos.evidence.tables import Tables
 
@@ -20,12 +18,11 @@ _LOOK_AGAIN_AFTER = 0.3
 
 @dataclass(slots=True)
 class Observations:
-    """What was observed: each row of a task that differed from the one observed before, and each dispatch."""
+    """What was observed: each row of a task that differed from the one observed before."""
 
     tasks: dict[str, list[RawTask]] = field(default_factory=dict)
     incomplete: list[str] = field(default_factory=list)
     looks: int = 0
-    dispatched: defaultdict[str, set[Dispatch]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def finished(self) -> int:
@@ -72,4 +69,3 @@ class Observer:
         seen = self._observations.tasks.setdefault(task, [])
         if rows.task is not None and (not seen or seen[-1] != rows.task):
             seen.append(rows.task)
-        self._observations.dispatched[task].update(dispatches(rows))

@@ -34,6 +34,8 @@ class ChaosHost:
         self.free = asyncio.Lock()
         self._data = data
         self._deployed = data.with_name(f"{data.name}-deployed.json")
+        #: What it has asked Agents behind queues for.
+        self.journal = data.with_name(f"{data.name}-asked.jsonl")
         self._platform: Platform | None = None
         self._names: Sequence[PartName] = ()
         self._turns: Iterator[PartName] = iter(())
@@ -56,7 +58,8 @@ class ChaosHost:
 
     def parts(self, options: PlatformOptions, addresses: Addresses, own: Mapping[str, str]) -> Stages:
         """Return the whole platform with this host's own settings."""
-        settings = {**options.settings, **own, **self.clock.environment, "DEPLOYED": str(self._deployed)}
+        files = {"DEPLOYED": str(self._deployed), "JOURNAL": str(self.journal)}
+        settings = {**options.settings, **own, **self.clock.environment, **files}
         return whole_platform(replace(options, settings=settings), addresses)
 
     def deploy(self, deployed: Deployed) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import cycle
 
 from local.platform import PartName, Platform
@@ -22,14 +21,6 @@ _MODES = {
     InjectedFault.TABLES_SLOW: ProxyMode.SLOWING,
     InjectedFault.TABLE_ANSWERS_LOST: ProxyMode.DROPPING_ANSWERS,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A time span, in UTC."""
-
-    start: datetime
-    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +45,6 @@ class Outages:
         self._hosts = cycle(hosts)
         self._accounts = cycle(accounts)
         self._deployed = deployed
-        self._host_pauses: list[Interval] = []
-
-    @property
-    def host_pauses(self) -> Sequence[Interval]:
-        """When a host was frozen: what it began just before may continue just after."""
-        return self._host_pauses
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how often it affected something."""
@@ -86,10 +71,8 @@ class Outages:
             async with host.killed():
                 await asyncio.sleep(injection.lasts / 2)
         else:
-            start = datetime.now(UTC)
             async with host.paused():
                 await asyncio.sleep(injection.lasts)
-            self._host_pauses.append(Interval(start, datetime.now(UTC)))
 
     async def _roll_out(self, seconds: float) -> int:
         """Give one host after the other the next version; meanwhile they have different ones."""

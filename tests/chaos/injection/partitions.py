@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from itertools import cycle
 
 from tests.chaos.hosts.host import ChaosHost
 from tests.chaos.hosts.links import LinkTarget
-from tests.chaos.injection.outages import Interval
 from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.chaos.plan.faults import InjectedFault, Injection
 
@@ -28,22 +26,13 @@ class Partitions:
 
     def __init__(self, hosts: Sequence[ChaosHost]) -> None:
         self._manners = cycle([(host, mode) for mode in _MODES for host in hosts])
-        self._delays: list[Interval] = []
-
-    @property
-    def delays(self) -> Sequence[Interval]:
-        """When requests were held back: what was sent before the end may have arrived just after."""
-        return self._delays
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how many connections and pieces of data it affected."""
         host, mode = next(self._manners)
         async with host.free, _cut(host.links.to(_TARGETS[injection.fault]), mode) as proxies:
-            start = datetime.now(UTC)
             await asyncio.sleep(injection.lasts)
-            affected = sum(proxy.affected for proxy in proxies)
-        self._delays.append(Interval(start, datetime.now(UTC)))
-        return affected
+            return sum(proxy.affected for proxy in proxies)
 
 
 @asynccontextmanager

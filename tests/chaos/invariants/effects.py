@@ -83,10 +83,9 @@ def order_of_calls(evidence: Evidence) -> Iterator[Violation]:
             is_undo = call.direction is CallDirection.UNDO
             told = _undo_decided_at(rows) if is_undo else _dispatched_at(evidence, order, call.step)
             allowed_from = None if told is None else evidence.told.earliest(told)
-            if allowed_from is None or call.arrived < allowed_from - _GRAIN:
-                what = (
-                    f"'{call.step}/{call.direction}' arrived {call.arrived:%X.%f}, recorded {told or 'never'}"
-                )
+            if allowed_from is None or call.sending.at < allowed_from - _GRAIN:
+                sent = f"{call.sending.at:%X.%f}"
+                what = f"'{call.step}/{call.direction}' was sent {sent}, recorded {told or 'never'}"
                 yield Violation(Invariant.ORDER, order, what)
 
 
@@ -114,7 +113,7 @@ def _dispatched_at(evidence: Evidence, order: str, name: str) -> datetime | None
     """When a step was first recorded as running; None when it never was.
 
     Of a request that is delivered twice, one can be carried out while the other waits for too long, so that
-    the step is dispatched again: its row has the time of that.
+    the step is dispatched again: its row has the time of that, and the journal that of the first.
     """
     rows = evidence.tasks[order]
     steps = [*(step for epoch in rows.history for step in epoch.steps), *rows.steps]

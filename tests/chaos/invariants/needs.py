@@ -47,12 +47,12 @@ def _needed(step: RawStep, look: Sequence[RawStep], steps: StepsByName) -> list[
 
 
 def _undone_too_early(calls: Sequence[ServiceCall], steps: StepsByName) -> Iterator[str]:
-    asked = {call.step: call.arrived for call in reversed(calls) if call.is_undo}
-    for step, arrived in asked.items():
+    asked = {call.step: call.sending.at for call in reversed(calls) if call.is_undo}
+    for step, sent in asked.items():
         needing = steps.needed_by(step)
         for call in calls:
             is_later = call.step.partition(".")[0] in needing
-            if is_later and _is_undone(call) and _time(call) > arrived:
+            if is_later and _is_undone(call) and _time(call) > sent:
                 yield f"the undo of {step} was asked for before {call.step}, which needs it, was undone"
 
 

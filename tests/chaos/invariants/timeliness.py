@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
 from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence
@@ -37,11 +37,9 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
     for order, rows in evidence.tasks.items():
         dispatches = evidence.dispatches_of(order)
         for call in evidence.calls_of(order):
-            if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
-                what = (
-                    f"'{call.step}/{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
-                )
-                yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
+            for what in _out_of_time(call, dispatches, evidence):
+                sent = f"'{call.step}/{call.direction}', sent {call.sending.at:%X.%f}, {what}"
+                yield Violation(Invariant.NO_LATE_OUTCOME, order, sent)
         answered = _answered_by_operators(rows)
         for step in _all_steps(rows):
             definition = evidence.steps.step(step.name)
@@ -51,24 +49,25 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
 
+def _out_of_time(call: ServiceCall, dispatches: Collection[Dispatch], evidence: Evidence) -> Iterator[str]:
+    """Judge a call by its sending: whatever is on its way may be held up.
+
+    A host that is frozen may have read its clock before, and call after: no program can prevent that.
+    """
+    late = (call.sending.turn - call.sending.ends_at).total_seconds()
+    if late > 0:
+        yield f"was {late:.3f} s late by the clock of its host"
+    if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
+        yield f"had until {call.sending.complete_by:%X.%f}, by no dispatch"
+
+
 def _belongs(call: ServiceCall, dispatch: Dispatch, evidence: Evidence) -> bool:
     if (call.step, call.direction) != (dispatch.step, dispatch.direction):
         return False
-    skew = timedelta(seconds=evidence.limits.skew)
-    within = timedelta(seconds=evidence.limits.agents_pick_up + evidence.limits.step)
-    begin = evidence.told.earliest(dispatch.complete_by - within, to=dispatch.complete_by)
-    return begin - skew <= call.arrived <= _latest(dispatch.complete_by, begin, evidence) + skew
-
-
-def _latest(complete_by: datetime, begin: datetime, evidence: Evidence) -> datetime:
-    """Return the time until which a call may arrive, by the clock of whichever host is latest.
-
-    A host that is frozen at complete-by may have read its clock before, and call after; and what it has sent
-    may be held back. No program can prevent that, so safety rests on epochs and keys, not on clocks.
-    """
-    by_clock = evidence.told.until(complete_by, begin)
-    delayed = [delay.end for delay in evidence.delays if delay.start <= by_clock and complete_by <= delay.end]
-    return max([by_clock, *delayed])
+    begin = evidence.told.earliest(
+        dispatch.complete_by - evidence.limits.within_of_a_dispatch, to=dispatch.complete_by
+    )
+    return begin <= call.sending.at and call.sending.complete_by <= dispatch.complete_by
 
 
 def _all_steps(rows: TaskRows) -> Iterator[RawStep]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tests.chaos.app.drawn import MOST_STEPS, WAITS
 
@@ -45,6 +46,11 @@ class Limits:
             "CROWD_HOURS": str(self.crowd / 3600),
             "ALERTS_SINGLY": "2",  # others of their cause wait to be told together
         }
+
+    @property
+    def within_of_a_dispatch(self) -> timedelta:
+        """The time from a dispatch to its complete-by, at most: over a queue, it may also wait."""
+        return timedelta(seconds=self.agents_pick_up + self.step)
 
     @property
     def most_recoveries(self) -> int:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tests.chaos.app.sending import Sending
+
 
 class CallDirection(StrEnum):
     """What a call requests."""
@@ -39,6 +41,7 @@ class ServiceCall:
     order: str
     key: str
     direction: CallDirection
+    sending: Sending
     arrived: datetime
     effect: Effect = Effect.NONE
     carried_out: datetime | None = None
@@ -71,9 +74,9 @@ class Ledger:
         """All calls, in the order in which they arrived."""
         return self._calls
 
-    def arrive(self, order: str, key: str, direction: CallDirection) -> ServiceCall:
+    def arrive(self, order: str, key: str, direction: CallDirection, sending: Sending) -> ServiceCall:
         """Record a call that arrives now."""
-        call = ServiceCall(order, key, direction, datetime.now(UTC))
+        call = ServiceCall(order, key, direction, sending, datetime.now(UTC))
         self._calls.append(call)
         return call
 

@@ -10,6 +10,7 @@ from random import Random
 from aiohttp import web
 
 from tests.chaos.app.deployment import RECEIPT
+from tests.chaos.app.sending import SENT, read_sending
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
@@ -59,7 +60,8 @@ class FaultyServices:
 
     async def _answer(self, request: web.Request, direction: CallDirection) -> web.StreamResponse:
         order = request.match_info["resource"].partition(".")[0]  # its birth is in the key as well
-        call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction)
+        sending = read_sending(request.headers[SENT])
+        call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction, sending)
         return await self._with_fault(self._call_faults.next_for(call), call, request)
 
     async def _with_fault(

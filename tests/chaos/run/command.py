@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,9 +14,10 @@ from rich.console import Console
 
 from local.platform import INTERRUPTED, until_stop_signal
 from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.kept import keep
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.hosts.clock import library
-from tests.chaos.invariants import violations
+from tests.chaos.invariants import Violation, violations
 from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, make_plan
@@ -67,8 +69,7 @@ async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
     environment = RunEnvironment(plan, limits, folder / "data", layout)
 
     async def observe_and_check() -> int:
-        evidence = await observe(plan, limits, environment, folder / "parts.log", console)
-        found = violations(evidence)
+        evidence, found = await judged(plan, limits, environment, folder, console)
         report(console, evidence, found)
         today = datetime.now(UTC).date()
         verdicts.append(verdict_of(evidence, found, day=today, commit=await commit(), hosts=layout.hosts))
@@ -77,9 +78,7 @@ async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
     try:
         await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
     finally:
-        if any(verdict.violations for verdict in verdicts):
-            console.print(f"state and log of the parts: {folder}", highlight=False)
-        else:
+        if not any(verdict.violations for verdict in verdicts):
             shutil.rmtree(folder)
     return verdicts[0] if verdicts else None
 
@@ -89,11 +88,23 @@ def not_possible() -> frozenset[InjectedFault]:
     return frozenset() if library() else frozenset(LANES[FaultLane.CLOCKS])
 
 
-async def observe(
-    plan: Plan, limits: Limits, environment: RunEnvironment, log: Path, console: Console
-) -> Evidence:
-    """Carry out the plan and return the evidence. The parts' output goes to `log`."""
-    with log.open("w") as parts, redirect_stderr(parts), RunProgress(len(plan.orders), console) as progress:
+async def judged(
+    plan: Plan, limits: Limits, environment: RunEnvironment, folder: Path, console: Console
+) -> tuple[Evidence, Sequence[Violation]]:
+    """Carry out the plan; return the evidence, and what it violates.
+
+    The parts' output and the evidence go to files in the folder.
+    """
+    with (
+        (folder / "parts.log").open("w") as parts,
+        redirect_stderr(parts),
+        RunProgress(len(plan.orders), console) as progress,
+    ):
         async with environment.running(), Tables.at(environment.connections) as tables:
             run = Run(plan, limits, environment, tables)
-            return await environment.unless_a_part_fails(run.carry_out(progress))
+            evidence = await environment.unless_a_part_fails(run.carry_out(progress))
+    found = violations(evidence)
+    keep(evidence, found, folder)
+    if found:
+        console.print(f"evidence, state and log of the parts: {folder}", highlight=False, soft_wrap=True)
+    return evidence, found

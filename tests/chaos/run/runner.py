@@ -7,12 +7,13 @@ from collections.abc import Coroutine
 from random import Random
 from typing import assert_never
 
+from tests.chaos.app.journal import read_journals
 from tests.chaos.evidence.clocks import ToldTimes
+from tests.chaos.evidence.dispatches import asked
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import read_notices
 from tests.chaos.evidence.observer import Observer
 from tests.chaos.evidence.settling import settle
-from tests.chaos.evidence.stalls import Stalls
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.hosts.host import callers_urls
 from tests.chaos.injection.broker_faults import BrokerFaults
@@ -48,7 +49,6 @@ class Run:
         at = [host.platform.addresses for host in hosts]
         self._operators = Operators(at, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
-        self._stalls = Stalls()
         self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
         self._partitions = Partitions(environment.hosts)
         self._clocks = WrongClocks(environment.hosts, limits.clock, chance)
@@ -79,7 +79,6 @@ class Run:
             self._poison.send_all(),
             self._operators.act_on_all(),
             self._observer.watch(),
-            self._stalls.watch(),
             progress.follow(
                 self._callers.accepted, self._observer.observations, self._environment.fault_counts
             ),
@@ -122,7 +121,6 @@ class Run:
             limits=self._limits,
             settling=settling,
             fault_counts=environment.fault_counts.by_fault,
-            delays=[*self._outages.host_pauses, *self._partitions.delays, *self._stalls.found],
             told=ToldTimes([host.clock.settings for host in environment.hosts]),
             accepted=self._callers.accepted,
             refused=self._callers.refused,
@@ -132,6 +130,9 @@ class Run:
             in_accounts=await self._tables.in_accounts(),
             rejected=await self._tables.rejected(),
             observations=self._observer.observations,
+            asked=asked(
+                read_journals(host.journal for host in environment.hosts), self._limits.within_of_a_dispatch
+            ),
             calls=remotes.ledger.calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
             alerts=[*remotes.alerts.alerts, *await self._tables.waiting_alerts()],
