@@ -116,6 +116,7 @@ class Run:
 
     async def _evidence(self, settling: Settling) -> Evidence:
         environment, remotes = self._environment, self._environment.remotes
+        calls = list(remotes.ledger.calls)  # before the rows: what has not settled goes on meanwhile
         return Evidence(
             plan=self._plan,
             limits=self._limits,
@@ -133,7 +134,7 @@ class Run:
             asked=asked(
                 read_journals(host.journal for host in environment.hosts), self._limits.within_of_a_dispatch
             ),
-            calls=remotes.ledger.calls,
+            calls=calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
             alerts=[*remotes.alerts.alerts, *await self._tables.waiting_alerts()],
         )
