@@ -133,6 +133,15 @@ async def test_payment_whose_answer_is_lost_is_made(
     assert _effects(ledger) == [Effect.PERFORMED]
 
 
+async def test_fault_lasts_until_it_has_affected_a_call(client: _Client, call_faults: CallFaults) -> None:
+    """Its own time was over before the first one came."""
+    injecting = asyncio.create_task(call_faults.inject(Injection(InjectedFault.PAYMENT_FAILING, 0, 0)))
+    await asyncio.sleep(0.05)
+    assert not injecting.done()
+    assert await _pay(client, "smooth") == 503
+    assert await injecting == 1
+
+
 @asynccontextmanager
 async def _injected(fault: InjectedFault, call_faults: CallFaults) -> AsyncIterator[asyncio.Task[int]]:
     """Inject a fault until the block ends, and yield the injection."""

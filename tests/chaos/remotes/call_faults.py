@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.faults import InjectedFault, Injection
@@ -13,6 +14,8 @@ from tests.chaos.remotes.ledger import CallDirection, ServiceCall
 
 #: How often the undo of an unreachable order fails before it succeeds.
 _UNDO_FAILURES = 2
+#: Seconds for which a fault waits for a first call.
+_LASTS_ON = 20.0
 #: The step to which scenarios happen.
 _PAYMENT = "payment"
 
@@ -31,16 +34,23 @@ class CallFaults:
         self._garbled: set[str] = set()
         self._injected: InjectedFault | None = None
         self._affected = 0
+        self._called = asyncio.Event()
 
     def fix(self, order: str) -> None:
         """Let an order's calls succeed from now on, as its operator has fixed the cause."""
         self._scenarios[order] = Scenario.SMOOTH
 
     async def inject(self, injection: Injection) -> int:
-        """Give every call this fault for as long as it lasts, and return how many calls there were."""
+        """Give every call this fault for as long as it lasts, and return how many calls there were.
+
+        It lasts on while there was none: on a slow machine there may be seconds between two.
+        """
         self._injected, self._affected = injection.fault, 0
+        self._called.clear()
         try:
             await _last(injection.lasts)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._called.wait(), _LASTS_ON)
         finally:
             self._injected = None
         return self._affected
@@ -52,6 +62,7 @@ class CallFaults:
             self._fault_counts.add(own)
             return own
         self._affected += 1
+        self._called.set()
         return self._injected
 
     def _drawn(self, call: ServiceCall) -> InjectedFault | None:
