@@ -15,6 +15,8 @@ from tests.chaos.invariants.violations import Invariant, Violation
 #: The notice of each final state.
 _ENDS = {"Processed": "completed", "Error": "failed", "Compensated": "compensated"}
 _RECEIVED = ("received", 1)
+#: How the epoch of a parked task ends.
+_RELEASED = "released"
 
 #: A notice: its kind and its epoch.
 type _Sent = tuple[str, int]
@@ -45,7 +47,8 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
     unnamed = sum(alert.text == UNNAMED for alert in evidence.alerts)
     for order, epoch in sorted(needed - sent)[unnamed:]:
         yield Violation(Invariant.ALERTS, order, f"no alert of what happened in epoch {epoch}")
-    for order, epoch in sent - needed:
+    may_be = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _perhaps_parked(rows)}
+    for order, epoch in sent - needed - may_be:
         yield Violation(Invariant.ALERTS, order, f"an alert of epoch {epoch}, in which nothing happened")
 
 
@@ -78,12 +81,23 @@ def _without_repeats(notices: Sequence[Notice]) -> list[_Sent]:
 
 
 def _alarming(rows: TaskRows) -> Iterator[int]:
-    """Yield the epochs in which the task entered `Error`, or was given up."""
+    """Yield the epochs in which it entered `Error`, or was given up, or was parked for the first time."""
+    yield from [epoch.epoch for epoch in rows.history if epoch.ended_by == _RELEASED][:1]
     for epoch in rows.history:
         if epoch.state == "Error" or epoch.ended_by == "exhausted":
             yield epoch.epoch
     if rows.task is not None and rows.task.state == "Error":
         yield rows.task.epoch
+
+
+def _perhaps_parked(rows: TaskRows) -> Iterator[int]:
+    """Yield the epochs in which the task was parked again, or was cancelled while it may have been parked.
+
+    What was told of one parking is not told again, unless its reason is another.
+    """
+    for epoch in rows.history:
+        if epoch.ended_by == _RELEASED or (epoch.ended_by == "cancelled" and epoch.state == "Pending"):
+            yield epoch.epoch
 
 
 def _text(notices: Sequence[_Sent]) -> str:
