@@ -29,8 +29,7 @@ SWEEPS_QUEUE = "sweeps"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
-#: Objects and lists: each can lack all that it should hold, and to tell so of more takes longer than others may
-#: wait.
+#: Objects and lists: each can lack all that it should hold, which takes long to find and to tell.
 MAX_PAYLOAD_PARTS = 4_000
 #: Bytes of a value in JSON with what parts it from the next: `0,` and `0.0,`.
 _LEAST_OF_VALUE, _LEAST_OF_FLOAT = 2, 4
