@@ -10,12 +10,13 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 
-from functions.web.problems import PROBLEM_TYPE, problem
+from functions.web.problems import PROBLEM_TYPE, Problem, problem
 
 #: The version of the interfaces; a change that callers must follow makes it 2.
 VERSION = "1.0.0"
 
 _JSON = "application/json"
+_SCHEMAS = "#/components/schemas/"
 
 #: By default the platform asks for a key in the header; with sign-in, for a token of Entra ID as well.
 _SECURITY_SCHEMES = {
@@ -34,6 +35,8 @@ def api_document(title: str, *applications: FastAPI) -> dict[str, Any]:
     routes = [route for application in applications for route in application.routes]
     document = get_openapi(title=title, version=VERSION, routes=routes)
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    problems = Problem.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}", mode="serialization")
+    document["components"]["schemas"] |= problems.pop("$defs") | {Problem.__name__: problems}
     document["security"] = [{name: []} for name in _SECURITY_SCHEMES]
     declared = {
         (route.path_format, method.lower()): route.responses
@@ -52,6 +55,7 @@ def _complete(responses: dict[str, Any], declared: Mapping[int | str, Any]) -> N
     for status, response in responses.items():
         if int(status) >= HTTPStatus.BAD_REQUEST:
             example = problem(HTTPStatus(int(status))).model_dump(exclude_none=True)
-            response["content"] = {PROBLEM_TYPE: response["content"][_JSON] | {"example": example}}
+            schema = {"$ref": f"{_SCHEMAS}{Problem.__name__}"}
+            response["content"] = {PROBLEM_TYPE: {"schema": schema, "example": example}}
         else:
             response["content"][_JSON] |= declared.get(int(status), {}).get("content", {}).get(_JSON, {})
