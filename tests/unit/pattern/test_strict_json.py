@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 import pytest
 
 from functions.pattern.strict_json import MESSAGE_DEPTH, FaultAt, NotJsonError, parse_json
@@ -22,6 +24,15 @@ def test_every_fault_is_told() -> None:
         ("d: half a character", "half a character"),
         ("half a character", "half a character"),
     ]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_numbers_are_read_as_long_as_others_would_not_read_infinity(sign: int) -> None:
+    """What lies between the largest float and the next there would be is rounded to either."""
+    infinite = sign * (2**1024 - 2**970)
+    assert parse_json(b"%d" % (infinite - sign)) == infinite - sign
+    assert isinf(float(str(infinite)))
+    assert str(_faults(b"%d" % infinite)[0]) == "a number that is too large"
 
 
 @pytest.mark.parametrize(
