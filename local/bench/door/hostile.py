@@ -32,7 +32,7 @@ def _faulty(*orders: int, item: bytes = b"{}") -> bytes:
 #: Between two floats, so that to convert it takes hundreds of steps.
 _NUMBER = b"2.2250738585072011360574097967091319759e-308"
 
-#: From 41 digits on, to convert it takes four times as long.
+#: From 41 digits on, to convert it as it is takes four times as long.
 _MORE_DIGITS = b"2.22507385850720113605740979670913197593481954635164564802342610972482222202107694551e-308"
 
 #: Nearly a number, in one of the largest orders that are taken.
