@@ -8,14 +8,17 @@ from pydantic import ValidationError
 
 #: To list tens of thousands takes longer than others may wait for it, and nobody reads them.
 _MOST_LISTED = 10_000
+#: To copy and join thousands takes as long again, and a log would have a line of 400 KB.
+_MOST_TOLD = 100
 
 
 def faults_found(error: ValidationError) -> list[Any]:
-    """Give each fault with its `type`, `loc` and `msg`, or a single one that tells how many there are."""
+    """Give the first faults with `type`, `loc` and `msg`, or a single one that tells how many there are."""
     count = error.error_count()
     if count > _MOST_LISTED:
         return [{"type": "too_many_faults", "loc": (), "msg": f"wrong in {count} places"}]
-    return _without_followers(error.errors(include_url=False, include_context=False, include_input=False))
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return _without_followers(faults[:_MOST_TOLD])  # a follower comes after its list's items
 
 
 def _without_followers(faults: list[Any]) -> list[Any]:

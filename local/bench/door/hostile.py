@@ -25,12 +25,15 @@ def _keys(count: int, end: bytes = b"}]}") -> bytes:
     return (_BEGIN + b"{" + pairs)[: MAX_BATCH_BYTES - len(end)] + end
 
 
-def _faulty(*orders: int) -> bytes:
-    return _listed([b'{"items":[' + b",".join([b"{}"] * items) + b"]}" for items in orders])
+def _faulty(*orders: int, item: bytes = b"{}") -> bytes:
+    return _listed([b'{"items":[' + b",".join([item] * items) + b"]}" for items in orders])
 
 
 #: Between two floats, so that to convert it takes hundreds of steps.
 _NUMBER = b"2.2250738585072011360574097967091319759e-308"
+
+#: From 41 digits on, to convert it as it is takes four times as long.
+_MORE_DIGITS = b"2.22507385850720113605740979670913197593481954635164564802342610972482222202107694551e-308"
 
 #: Nearly a number, in one of the largest orders that are taken.
 _DIGITS = b'{"customer":"C","currency":"EUR","items":[{"sku":"T","quantity":1,"unit_price":"%sx"}]}' % (
@@ -47,7 +50,11 @@ HOSTILE: Mapping[str, bytes] = {
     "as many keys beside the orders": _BEGIN + b"{}]," + _keys(MOST_MARKS - 10)[len(_BEGIN) + 1 : -3] + b"}",
     "as many objects in one order": _faulty(13_000),
     "as many faults in three orders": _faulty(*[MAX_PAYLOAD_PARTS - 2] * 3),
+    "as many faults as are listed, five times": _faulty(*[2_498] * 5, item=b'{"a":0}'),
+    "as many faults as are told, of 500 orders": _faulty(*[17] * 500),
     "numbers between floats": _filled(_NUMBER),
+    "numbers of more digits": _filled(_MORE_DIGITS),
+    "whole numbers between floats": _filled(b"%d" % (2**1023 + 2**970)),
     "digits that are no number": _filled(_DIGITS),
     "one order of numbers": _listed([b'{"a":[' + b",".join([b"1.7976931348623157e-308"] * 39_900) + b"]}"]),
 }

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from functions.api.drafts import Draft, Drafts
+from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
+from functions.web.callers import Caller
 from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after
 from tests.fakes.workflows import BIRTH
@@ -186,6 +189,24 @@ async def test_look_ups_are_made_side_by_side_within_a_bound(
     assert set(statuses(results)) == {202}
     assert most == 100
     assert len(submitted(api)) == 500
+
+
+async def test_short_request_waits_for_one_turn_of_a_batch(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although its tasks take several rounds of the event loop."""
+    checked, check = list[object](), Drafts.of_batch
+
+    def counted(drafts: Drafts, workflow: Workflow, sent: object, caller: Caller) -> Draft:
+        checked.append(sent)
+        return check(drafts, workflow, sent, caller)
+
+    monkeypatch.setattr(Drafts, "of_batch", counted)
+    monkeypatch.setattr("functions.api.batch._TURN", 0)
+    batch = asyncio.create_task(answers(api, *[ORDER] * 20))
+    while not checked:
+        await asyncio.sleep(0)
+    assert (await api.client.get("/api/health")).status == 200
+    assert len(checked) <= 2
+    await batch
 
 
 async def test_an_answer_names_only_the_first_faults(api: Api) -> None:

@@ -32,3 +32,9 @@ def test_list_that_is_too_short_is_called_so_beside_other_faults() -> None:
     """Also where another list has wrong items."""
     told = _told({"counts": [0], "names": []})
     assert told == [(("counts", 0), "greater_than_equal"), (("names",), "too_short")]
+
+
+def test_no_more_is_told_than_anybody_reads() -> None:
+    """Of thousands, the first hundred; a list's items come before it."""
+    told = _told({"counts": [0] * 9_000, "names": ["tea"]})
+    assert told == [(("counts", number), "greater_than_equal") for number in range(100)]

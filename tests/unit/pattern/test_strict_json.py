@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 import pytest
 
 from functions.pattern.strict_json import MESSAGE_DEPTH, FaultAt, NotJsonError, parse_json
@@ -24,16 +26,43 @@ def test_every_fault_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_numbers_are_read_as_long_as_others_would_not_read_infinity(sign: int) -> None:
+    """What lies between the largest float and the next there would be is rounded to either."""
+    infinite = sign * (2**1024 - 2**970)
+    assert parse_json(b"%d" % (infinite - sign)) == infinite - sign
+    assert isinf(float(str(infinite)))
+    assert str(_faults(b"%d" % infinite)[0]) == "a number that is too large"
+
+
+@pytest.mark.parametrize(
+    "digits",
+    [
+        "9007199254740993." + "0" * 40,
+        "9007199254740993." + "0" * 40 + "1",
+        "-0.1000000000000000055511151231257827021181583404541015625",
+        "2." + "2" * 60 + "e-308",
+        "5." + "0" * 50 + "e-324",
+        "-0." + "0" * 50,
+        "1." + "1" * 50 + "e-999999999999999999999",
+    ],
+)
+def test_number_of_many_digits_is_rounded_as_if_it_had_them_all(digits: str) -> None:
+    """The second lies just above the middle between two floats, and the first in it."""
+    assert repr(parse_json(digits.encode())) == repr(float(digits))
+
+
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
         (b"1e400", "result: a number that is too large"),
+        (b"1." + b"1" * 50 + b"e999999999999999999999", "result: a number that is too large"),
         (b"-1" + b"0" * 400, "result: a number that is too large"),
         (b"9" * 5_000, "result: a number that is too large"),
         (b"[" * 11_000 + b"]" * 11_000, "nested deeper than 100 levels"),
         (b'{"a":[' * 11_000 + b'"]]\\""' + b"]}" * 11_000, "nested deeper than 100 levels"),
     ],
-    ids=["power", "digits", "more than Python reads", "lists", "texts like lists"],
+    ids=["power", "digits and power", "digits", "more than Python reads", "lists", "texts like lists"],
 )
 def test_what_could_be_read_is_kept(value: bytes, fault: str) -> None:
     """Around the fault, which is in the result."""
