@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.chaos.invariants.violations import Invariant
 from tests.simulation.planted.caught import kept
-from tests.simulation.planted.copies import every_bug
+from tests.simulation.planted.copies import every_bug, make_copy, planted
 
 _PAGE = Path(__file__).parents[2] / "docs/reliability.md"
 _ROW = re.compile(r"^\| (\w+) \| (\d+) \| (I[\dI ]+) \| (?:yes|.) \|$", re.MULTILINE)
@@ -20,6 +20,14 @@ def test_every_planted_bug_is_caught_by_a_seed_below_2000() -> None:
     """None lies there that the simulation does not see, and none is kept that is gone."""
     assert sorted(kept()) == every_bug()
     assert all(caught.seed < _MOST_SEEDS for caught in kept().values())
+
+
+def test_every_bug_can_be_planted(tmp_path: Path) -> None:
+    """Whoever changes the lines that a patch changes learns of it here, not by the runs of its seed."""
+    make_copy(tmp_path)
+    for bug in every_bug():
+        with planted(tmp_path, bug):
+            pass
 
 
 def test_page_has_the_bugs_that_are_kept() -> None:
