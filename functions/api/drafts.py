@@ -20,6 +20,9 @@ from functions.pattern.strict_json import halves_in
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, faults_in
 
+#: Objects and lists of an order: each can lack all that it should hold, which takes long to find and to tell.
+MOST_PARTS = 4_000
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -104,7 +107,7 @@ def _read_envelope(
 
 def _faults_of_payload(message: SubmissionMessage, workflow: Workflow, place: str) -> list[dict[str, Any]]:
     try:
-        check_payload(message, workflow)
+        check_payload(message, workflow, most_parts=MOST_PARTS)
     except UnicodeEncodeError:
         # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
         halves = halves_in(message.payload)

@@ -29,8 +29,6 @@ SWEEPS_QUEUE = "sweeps"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
-#: Objects and lists: each can lack all that it should hold, which takes long to find and to tell.
-MAX_PAYLOAD_PARTS = 4_000
 #: Bytes of a value in JSON with what parts it from the next: `0,` and `0.0,`.
 _LEAST_OF_VALUE, _LEAST_OF_FLOAT = 2, 4
 _TOO_MANY_BYTES = f"payload: more than {MAX_PAYLOAD_BYTES} bytes"
@@ -116,12 +114,14 @@ class Checked:
     search_keys: tuple[str, ...]
 
 
-def check_payload(message: SubmissionMessage, workflow: Workflow) -> Checked:
-    """Check what is to be recorded.
+def check_payload(
+    message: SubmissionMessage, workflow: Workflow, *, most_parts: int | None = None
+) -> Checked:
+    """Check what is to be recorded; `most_parts` bounds its objects and lists.
 
     Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
     """
-    _check_size(message.payload)
+    _check_size(message.payload, most_parts)
     if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(_TOO_MANY_BYTES)
     payload = workflow.payload.model_validate_json(message.content)
@@ -129,7 +129,7 @@ def check_payload(message: SubmissionMessage, workflow: Workflow) -> Checked:
     return Checked(items, digests, search_keys(workflow, payload, workflow.count_steps(items)))
 
 
-def _check_size(payload: dict[str, Any]) -> None:
+def _check_size(payload: dict[str, Any], most_parts: int | None) -> None:
     """Refuse what is too large whatever it holds, before it is written and validated: that may take long."""
     parts, least, left = 0, 0, list[Any]([payload])
     while left:
@@ -141,8 +141,8 @@ def _check_size(payload: dict[str, Any]) -> None:
                 left.append(each)
         if least > MAX_PAYLOAD_BYTES:
             raise PayloadTooLargeError(_TOO_MANY_BYTES)
-        if parts > MAX_PAYLOAD_PARTS:
-            raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_PARTS} objects and lists")
+        if most_parts is not None and parts > most_parts:
+            raise PayloadTooLargeError(f"payload: more than {most_parts} objects and lists")
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:

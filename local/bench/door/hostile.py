@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from functions.api.drafts import MOST_PARTS
 from functions.api.models import MAX_BATCH_BYTES
-from functions.pattern.messages import MAX_PAYLOAD_PARTS
 from functions.web.bodies import MOST_MARKS
 
 _BEGIN, _END = b'{"orders":[', b"]}"
@@ -49,7 +49,7 @@ HOSTILE: Mapping[str, bytes] = {
     "as many names given twice": _listed([b'{"a":1,"a":1}'] * (MOST_MARKS // 4 - 4)),
     "as many keys beside the orders": _BEGIN + b"{}]," + _keys(MOST_MARKS - 10)[len(_BEGIN) + 1 : -3] + b"}",
     "as many objects in one order": _faulty(13_000),
-    "as many faults in three orders": _faulty(*[MAX_PAYLOAD_PARTS - 2] * 3),
+    "as many faults in three orders": _faulty(*[MOST_PARTS - 2] * 3),
     "as many faults as are listed, five times": _faulty(*[2_498] * 5, item=b'{"a":0}'),
     "as many faults as are told, of 500 orders": _faulty(*[17] * 500),
     "numbers between floats": _filled(_NUMBER),
