@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.chaos.evidence.alerts import PostedAlert, grouped
+from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
-from tests.chaos.injection.outages import Interval
 from tests.chaos.invariants import Invariant, violations
 from tests.chaos.invariants.violations import SIMULATED
 from tests.chaos.plan.faults import InjectedFault
@@ -27,6 +27,7 @@ from tests.chaos.sample_evidence import (
     notice,
     processed,
     rows,
+    sending,
     step,
     task,
 )
@@ -175,6 +176,23 @@ def test_what_spoils_a_cancelled_order_is_found() -> None:
     assert Invariant.CANCELLED in _broken(missing)
 
 
+def test_parked_task_is_alerted_once_or_for_each_reason() -> None:
+    """Its version was not deployed where it was taken up: an alert tells of it, though nothing failed."""
+    first = (
+        compensated().tasks[ORDER].history[0].model_copy(update={"ended_by": "released", "state": "Pending"})
+    )
+    again = first.model_copy(update={"epoch": 2, "ended_at": after(12)})
+    end = task("Processed", 3)
+    done = rows(end, step("Completed", 3, started=13, finished=14), history=(first, again))
+    notices = (notice("received", 1, 0.5), notice("completed", 3, 14))
+    evidence = replace(processed(), tasks={ORDER: done}, notices=notices)
+    told = [PostedAlert(ORDER, epoch, "version 2 of 'orders' is not deployed here") for epoch in (1, 2, 3)]
+    assert Invariant.ALERTS in _broken(evidence)
+    assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:1]))
+    assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:2]))
+    assert Invariant.ALERTS in _broken(replace(evidence, alerts=told))
+
+
 def test_only_an_operator_restarts_a_finished_task() -> None:
     """A Supervisor that recovers a task in `Error` breaks the rule."""
     evidence = compensated()
@@ -183,11 +201,34 @@ def test_only_an_operator_restarts_a_finished_task() -> None:
     assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))
 
 
-def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
-    """It read its clock before, and called after."""
-    late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
-    assert Invariant.NO_LATE_OUTCOME in _broken(late)
-    assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
+@pytest.mark.parametrize(("turn", "is_late"), [(2.9, False), (3.1, True)])
+def test_call_is_late_if_its_host_could_know_that_when_it_was_sent(turn: float, *, is_late: bool) -> None:
+    """One that is frozen has read its clock before, and calls after. When the call arrives says nothing."""
+    sent = replace(sending(4, turn=turn), ends_at=after(3), complete_by=after(5))
+    calls = (replace(processed().calls[0], sending=sent, arrived=after(9)),)
+    broken = {Invariant.NO_LATE_OUTCOME} if is_late else set()
+    assert _broken(replace(processed(), calls=calls)) == broken
+
+
+def test_call_has_no_more_time_than_its_dispatch() -> None:
+    """An Agent that gives itself more acts after complete-by, though not by its own reckoning."""
+    calls = (replace(processed().calls[0], sending=sending(1.5, within=3.6)),)
+    late = replace(processed(), calls=calls)
+    assert _broken(late) == {Invariant.NO_LATE_OUTCOME}
+    first = Dispatch("payment", "do", after(1), after(5.2))
+    assert _broken(replace(late, asked={ORDER: {first}})) == set()
+
+
+@pytest.mark.parametrize(("started", "called", "is_known"), [(0.5, 0.8, True), (0.9, 0.8, False)])
+def test_call_belongs_to_a_dispatch_that_the_next_one_has_replaced(
+    started: float, called: float, *, is_known: bool
+) -> None:
+    """A request that came twice was carried out, and waited too long: that it was asked for is known."""
+    first = Dispatch("payment", "do", after(started), after(started + 4))
+    calls = (call(CallDirection.DO, called), call(CallDirection.DO, 1.5, Effect.REPEATED))
+    twice = replace(processed(), calls=calls)
+    assert Invariant.ORDER in _broken(twice)
+    assert (Invariant.ORDER not in _broken(replace(twice, asked={ORDER: {first}}))) is is_known
 
 
 def test_task_that_nobody_submitted_is_found() -> None:
