@@ -30,6 +30,15 @@ async def test_stopped_run_goes_on_with_the_seed_that_has_no_verdict(tmp_path: P
     assert seeds == [1, 2, 2, 3]
 
 
+async def test_two_at_once_take_seeds_of_their_own(tmp_path: Path) -> None:
+    """One that was killed has left its claim, which holds nobody up."""
+    seeds: list[int] = []
+    with RunVerdicts(tmp_path).next_seed() as claimed:
+        assert await go_on(tmp_path, _GOAL, _runs(seeds)) is True
+    assert await go_on(tmp_path, replace(_GOAL, tasks=4), _runs(seeds)) is True
+    assert (claimed, seeds) == (1, [2, 3, 4, 1])
+
+
 async def test_piece_ends_with_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was run is told, and how to go on."""
     await go_on(tmp_path, replace(_GOAL, piece=0.0), _runs([]))

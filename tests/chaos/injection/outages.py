@@ -52,10 +52,9 @@ class Outages:
             case InjectedFault.ROLLED_OUT:
                 return await self._roll_out(injection.lasts)
             case InjectedFault.HOST_KILLED | InjectedFault.HOST_PAUSED | InjectedFault.HOST_RESTARTED:
-                host = next(self._hosts)
-                async with host.free:
-                    await self._disturb(host, injection)
-                return 1
+                hosts = self._all_hosts if injection.everywhere else [next(self._hosts)]
+                await asyncio.gather(*(self._disturb(host, injection) for host in hosts))
+                return len(hosts)
             case InjectedFault.BROKER_KILLED:
                 await self._platform.kill(PartName.BROKER)
                 await asyncio.sleep(injection.lasts / 2)
@@ -65,14 +64,15 @@ class Outages:
                 return await self._affect(next(self._accounts), injection)
 
     async def _disturb(self, host: ChaosHost, injection: Injection) -> None:
-        if injection.fault is InjectedFault.HOST_RESTARTED:
-            await host.restart()
-        elif injection.fault is InjectedFault.HOST_KILLED:
-            async with host.killed():
-                await asyncio.sleep(injection.lasts / 2)
-        else:
-            async with host.paused():
-                await asyncio.sleep(injection.lasts)
+        async with host.free:
+            if injection.fault is InjectedFault.HOST_RESTARTED:
+                await host.restart()
+            elif injection.fault is InjectedFault.HOST_KILLED:
+                async with host.killed():
+                    await asyncio.sleep(injection.lasts / 2)
+            else:
+                async with host.paused():
+                    await asyncio.sleep(injection.lasts)
 
     async def _roll_out(self, seconds: float) -> int:
         """Give one host after the other the next version; meanwhile they have different ones."""

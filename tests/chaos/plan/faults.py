@@ -152,8 +152,12 @@ LANES: Mapping[FaultLane, tuple[InjectedFault, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault at its time, in seconds: it begins after a pause of `before`, and `lasts` so long."""
+    """One fault at its time, in seconds: it begins after a pause of `before`, and `lasts` so long.
+
+    A host is disturbed alone, or together with all others (`everywhere`), so that nobody is left.
+    """
 
     fault: InjectedFault
     before: float
     lasts: float
+    everywhere: bool = False

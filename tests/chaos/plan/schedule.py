@@ -30,8 +30,9 @@ _AGAIN_WITHIN = 5.0
 _CANCELLED_WITHIN = 8.0
 #: One order in so many is held back for faults that have affected nothing when the plan's time is over.
 _ONE_SPARE_IN = 5
-#: How many hosts are killed after each other outage, where there are to be more of them; seconds before each.
-_MORE_KILLS = 2
+#: How often hosts are killed after each other outage, where that is to be more often: one of them alone, then
+#: all at once, by turns; seconds before each.
+_MORE_KILLS = 4
 _SOON = (0.2, 1.5)
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
 GRACE = 60.0
@@ -170,10 +171,9 @@ class Plan:
             for fault in faults:
                 yield Injection(fault, random.uniform(*_BEFORE[lane]), random.uniform(*_LENGTH[lane]))
                 if self.more_kills and lane is FaultLane.OUTAGES:
-                    for _ in range(_MORE_KILLS):
-                        yield Injection(
-                            InjectedFault.HOST_KILLED, random.uniform(*_SOON), random.uniform(*_SOON)
-                        )
+                    for number in range(_MORE_KILLS):
+                        before, lasts = random.uniform(*_SOON), random.uniform(*_SOON)
+                        yield Injection(InjectedFault.HOST_KILLED, before, lasts, everywhere=number % 2 == 1)
 
 
 def make_plan(

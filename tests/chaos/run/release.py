@@ -34,16 +34,17 @@ class ReleaseGoal:
 async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
     """Run the seeds that have no verdict in the folder, until the goal or the end of this piece.
 
-    Prints the ledger's lines. Returns whether no run violated anything, or None when one was stopped.
+    Others may do so at the same time, each with seeds of its own. Prints the ledger's lines. Returns whether
+    no run violated anything, or None when one was stopped.
     """
     verdicts, begun = RunVerdicts(folder), time.monotonic()
     is_stopped = False
     while not goal.is_reached(verdicts.all()) and time.monotonic() - begun < goal.piece and not is_stopped:
-        seed = max((each.seed for each in verdicts.all()), default=0) + 1
-        verdict = await run(seed, layout_of(seed))
-        is_stopped = verdict is None
-        if verdict is not None:
-            verdicts.keep(verdict)
+        with verdicts.next_seed() as seed:
+            verdict = await run(seed, layout_of(seed))
+            is_stopped = verdict is None
+            if verdict is not None:
+                verdicts.keep(verdict)
     kept = verdicts.all()
     print(ledger(kept))
     left = "the goal is reached" if goal.is_reached(kept) else "the same command goes on"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
+from itertools import count
 from pathlib import Path
+from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -76,12 +80,36 @@ class RunVerdicts:
         files = sorted(self._folder.glob("seed-*.json"))
         return [RunVerdict.model_validate_json(file.read_bytes()) for file in files]
 
+    @contextmanager
+    def next_seed(self) -> Iterator[int]:
+        """Claim the first seed that has no verdict, and that no other process has claimed.
+
+        It is free again when the block or the process ends.
+        """
+        for seed in count(1):
+            with self._file(seed).with_suffix(".claim").open("w") as claim:
+                if _is_locked(claim) and not self._file(seed).exists():
+                    yield seed
+                    return
+
     def keep(self, verdict: RunVerdict) -> None:
         """Add one, whole or not at all."""
-        file = self._folder / f"seed-{verdict.seed:04d}.json"
+        file = self._file(verdict.seed)
         new = file.with_suffix(".new")
         new.write_text(verdict.model_dump_json(indent=1), encoding="utf-8")
         new.replace(file)
+
+    def _file(self, seed: int) -> Path:
+        return self._folder / f"seed-{seed:04d}.json"
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Lock a file until it is closed, unless somebody has it locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def ledger(verdicts: Sequence[RunVerdict]) -> str:
