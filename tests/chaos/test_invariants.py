@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.chaos.evidence.alerts import PostedAlert, grouped
-from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
@@ -27,7 +26,6 @@ from tests.chaos.sample_evidence import (
     notice,
     processed,
     rows,
-    sending,
     step,
     task,
 )
@@ -199,36 +197,6 @@ def test_only_an_operator_restarts_a_finished_task() -> None:
     wrong = evidence.tasks[ORDER].history[0].model_copy(update={"state": "Error"})
     spoilt = evidence.tasks[ORDER].model_copy(update={"history": (wrong, *evidence.tasks[ORDER].history[1:])})
     assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))
-
-
-@pytest.mark.parametrize(("turn", "is_late"), [(2.9, False), (3.1, True)])
-def test_call_is_late_if_its_host_could_know_that_when_it_was_sent(turn: float, *, is_late: bool) -> None:
-    """One that is frozen has read its clock before, and calls after. When the call arrives says nothing."""
-    sent = replace(sending(4, turn=turn), ends_at=after(3), complete_by=after(5))
-    calls = (replace(processed().calls[0], sending=sent, arrived=after(9)),)
-    broken = {Invariant.NO_LATE_OUTCOME} if is_late else set()
-    assert _broken(replace(processed(), calls=calls)) == broken
-
-
-def test_call_has_no_more_time_than_its_dispatch() -> None:
-    """An Agent that gives itself more acts after complete-by, though not by its own reckoning."""
-    calls = (replace(processed().calls[0], sending=sending(1.5, within=3.6)),)
-    late = replace(processed(), calls=calls)
-    assert _broken(late) == {Invariant.NO_LATE_OUTCOME}
-    first = Dispatch("payment", "do", after(1), after(5.2))
-    assert _broken(replace(late, asked={ORDER: {first}})) == set()
-
-
-@pytest.mark.parametrize(("started", "called", "is_known"), [(0.5, 0.8, True), (0.9, 0.8, False)])
-def test_call_belongs_to_a_dispatch_that_the_next_one_has_replaced(
-    started: float, called: float, *, is_known: bool
-) -> None:
-    """A request that came twice was carried out, and waited too long: that it was asked for is known."""
-    first = Dispatch("payment", "do", after(started), after(started + 4))
-    calls = (call(CallDirection.DO, called), call(CallDirection.DO, 1.5, Effect.REPEATED))
-    twice = replace(processed(), calls=calls)
-    assert Invariant.ORDER in _broken(twice)
-    assert (Invariant.ORDER not in _broken(replace(twice, asked={ORDER: {first}}))) is is_known
 
 
 def test_task_that_nobody_submitted_is_found() -> None:

@@ -106,17 +106,18 @@ def _undo_decided_at(rows: TaskRows) -> datetime | None:
     """When the last epoch of direction `do` ended; None when the task was never undone."""
     if rows.task is None or rows.task.direction != "undo":
         return None
-    return max((epoch.ended_at for epoch in rows.history if epoch.direction == "do"), default=None)
+    return next((epoch.ended_at for epoch in reversed(rows.history) if epoch.direction == "do"), None)
 
 
 def _dispatched_at(evidence: Evidence, order: str, name: str) -> datetime | None:
-    """When a step was first recorded as running; None when it never was.
+    """When a step was first recorded as running, as its host told the time; None when it never was.
 
-    Of a request that is delivered twice, one can be carried out while the other waits for too long, so that
-    the step is dispatched again: its row has the time of that, and the journal that of the first.
+    The first may tell a later time than those that follow, as its host's clock was ahead. Of a request that
+    is delivered twice, one can be carried out while the other waits for too long, so that the step is
+    dispatched again: its row has the time of that, and the journal that of the first.
     """
     rows = evidence.tasks[order]
     steps = [*(step for epoch in rows.history for step in epoch.steps), *rows.steps]
     found = [step.started_at for step in steps if step.name == name]
     found += [each.started_at for each in evidence.dispatches_of(order) if each.step == name]
-    return min((each for each in found if each is not None), default=None)
+    return min((each for each in found if each is not None), key=evidence.told.earliest, default=None)
