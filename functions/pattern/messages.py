@@ -29,8 +29,11 @@ SWEEPS_QUEUE = "sweeps"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
+#: Objects and lists: each can lack all that it should hold, which takes long to find and to tell.
+MAX_PAYLOAD_PARTS = 4_000
 #: Bytes of a value in JSON with what parts it from the next: `0,` and `0.0,`.
 _LEAST_OF_VALUE, _LEAST_OF_FLOAT = 2, 4
+_TOO_MANY_BYTES = f"payload: more than {MAX_PAYLOAD_BYTES} bytes"
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32
 #: How long a submission waits the first time and at most, and how often: that makes a day.
@@ -118,25 +121,28 @@ def check_payload(message: SubmissionMessage, workflow: Workflow) -> Checked:
 
     Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
     """
-    if _least_bytes(message.payload) > MAX_PAYLOAD_BYTES or len(message.content) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
+    _check_size(message.payload)
+    if len(message.content) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(_TOO_MANY_BYTES)
     payload = workflow.payload.model_validate_json(message.content)
     items, digests = workflow.count_items(payload)
     return Checked(items, digests, search_keys(workflow, payload, workflow.count_steps(items)))
 
 
-def _least_bytes(payload: dict[str, Any]) -> int:
-    """Give what a payload takes at least; of one that is too large, enough of it to tell.
-
-    To write tens of thousands of numbers first would take longer than others may wait.
-    """
-    least, left = 0, list[Any]([payload])
-    while left and least <= MAX_PAYLOAD_BYTES:
+def _check_size(payload: dict[str, Any]) -> None:
+    """Refuse what is too large whatever it holds, before it is written and validated: that may take long."""
+    parts, least, left = 0, 0, list[Any]([payload])
+    while left:
         part = left.pop()
-        values = part.values() if isinstance(part, dict) else part
-        least += sum(_LEAST_OF_FLOAT if isinstance(each, float) else _LEAST_OF_VALUE for each in values)
-        left += (each for each in values if isinstance(each, dict | list))
-    return least
+        parts += 1
+        for each in part.values() if isinstance(part, dict) else part:
+            least += _LEAST_OF_FLOAT if isinstance(each, float) else _LEAST_OF_VALUE
+            if isinstance(each, dict | list):
+                left.append(each)
+        if least > MAX_PAYLOAD_BYTES:
+            raise PayloadTooLargeError(_TOO_MANY_BYTES)
+        if parts > MAX_PAYLOAD_PARTS:
+            raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_PARTS} objects and lists")
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:

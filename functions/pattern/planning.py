@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from functions.pattern.cannot_start import CannotStart, LookAt
 from functions.pattern.children import children_to_reach
 from functions.pattern.epochs import HAND_BACK_AFTER, UNDER_WAY, is_busy, is_exhausted
 from functions.pattern.events import Parked, StepBroken, StepSkipped, StepStarted
@@ -15,30 +16,9 @@ from functions.pattern.ready import is_under_way, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.step_records import StepRecord
-from functions.pattern.texts import cause_of, said_by
+from functions.pattern.texts import cause_of
 from functions.pattern.wait_events import HandedBack, PutOff, WaitsEnded
 from functions.pattern.waits import LONGEST_WAIT, is_in_time, over, waits_end
-
-
-@dataclass(frozen=True, slots=True)
-class CannotStart:
-    """Why a ready step can't be started; one that `parks` can be, after the right deployment.
-
-    Any other is a defect, which holds the task.
-    """
-
-    reason: str
-    parks: bool
-    fault: Exception | None = None
-
-    @property
-    def lasting(self) -> str:
-        """Give the reason without what an exception says, which may be other words each time."""
-        return self.reason if self.fault is None else self.reason.removesuffix(said_by(self.fault))
-
-
-#: Tells whether the order needs a step that is ready (of a timer: until when), or why it can't be started.
-LookAt = Callable[[StepName], bool | datetime | CannotStart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +157,7 @@ def _idle(
     if is_busy(record) or not _is_open(record):
         return ()
     if missing:
-        first = missing[0]
-        reason, lasting = first.reason, first.lasting
-        return (Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=reason, lasting=lasting),)
+        return (missing[0].parked(runner.epoch, runner.scheduler),)
     until = waits_end(record)
     if until is None or until <= now + HAND_BACK_AFTER:
         return ()

@@ -15,6 +15,7 @@ from typing import Any, assert_never
 
 from pydantic import BaseModel, ValidationError
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.children import children_to_reach, parent_of
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.errors import PayloadTooLargeError, PermanentError, UnfitOrderError
@@ -24,7 +25,6 @@ from functions.pattern.identity import Birth, Epoch, StepName, item_of, step_of
 from functions.pattern.inputs import all_results, result_of, results_of, undo_results_of
 from functions.pattern.items import items_digest, recorded_digest
 from functions.pattern.messages import SubmissionMessage, order_of
-from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import MAX_ANSWER_BYTES, Order, TaskRecord
 from functions.pattern.requests import json_bytes, request_bytes

@@ -26,12 +26,5 @@ def untold(registry: Registry, record: TaskRecord, now: datetime) -> Parked | No
             try:
                 here.event_model(name)
             except NotDeployedError as fault:
-                lack, task = lack_of(fault), record.task
-                return Parked(
-                    epoch=task.epoch,
-                    scheduler=task.locked_by,
-                    reason=lack.reason,
-                    lasting=lack.lasting,
-                    untold=name,
-                )
+                return lack_of(fault).parked(record.task.epoch, record.task.locked_by, untold=name)
     return None

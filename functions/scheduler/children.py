@@ -22,7 +22,7 @@ from functions.pattern.children import (
 )
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError, UnwritableError
-from functions.pattern.events import Cancelled, Event, Parked, StepBroken
+from functions.pattern.events import Cancelled, Event, StepBroken
 from functions.pattern.identity import FIRST_EPOCH, StepName, new_birth
 from functions.pattern.planning import Runner
 from functions.pattern.ports import Ports
@@ -96,9 +96,7 @@ class Children:
         try:
             child = self._made(record, step)
         except NotDeployedError as lack:
-            missing = lack_of(lack)
-            parked = Parked(epoch=of[0], scheduler=of[1], reason=missing.reason, lasting=missing.lasting)
-            return await self._known_or(record, step, parked)
+            return await self._known_or(record, step, lack_of(lack).parked(*of))
         except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
             return await self._known_or(record, step, self._broken(step, defect))
         try:

@@ -142,21 +142,25 @@ class _RunningEpoch:
             name = reply_event(step, self._of["epoch"], dispatches.get(step, 1))
             if name in self._replies:  # another run may not know yet of a reply that came
                 self._awaited[name] = datetime.fromisoformat(until)
-        again_at = progress.get("again_at")
-        if again_at is not None or not self._awaited:  # of a wait beside a long step, it may not know either
-            self._again_at = None if again_at is None else datetime.fromisoformat(again_at)
+        if "again_at" in progress:
+            self._look_at(datetime.fromisoformat(progress["again_at"]))
         if progress["state"] == UNKNOWN["state"]:
             self._look_again()
         for _ in range(progress["runs"]):
             self._begin_run(share=True)
 
+    def _look_at(self, again_at: datetime) -> None:
+        """Have a run look at the task; earlier, if one is to: what comes may be older than what is known."""
+        self._again_at = min(self._again_at or again_at, again_at)
+
     def _look_again(self) -> None:
         """Have a run look at what a lost one left undone; where nothing is awaited, the Supervisor does."""
-        if self._awaited:
-            rest = min(_LONGEST_REST, _FIRST_REST * (1 << min(self._lost, _MOST_DOUBLINGS)))
-            again_at: datetime = self._context.current_utc_datetime + rest
-            self._again_at = min(self._again_at or again_at, again_at)
-            self._lost += 1
+        if not self._awaited:
+            self._again_at = None
+            return
+        rest = min(_LONGEST_REST, _FIRST_REST * (1 << min(self._lost, _MOST_DOUBLINGS)))
+        self._look_at(self._context.current_utc_datetime + rest)
+        self._lost += 1
 
     def _keep_time(self) -> None:
         """Have one timer while replies are awaited, for the latest of them."""

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Registry
 from functions.pattern.events import Event, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.placing import HasPlace
-from functions.pattern.planning import CannotStart, Runner, StepPlan, is_over, plan
+from functions.pattern.planning import Runner, StepPlan, is_over, plan
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.untold import untold

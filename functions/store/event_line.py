@@ -75,15 +75,16 @@ class EventLine:
 
     `base` is the record on which the next fold is made (None: it must be read). It was the newest one at a
     moment when the event of number `sure_up_to` was waiting already: only for events up to that one it
-    counts that nothing changes. Folds that `mends` is set for repair other rows than the task's.
+    counts that nothing changes. Rows that it `mends` are not as expected, though the task is at that version.
     """
 
     def __init__(self, task: TaskId, base: Stored | None) -> None:
         self.task = task
         self.base = base
         self.sure_up_to = -1
-        self.mends = False
+        self.mends = frozenset[str]()
         self._conflict: str | None = None
+        self._blamed = frozenset[str]()
         self._last = -1
         self._events: list[Waiting] = []
         self._in_doubt: list[Attempt] = []
@@ -141,7 +142,7 @@ class EventLine:
     def committed(self, attempt: Attempt, base: Stored, last: int) -> None:
         """Go on from a written record, which was the newest after the event of number `last` had come."""
         self._in_doubt.clear()  # whatever was in doubt was for an older version
-        self.base, self.sure_up_to, self.mends = base, last, False
+        self.base, self.sure_up_to, self.mends = base, last, frozenset()
         attempt.settle()
 
     def unchanged(self, events: Sequence[Waiting], answers: Sequence[Answer]) -> None:
@@ -152,8 +153,9 @@ class EventLine:
             else:
                 self.base = None
 
-    def conflicted(self, version: str) -> None:
-        """Go on from what is to be read: a row was not as expected with the task at `version`."""
+    def conflicted(self, version: str, rows: frozenset[str]) -> None:
+        """Go on from what is to be read: some of `rows` were not as expected with the task at `version`."""
+        self._blamed = rows | self._blamed if version == self._conflict else rows
         self.base, self._conflict = None, version
 
     def failed(self, attempt: Attempt, error: Exception) -> None:
@@ -169,7 +171,7 @@ class EventLine:
         """Go on from a record that was read while the event of number `last` was waiting.
 
         An attempt is ours if its id is there. If it is not, it can be written only while nothing else was.
-        When a conflict left the task as it is, another row than the task's was not as expected.
+        When conflicts left the task as it is, other rows than the task's were not as expected.
         """
         for attempt in self._in_doubt:
             if attempt.is_in(stored):
@@ -178,7 +180,8 @@ class EventLine:
         for event in self._open():
             if event.overdue is not None:
                 event.fail(event.overdue)
-        self.base, self.sure_up_to, self.mends = stored, last, self._conflict == stored.version
+        self.base, self.sure_up_to = stored, last
+        self.mends = self._blamed if self._conflict == stored.version else frozenset()
 
     def gone(self, last: int) -> None:
         """Refuse the events up to number `last`: the task was not found after they had come."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from functions.pattern.announcements import announcements
 from functions.pattern.events import AnnouncementSent
@@ -38,11 +38,12 @@ def written(base: Stored, write_id: str) -> tuple[str, ...]:
     return (write_id, *base.writes)[:_MOST_WRITES]
 
 
-def update(base: Stored, changes: Sequence[Change], write_id: str, *, mends: bool = False) -> Transaction:
+def update(
+    base: Stored, changes: Sequence[Change], write_id: str, *, mends: Container[str] = ()
+) -> Transaction:
     """Write the difference between `base` and the record after all changes, if the task is still as it was.
 
-    A transaction that `mends` writes rows whatever is there, and deletes none: it follows a conflict over
-    another row than the task's. The full sweep finds an old index row that is left, a sweep an announcement.
+    Rows that it `mends` were not as expected: they are written whatever is there, and not deleted.
     """
     before, after = base.record, changes[-1].after
     task_row = task_entity(after.task, written(base, write_id))
@@ -52,17 +53,17 @@ def update(base: Stored, changes: Sequence[Change], write_id: str, *, mends: boo
         if new is not old
     ]
     created = [
-        Operation("upsert" if mends else "create", row) for row in _created(before, changes, mends=mends)
+        Operation("upsert" if row["RowKey"] in mends else "create", row) for row in _created(before, changes)
     ]
-    deleted = [] if mends else [Operation("delete", {"RowKey": key}) for key in _deleted(before, changes)]
+    deleted = [Operation("delete", {"RowKey": key}) for key in _deleted(before, changes) if key not in mends]
     operations = (Operation("update", task_row, base.version), *steps, *created, *deleted)
     return Transaction(after.order.task, operations)
 
 
-def _created(before: TaskRecord, changes: Sequence[Change], *, mends: bool) -> Iterator[Entity]:
+def _created(before: TaskRecord, changes: Sequence[Change]) -> Iterator[Entity]:
     after = changes[-1].after
     task = after.order.task
-    if mends or index_row(before.task) != index_row(after.task):
+    if index_row(before.task) != index_row(after.task):
         yield index_entity(after)
     for epoch in after.history[len(before.history) :]:
         yield entity(epoch_row(task, epoch.epoch), epoch)

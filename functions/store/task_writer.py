@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextvars import Context
 from datetime import datetime
 from functools import partial
@@ -217,13 +217,13 @@ class TaskWriter:
             line.failed(attempt, error)
             return True
         if isinstance(result, Conflicted):
-            line.conflicted(base.version)
+            line.conflicted(base.version, result.rows)
             return False
         line.committed(attempt, Stored(attempt.record, result.etag, attempt.writes), last)
         return True
 
     def _attempt(
-        self, base: Stored, events: Sequence[Waiting], answers: Sequence[Answer], *, mends: bool
+        self, base: Stored, events: Sequence[Waiting], answers: Sequence[Answer], *, mends: Container[str]
     ) -> tuple[Attempt, Transaction]:
         """Make the transaction of as many events as fit; one alone always goes, with what follows from it."""
         write_id = self.new_write()

@@ -35,6 +35,11 @@ class Transaction:
         return self.task
 
     @property
+    def rows(self) -> frozenset[str]:
+        """Name the rows by their keys."""
+        return frozenset(str(each.entity["RowKey"]) for each in self.operations)
+
+    @property
     def created(self) -> str | None:
         """Name the row of a new task whose being there would refuse the whole transaction."""
         first = self.operations[0]
@@ -62,7 +67,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """A row was not as expected. It may be our own write, whose answer was lost: read back."""
+    """Some of `rows`, by their keys, were not as expected: the one that the service named, or any.
+
+    It may be our own write, whose answer was lost: read back.
+    """
+
+    rows: frozenset[str]
 
 
 #: What becomes of a transaction. A value, not raised, as one task's error is no other's.
@@ -95,17 +105,18 @@ class ShardWriter:
             if isinstance(answer, GroupWritten):
                 results |= _committed(remaining, answer)
                 break
-            refused = _to_blame(remaining, answer)
+            refused, rows = _to_blame(remaining, answer)
             if refused is None:
                 for each in remaining:
                     results[each.task] = await self._commit_alone(each)
                 break
-            results[refused.task] = _result(refused, answer)
+            unwritable = UnwritableError(refused.task, answer.code)
+            results[refused.task] = Conflicted(rows) if answer.conflict else unwritable
             remaining.remove(refused)
             if answer.conflict and refused.created is not None and not looked_up:
                 looked_up = True
                 for each in await self._there_already(remaining):
-                    results[each.task] = Conflicted()
+                    results[each.task] = Conflicted(each.rows)
                     remaining.remove(each)
         return [results[each.task] for each in transactions]
 
@@ -148,19 +159,14 @@ def _committed(transactions: Sequence[Transaction], written: GroupWritten) -> di
     return results
 
 
-def _to_blame(transactions: Sequence[Transaction], refused: GroupRefused) -> Transaction | None:
-    """Find the transaction that is refused, if it is known which."""
-    if len(transactions) == 1:
-        return transactions[0]
-    if not refused.conflict or refused.index is None:
-        return None
-    index = refused.index
+def _to_blame(
+    transactions: Sequence[Transaction], refused: GroupRefused
+) -> tuple[Transaction | None, frozenset[str]]:
+    """Find the transaction that is refused, if it is known which, and for which of its rows."""
+    index = refused.index if refused.conflict else None
     for each in transactions:
-        if index < len(each.operations):
-            return each
-        index -= len(each.operations)
-    return None
-
-
-def _result(transaction: Transaction, refused: GroupRefused) -> Conflicted | UnwritableError:
-    return Conflicted() if refused.conflict else UnwritableError(transaction.task, refused.code)
+        if index is not None and index < len(each.operations):
+            return each, frozenset({str(each.operations[index].entity["RowKey"])})
+        index = index if index is None else index - len(each.operations)
+    only = transactions[0] if len(transactions) == 1 else None
+    return only, only.rows if only else frozenset()

@@ -114,11 +114,7 @@ class DueTasks:
         if not isinstance(event, Recovered | GivenUp) or in_question(record) is not None:
             return None
         missing, task = what_is_missing(self._registry, record), record.task
-        if missing is None:
-            return None
-        return Parked(
-            epoch=task.epoch, scheduler=task.locked_by, reason=missing.reason, lasting=missing.lasting
-        )
+        return None if missing is None else missing.parked(task.epoch, task.locked_by)
 
     async def _act(self, report: SweepReport, late: Late) -> None:
         stored, event = late.stored, late.event

@@ -92,7 +92,7 @@ class Releases:
         missing, epoch = what_is_missing(self._registry, record), record.task.epoch
         if missing is None:
             return untold(self._registry, record, now)
-        return Parked(epoch=epoch, scheduler=None, reason=missing.reason, lasting=missing.lasting)
+        return missing.parked(epoch, None)
 
     async def _go_on(self, stored: Stored, now: datetime, report: SweepReport) -> None:
         start_by = now + self._start_within

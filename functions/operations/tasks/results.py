@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from pydantic import ValidationError
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.completion import complete
 from functions.pattern.contents import Contents
 from functions.pattern.definition import Json, Registry
@@ -19,7 +20,6 @@ from functions.pattern.faults import first_fault
 from functions.pattern.identity import StepName
 from functions.pattern.inputs import needed
 from functions.pattern.operator_events import ResultGiven
-from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, ReadingAgent
 from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.ready import ready_steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from functions.api.models import MAX_BATCH_BYTES
+from functions.pattern.messages import MAX_PAYLOAD_PARTS
 from functions.web.bodies import MOST_MARKS
 
 _BEGIN, _END = b'{"orders":[', b"]}"
@@ -24,6 +25,10 @@ def _keys(count: int, end: bytes = b"}]}") -> bytes:
     return (_BEGIN + b"{" + pairs)[: MAX_BATCH_BYTES - len(end)] + end
 
 
+def _faulty(*orders: int) -> bytes:
+    return _listed([b'{"items":[' + b",".join([b"{}"] * items) + b"]}" for items in orders])
+
+
 #: Between two floats, so that to convert it takes hundreds of steps.
 _NUMBER = b"2.2250738585072011360574097967091319759e-308"
 
@@ -40,7 +45,8 @@ HOSTILE: Mapping[str, bytes] = {
     "as many keys as are parsed": _keys(MOST_MARKS - 10),
     "as many names given twice": _listed([b'{"a":1,"a":1}'] * (MOST_MARKS // 4 - 4)),
     "as many keys beside the orders": _BEGIN + b"{}]," + _keys(MOST_MARKS - 10)[len(_BEGIN) + 1 : -3] + b"}",
-    "as many faults in one order": _listed([b'{"items":[' + b",".join([b"{}"] * 13_000) + b"]}"]),
+    "as many objects in one order": _faulty(13_000),
+    "as many faults in three orders": _faulty(*[MAX_PAYLOAD_PARTS - 2] * 3),
     "numbers between floats": _filled(_NUMBER),
     "digits that are no number": _filled(_DIGITS),
     "one order of numbers": _listed([b'{"a":[' + b",".join([b"1.7976931348623157e-308"] * 39_900) + b"]}"]),

@@ -95,6 +95,13 @@ async def test_an_order_over_48_kib_is_refused_alone(api: Api) -> None:
     assert statuses(await answers(api, wide, ORDER, narrow)) == [413, 202, 422]
 
 
+async def test_an_order_of_very_many_objects_is_refused_alone(api: Api) -> None:
+    """However few bytes they have: to tell what each lacks would keep others waiting."""
+    refused, taken = await answers(api, ORDER | {"items": [{}] * 4_000}, ORDER)
+    assert statuses([refused, taken]) == [413, 202]
+    assert refused["problem"]["detail"] == "payload: more than 4000 objects and lists"
+
+
 async def test_the_same_id_with_the_same_content_is_one_order(api: Api) -> None:
     """It is submitted once, and answered alike."""
     twice = [ORDER | {"id": "mine"}, dict(reversed(ORDER.items())) | {"id": "mine"}]

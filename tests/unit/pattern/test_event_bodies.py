@@ -21,11 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Default, Registry, Workflow
 from functions.pattern.event_bodies import check_body, read_body, schema_of
 from functions.pattern.identity import StepName
 from functions.pattern.plain_json import plain_json
-from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from tests.fakes.tasks import told

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.items import items_digest
-from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, Way

@@ -15,6 +15,7 @@ from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Epoch, TaskId
 from functions.pattern.messages import (
     MAX_PAYLOAD_BYTES,
+    MAX_PAYLOAD_PARTS,
     AnnouncementMessage,
     SchedulerRequest,
     SubmissionMessage,
@@ -96,6 +97,22 @@ def test_payload_that_no_row_can_hold_is_refused() -> None:
     assert len(_letter(MAX_PAYLOAD_BYTES)) == MAX_PAYLOAD_BYTES
     with pytest.raises(PayloadTooLargeError, match="payload: more than 49152 bytes"):
         _letter(MAX_PAYLOAD_BYTES + 1)
+
+
+class _Box(BaseModel):
+    parts: list[dict[str, int]]
+
+
+def _boxed(parts: int) -> bytes:
+    message = submission().model_copy(update={"payload": {"parts": [{}] * parts}})
+    return order_of(message, replace(DIAMOND, payload=_Box), BIRTH).payload
+
+
+def test_payload_of_very_many_objects_is_refused() -> None:
+    """Before it is validated: each can be wrong in many ways. The payload and its list are two."""
+    assert _boxed(MAX_PAYLOAD_PARTS - 2)
+    with pytest.raises(PayloadTooLargeError, match="payload: more than 4000 objects and lists"):
+        _boxed(MAX_PAYLOAD_PARTS - 1)
 
 
 def test_order_carries_what_its_task_is_made_of() -> None:

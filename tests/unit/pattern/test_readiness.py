@@ -10,9 +10,9 @@ from typing import Any, Self
 import pytest
 from pydantic import BaseModel, model_validator
 
+from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions, NotDeployedError, is_new, what_is_missing
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Way

@@ -210,6 +210,16 @@ def test_scheduler_goes_on_when_a_wait_is_over_that_it_sits_out() -> None:
     assert instance.output == "Processed"
 
 
+def test_reply_from_before_a_wait_does_not_end_its_scheduler() -> None:
+    """It was recorded before the wait began, and came after the run that began it."""
+    instance = Instance(queued=("pay",))
+    instance.begin()
+    instance.end(1, again_at=IN_30_SECONDS)
+    assert instance.reply("reply:pay:1") == []
+    assert instance.output is None
+    assert instance.fire_timer() == [2]
+
+
 def test_scheduler_ends_when_the_task_is_handed_back() -> None:
     """No timer keeps it."""
     instance = Instance(queued=("approve",))

@@ -123,8 +123,9 @@ class MemoryRows:
     def _apply(self, transaction: Transaction) -> Committed | Conflicted:
         assert len({each.entity["RowKey"] for each in transaction.operations}) == len(transaction.operations)
         assert len(transaction.operations) <= 100
-        if not all(map(self._holds, transaction.operations)):
-            return Conflicted()
+        for each in transaction.operations:
+            if not self._holds(each):
+                return Conflicted(frozenset({str(each.entity["RowKey"])}))
         for operation in transaction.operations:
             key = operation.entity["RowKey"]
             if operation.kind == "delete":

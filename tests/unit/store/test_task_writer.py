@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
+from functions.pattern.announcements import announcements
 from functions.pattern.errors import IllegalTransitionError, TransientError, UnwritableError
-from functions.pattern.events import Event, MessageLost
+from functions.pattern.events import AnnouncementSent, Event, MessageLost
 from functions.pattern.folding import Answer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
@@ -19,7 +21,7 @@ from functions.store import task_writer
 from functions.store.transactions import Transaction
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovery
-from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.store.rows import Fault, MemoryRows
 from tests.unit.store.writers import Writer, wide
@@ -263,6 +265,20 @@ async def test_index_row_that_is_wrong_is_mended() -> None:
     await Writer(rows).knows(completed("s00"))
     assert rows.record(TASK).task.process_state is ProcessState.PROCESSED
     assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
+
+
+async def test_only_the_row_that_was_not_as_expected_is_spared() -> None:
+    """A notice's row that is gone leaves no old index row; when both are gone, each conflict names one."""
+    waits = wide(1)
+    waits = replace(waits, order=replace(waits.order, reply_to="notices-demo"))
+    [received] = announcements(None, waits)
+    for gone, conflicts in (("!send", 1), ("!", 2)):
+        rows = MemoryRows(waits)
+        rows.remove(gone)
+        sent = AnnouncementSent(announcement=received, sent_at=after(1))
+        await Writer(rows).tell_all([sent, completed("s00")])
+        assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done", "!send"]
+        assert len(rows.sent) == 1 + conflicts
 
 
 async def test_tasks_do_not_wait_for_each_other() -> None:

@@ -59,7 +59,7 @@ def _text(result: Result) -> str:
         case Committed():
             return result.etag
         case Conflicted():
-            return "conflict"
+            return " ".join(["conflict", *sorted(result.rows)])
         case UnwritableError():
             return result.code
 
@@ -76,15 +76,16 @@ async def test_conflict_is_that_of_the_task_whose_row_is_named() -> None:
     """The first or the second of its rows; the others are sent again, together."""
     groups = ScriptedGroups({"s/b1": UNEXPECTED, "s/c2": (404, "ResourceNotFound"), "s/e1": (409, "x")})
     results = await _commit(groups, *"abcde")
-    assert results == ["s/a1", "conflict", "conflict", "s/d1", "conflict"]
+    assert results == ["s/a1", "conflict b1", "conflict c2", "s/d1", "conflict e1"]
     assert [len(sent) for sent in groups.sent] == [10, 8, 6, 4]
 
 
 @pytest.mark.parametrize("refusal", [UNEXPECTED, TOO_LARGE])
 @pytest.mark.parametrize("named", [True, False])
 async def test_task_that_is_refused_fails_alone(refusal: tuple[int, str], *, named: bool) -> None:
-    """Also when the service does not say which it is."""
-    result = "conflict" if refusal is UNEXPECTED else "PropertyValueTooLarge"
+    """Also when the service does not say which it is: then it may be any of its rows."""
+    conflict = "conflict b2" if named else "conflict b1 b2"
+    result = conflict if refusal is UNEXPECTED else "PropertyValueTooLarge"
     assert await _commit(ScriptedGroups({"s/b2": refusal}, named=named), *"abc") == ["s/a1", result, "s/c1"]
 
 
@@ -125,7 +126,8 @@ async def test_replay_of_new_tasks_is_looked_up_after_its_first_conflict() -> No
     figures = StoreFigures()
     results = await ShardWriter(groups, "s", figures, reads).commit(_new_tasks(*"abcdefg"))
     assert [_text(each) for each in results] == [
-        *("conflict", "conflict", "s/c1", "conflict", "s/e1", "conflict", "conflict")
+        *("conflict a1", "conflict b1 b2", "s/c1", "conflict d1 d2", "s/e1"),
+        *("conflict f1 f2", "conflict g1 g2"),
     ]
     assert [len(sent) for sent in groups.sent] == [14, 4]
     assert reads.read_keys == [f"s/{task}1" for task in "bcdefg"]
@@ -156,7 +158,7 @@ async def test_new_task_that_comes_in_between_has_its_own_conflict() -> None:
     refused = {"s/a1": (409, "EntityAlreadyExists"), "s/b1": (409, "EntityAlreadyExists")}
     groups, reads = ScriptedGroups(refused), ScriptedReads("s/a1")
     results = await ShardWriter(groups, "s", StoreFigures(), reads).commit(_new_tasks(*"abc"))
-    assert [_text(each) for each in results] == ["conflict", "conflict", "s/c1"]
+    assert [_text(each) for each in results] == ["conflict a1", "conflict b1", "s/c1"]
     assert reads.read_keys == ["s/b1", "s/c1"]
 
 
