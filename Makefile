@@ -7,6 +7,7 @@ VERDICTS ?= /tmp/simulated
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
+CLOCKS := tests/chaos/requirements-clocks.txt
 # Files, not tests, are distributed, in the order of their folders: a platform that they share is started once on a
 # worker, and stopped when its folder is done.
 PYTEST := pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -rsfE
@@ -109,12 +110,14 @@ clean: ## Delete what can be made again: environment, packages, caches (`make re
 	@python="$(PYTHON)"; : "$${python:=$$(local/setup/find-python)}"; test -n "$$python" && \
 		echo "Making .venv with $$python" && "$$python" -m venv --clear .venv
 
-$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt $(PACKAGES:=/pyproject.toml) | .venv/bin/python
+$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt $(CLOCKS) $(PACKAGES:=/pyproject.toml) | .venv/bin/python
 	@echo "Installing the Python packages (once; a minute or two)"
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements.txt -r requirements-dev.txt
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		$(addprefix --editable ,$(PACKAGES))
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation \
+		-r $(CLOCKS) >/dev/null 2>&1 || echo "No libfaketime here: chaos has no wrong clocks"
 	@touch $@
 
 $(NODE_PACKAGES): package-lock.json local/setup/unpack-browser.mjs | $(PYTHON_PACKAGES)

@@ -16,13 +16,12 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from local import arguments, commands
+from local.chaos_options import add_chaos_options, add_roles_option
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
 _REFUSED = 2
 _DEFAULTS = PlatformOptions()
-#: Long enough for every kind of fault.
-_CHAOS_MINUTES = 1.2
 #: Seconds: twice the usual time between two sweeps, and a cold start.
 _PATIENCE = 90
 
@@ -76,11 +75,9 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     """Return a command that measures or checks; only such a command imports what it needs for that."""
     match chosen.command:
         case "chaos":
-            from tests.chaos.run import command  # noqa: PLC0415 - see above
+            from tests.chaos.run.arguments import chaos_as_chosen  # noqa: PLC0415 - see above
 
-            where = (chosen.accounts, chosen.submit_to)
-            is_split = chosen.roles == "split"
-            return command.chaos(chosen.seed, chosen.orders, chosen.minutes, *where, split=is_split)
+            return chaos_as_chosen(chosen)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
@@ -158,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
         help="for each thing (default: %(default)s)",
     )
     verify.epilog = "Keys or tokens: VERIFY_KEY, VERIFY_TOKEN and others, as docs/deploy.md says."
-    _add_chaos_options(
+    add_chaos_options(
         subcommands.add_parser(
             "chaos", help="inject faults while orders are processed, and check the invariants"
         )
@@ -202,30 +199,10 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
-    _add_roles_option(parser)
+    add_roles_option(parser)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
-
-
-def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
-    minutes = "how long orders and faults are sent, before the platform settles (default: %(default)s)"
-    parser.add_argument(
-        "--minutes", type=arguments.minutes, default=_CHAOS_MINUTES, metavar="M", help=minutes
-    )
-    several = "how many storage accounts the state store lies in (default: 1)"
-    parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
-    parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
-    _add_roles_option(parser)
-
-
-def _add_roles_option(parser: argparse.ArgumentParser) -> None:
-    meaning = "one host with all roles, or a host for each role (default: all)"
-    parser.add_argument("--roles", choices=["all", "split"], default="all", help=meaning)
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.chaos.app.sending import Sending
 from tests.chaos.evidence.alerts import PostedAlert
+from tests.chaos.evidence.clocks import ToldTimes
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
@@ -14,7 +16,7 @@ from tests.chaos.evidence.rows import RawEpoch, RawStep, RawTask, TaskRows
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, PlannedOrder, Poison, Scenario
-from tests.chaos.remotes.ledger import CallDirection, Effect, PaymentCall
+from tests.chaos.remotes.ledger import CallDirection, Effect, ServiceCall
 
 ORDER = "order-1"
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -26,13 +28,18 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
+def sending(at: float, *, turn: float | None = None, within: float = 3) -> Sending:
+    """Make the sending of a call, by an Agent that had so many seconds for it, from then on."""
+    end = after(at + within)
+    return Sending(at=after(at), turn=after(at if turn is None else turn), ends_at=end, complete_by=end)
+
+
 def call(
     direction: CallDirection, at: float, effect: Effect = Effect.PERFORMED, *, key: str | None = None
-) -> PaymentCall:
-    """Make a call that was carried out as soon as it arrived."""
-    return PaymentCall(
-        ORDER, key or f"{ORDER}.0a1b2c3d/payment/{direction}", direction, after(at), effect, after(at)
-    )
+) -> ServiceCall:
+    """Make a call that arrived, and was carried out, as soon as it was sent."""
+    key = key or f"{ORDER}.0a1b2c3d/payment/{direction}"
+    return ServiceCall(ORDER, key, direction, sending(at), after(at), effect, after(at))
 
 
 def step(state: str, epoch: int, *, started: float, finished: float | None = None) -> RawStep:
@@ -65,7 +72,8 @@ def notice(kind: str, epoch: int, at: float) -> Notice:
 
 
 def _plan(scenario: Scenario) -> Plan:
-    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None),), (POISON,))
+    cancelled = 0.0 if scenario is Scenario.CANCELLED else None
+    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None, cancelled),), (POISON,))
 
 
 def processed() -> Evidence:
@@ -76,7 +84,7 @@ def processed() -> Evidence:
         limits=Limits(),
         settling=Settling(seconds=1.0, leftovers=()),
         fault_counts=dict.fromkeys(InjectedFault, 1),
-        host_pauses=(),
+        told=ToldTimes(),
         accepted={ORDER: START},
         refused={},
         cancelled=(),
@@ -85,6 +93,7 @@ def processed() -> Evidence:
         in_accounts=(1,),
         rejected=({"MessageID": POISON.id, "Body0": b"{"},),
         observations=Observations({ORDER: seen}, [], 3),
+        asked={},
         calls=(call(CallDirection.DO, 1.5),),
         notices=(notice("received", 1, 0.5), notice("completed", 1, 2)),
         alerts=(),

@@ -6,37 +6,50 @@ import pytest
 
 from local.command_line import main
 from tests.chaos.run import command
-
-type Chosen = tuple[int, int, float, int, str, bool]
+from tests.chaos.run.environment import Layout
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Chosen]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, Layout]]:
     """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[Chosen] = []
+    calls: list[tuple[int, int, float, Layout]] = []
 
-    async def chaos(
-        seed: int, orders: int, minutes: float, accounts: int, submit_to: str, *, split: bool
-    ) -> int:
-        calls.append((seed, orders, minutes, accounts, submit_to, split))
+    async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
+        calls.append((seed, orders, minutes, layout))
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(started: list[Chosen]) -> None:
-    """200 orders, seed 1; the exit code is the run's."""
+def test_run_takes_its_defaults(started: list[tuple[int, int, float, Layout]]) -> None:
+    """200 orders, seed 1, two hosts; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, 1, "queue", False)]
+    assert started == [(1, 200, 1.2, Layout(hosts=2, accounts=1, submit_to="queue"))]
 
 
-def test_everything_can_be_chosen(started: list[Chosen]) -> None:
-    """Seed, orders, minutes, accounts, the way in, a host for each role."""
-    how_many = ["--seed", "5", "--orders", "30", "--minutes", "0.5"]
-    where = ["--accounts", "2", "--submit-to", "hub", "--roles", "split"]
-    main(["chaos", *how_many, *where])
-    assert started == [(5, 30, 0.5, 2, "hub", True)]
+def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]]) -> None:
+    """Seed, orders, minutes, hosts, accounts, the way in, a process for each role."""
+    main(
+        [
+            "chaos",
+            "--seed",
+            "5",
+            "--orders",
+            "30",
+            "--minutes",
+            "0.5",
+            "--hosts",
+            "3",
+            "--accounts",
+            "2",
+            "--submit-to",
+            "hub",
+            "--roles",
+            "split",
+        ]
+    )
+    assert started == [(5, 30, 0.5, Layout(hosts=3, accounts=2, submit_to="hub", split=True))]
 
 
 @pytest.mark.parametrize(

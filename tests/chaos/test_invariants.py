@@ -12,7 +12,6 @@ from tests.chaos.evidence.alerts import PostedAlert, grouped
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
-from tests.chaos.injection.outages import Interval
 from tests.chaos.invariants import Invariant, violations
 from tests.chaos.invariants.violations import SIMULATED
 from tests.chaos.plan.faults import InjectedFault
@@ -175,19 +174,29 @@ def test_what_spoils_a_cancelled_order_is_found() -> None:
     assert Invariant.CANCELLED in _broken(missing)
 
 
+def test_parked_task_is_alerted_once_or_for_each_reason() -> None:
+    """Its version was not deployed where it was taken up: an alert tells of it, though nothing failed."""
+    first = (
+        compensated().tasks[ORDER].history[0].model_copy(update={"ended_by": "released", "state": "Pending"})
+    )
+    again = first.model_copy(update={"epoch": 2, "ended_at": after(12)})
+    end = task("Processed", 3)
+    done = rows(end, step("Completed", 3, started=13, finished=14), history=(first, again))
+    notices = (notice("received", 1, 0.5), notice("completed", 3, 14))
+    evidence = replace(processed(), tasks={ORDER: done}, notices=notices)
+    told = [PostedAlert(ORDER, epoch, "version 2 of 'orders' is not deployed here") for epoch in (1, 2, 3)]
+    assert Invariant.ALERTS in _broken(evidence)
+    assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:1]))
+    assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:2]))
+    assert Invariant.ALERTS in _broken(replace(evidence, alerts=told))
+
+
 def test_only_an_operator_restarts_a_finished_task() -> None:
     """A Supervisor that recovers a task in `Error` breaks the rule."""
     evidence = compensated()
     wrong = evidence.tasks[ORDER].history[0].model_copy(update={"state": "Error"})
     spoilt = evidence.tasks[ORDER].model_copy(update={"history": (wrong, *evidence.tasks[ORDER].history[1:])})
     assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))
-
-
-def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
-    """It read its clock before, and called after."""
-    late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
-    assert Invariant.NO_LATE_OUTCOME in _broken(late)
-    assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
 
 
 def test_task_that_nobody_submitted_is_found() -> None:

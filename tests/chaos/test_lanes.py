@@ -51,3 +51,19 @@ async def test_fault_that_never_affects_anything_is_given_up(monkeypatch: pytest
 
     await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, nothing, fault_counts)
     assert set(fault_counts.by_fault.values()) == {0}
+
+
+async def test_each_fault_is_injected_also_where_that_takes_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a slow machine, one restart may take longer than the plan's time."""
+    monkeypatch.setattr(lanes, "GRACE", 0.0)
+    tried: Counter[InjectedFault] = Counter()
+
+    async def slowly(injection: Injection) -> int:
+        tried[injection.fault] += 1
+        await asyncio.sleep(0.01)
+        return 0
+
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, slowly, FaultCounts())
+    assert tried == dict.fromkeys(LANES[FaultLane.PAYMENTS], 1)

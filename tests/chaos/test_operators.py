@@ -32,7 +32,7 @@ async def test_one_of_two_operators_wins(epochs: list[int | None], both_won: lis
     """Both may succeed one after the other; never for the same epoch."""
     answers = iter(epochs)
     async with _api(["Processing", "Error"], answers) as addresses:
-        operators_of_two = Operators(addresses, _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts()))
+        operators_of_two = Operators([addresses], _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts(), {}))
         assert operators_of_two.waiting == ["order-1"]
         async with asyncio.timeout(PATIENCE):
             await operators_of_two.act_on_all()
@@ -44,13 +44,13 @@ async def test_what_was_paid_gets_its_result_or_is_resubmitted() -> None:
     """Whichever the task in `Error` takes."""
     scenarios = {"order-1": Scenario.GARBLED}
     async with _api(["Error", "Error"], iter([None, None, 2, None])) as addresses, asyncio.timeout(PATIENCE):
-        await Operators(addresses, scenarios, CallFaults(scenarios, FaultCounts())).act_on_all()
+        await Operators([addresses], scenarios, CallFaults(scenarios, FaultCounts(), {})).act_on_all()
 
 
 async def test_order_that_ended_otherwise_gets_no_action() -> None:
     """It was not held in `Error` after all."""
     async with _api(["Processing", "Compensated"], iter(())) as addresses, asyncio.timeout(PATIENCE):
-        await Operators(addresses, _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts())).act_on_all()
+        await Operators([addresses], _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts(), {})).act_on_all()
 
 
 @asynccontextmanager

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
+from functions.pattern.definition import Registry
+from functions.workflows.orders.definition import ORDERS
+from tests.chaos.app.deployment import Deployed
 from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
 from tests.chaos.plan.schedule import GRACE, Scenario, faults_of, make_plan
 
@@ -41,7 +45,7 @@ def test_every_scenario_has_its_orders(orders: int, each: int) -> None:
     assert scenarios.pop(Scenario.SMOOTH) > orders / 2
     assert scenarios.pop(Scenario.CANCELLED) == 3 * each
     assert set(scenarios.values()) == {each}
-    assert len(scenarios) == len(Scenario) - 2
+    assert set(scenarios) == set(Scenario) - {Scenario.SMOOTH, Scenario.CANCELLED, Scenario.DRAWN}
 
 
 def test_orders_and_poison_are_sent_within_the_time() -> None:
@@ -66,3 +70,52 @@ def test_plan_of_few_orders_need_not_have_the_faults_of_missing_scenarios() -> N
     optional = frozenset(InjectedFault) - faults_of(plan)
     assert optional
     assert not any(fault in optional for lane in LANES.values() for fault in lane)
+
+
+def test_faults_that_cannot_be_injected_need_not_happen() -> None:
+    """A lane of which nothing can be is not run, and I14 does not ask for it."""
+    clocks = frozenset(LANES[FaultLane.CLOCKS])
+    plan = make_plan(1, 200, 60, not_run=clocks)
+    assert FaultLane.CLOCKS not in plan.lanes
+    assert faults_of(plan) == frozenset(InjectedFault) - clocks
+
+
+def test_with_more_kills_each_outage_is_followed_by_some() -> None:
+    """Of one host, and of all at once; the other lanes stay as they are."""
+    plan = replace(make_plan(1, 200, 60), more_kills=True)
+    outages = list(islice(plan.injections(FaultLane.OUTAGES), 60))
+    assert {each.fault for each in outages[::5]} == set(LANES[FaultLane.OUTAGES])
+    del outages[::5]
+    assert {each.fault for each in outages} == {InjectedFault.HOST_KILLED}
+    assert [each.everywhere for each in outages] == [False, True] * 24
+    assert Counter(each.fault for each in islice(plan.injections(FaultLane.BROKER), 7)) == Counter(
+        LANES[FaultLane.BROKER]
+    )
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_drawn_orders_are_of_workflows_that_can_be_deployed(seed: int) -> None:
+    """Beside the product's orders, in each version; the same seed draws the same."""
+    plan = make_plan(seed, 10, 60, drawn=12)
+    drawn = [each.drawn for each in plan.orders if each.drawn is not None]
+    assert len({each.id for each in drawn}) == 12
+    again = [each.drawn for each in make_plan(seed, 10, 60, drawn=12).orders if each.drawn is not None]
+    assert [(each.id, each.payload, each.refused, each.workflow.shape) for each in again] == [
+        (each.id, each.payload, each.refused, each.workflow.shape) for each in drawn
+    ]
+    resources = set[str]()
+    for version in (1, 2, 3):
+        registrations = Deployed(version=version, step=4, seed=seed).registrations
+        workflows = tuple(workflow for each in registrations for workflow in each.versions)
+        registry = Registry(workflows, {})
+        resources = {workflow.resource for workflow in registry.newest}
+        assert len([each for each in registry if each.name == "orders"]) == version
+    assert {each.workflow.resource for each in drawn} <= resources
+
+
+def test_versions_of_the_orders_differ_in_what_is_recorded() -> None:
+    """The first is the product's own."""
+    [registration] = Deployed(version=3, step=4).registrations
+    third, second, first = registration.versions
+    assert first is ORDERS
+    assert len({each.shape for each in (first, second, third)}) == 3

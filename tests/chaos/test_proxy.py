@@ -49,6 +49,34 @@ async def test_held_data_is_forwarded_when_the_mode_changes() -> None:
         assert proxy.affected >= 1
 
 
+async def test_held_answer_belongs_to_a_request_that_arrived() -> None:
+    """It comes when the mode changes; a partition that is open one way looks like this."""
+    received: list[bytes] = []
+    async with _echo_behind_proxy(received) as proxy, _connected(proxy) as (reader, writer):
+        async with proxy.mode(ProxyMode.HOLDING_ANSWERS):
+            writer.write(b"hello")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.2)
+            assert received == [b"hello"]
+        assert await reader.readexactly(5) == b"hello"
+        assert proxy.affected >= 1
+
+
+async def test_one_mode_waits_for_the_end_of_another() -> None:
+    """Neither ends the other, nor takes its count."""
+    proxy = Proxy(delay=_DELAY)
+    order: list[str] = []
+
+    async def hold(name: str) -> None:
+        async with proxy.mode(ProxyMode.HOLDING):
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+
+    await asyncio.gather(hold("one"), hold("two"))
+    assert order == ["one begins", "one ends", "two begins", "two ends"]
+
+
 async def test_slowing_mode_delays_both_ways() -> None:
     """There and back takes twice the delay."""
     async with (

@@ -14,31 +14,34 @@ import pytest
 from rich.console import Console
 
 from local.platform import INTERRUPTED
-from tests.chaos.invariants import violations
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import make_plan
-from tests.chaos.run.command import observe
-from tests.chaos.run.environment import RunEnvironment
+from tests.chaos.run.command import judged, not_possible
+from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.e2e.caller import NEEDS_ORDERS
 from tests.local.platform.processes import PATIENCE, left_running
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
 
 #: Shorter than in a run by hand: tasks are given up and undone within half a minute.
-_LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))
+_LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2), clock=8)
 
 
 # The Service Bus client does not close a socket whose connection was cut.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-@pytest.mark.parametrize(("seed", "accounts"), [(1, 1), (2, 2)])
-async def test_short_run_violates_nothing(tmp_path: Path, seed: int, accounts: int) -> None:
-    """30 orders, every fault that can affect them, in one account or over two, and all invariants hold."""
-    plan = make_plan(seed=seed, orders=30, seconds=45)
-    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", accounts=accounts)
-    evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
+@pytest.mark.parametrize(
+    ("seed", "layout", "drawn"),
+    [(1, Layout(hosts=2, accounts=1), 6), (2, Layout(hosts=1, accounts=2), 0)],
+    ids=["two hosts", "two accounts"],
+)
+async def test_short_run_violates_nothing(tmp_path: Path, seed: int, layout: Layout, drawn: int) -> None:
+    """30 orders and some of drawn workflows, every fault that can affect them, and all invariants hold."""
+    plan = make_plan(seed=seed, orders=30, seconds=45, drawn=drawn, not_run=not_possible())
+    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", layout)
+    evidence, found = await judged(plan, _LIMITS, environment, tmp_path, Console())
     gc.collect()
-    assert violations(evidence) == []
-    assert len(evidence.in_accounts) == accounts
+    assert found == []
+    assert len(evidence.in_accounts) == layout.accounts
 
 
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tests.chaos.evidence.alerts import PostedAlert
+from tests.chaos.evidence.clocks import ToldTimes
+from tests.chaos.evidence.dispatches import Dispatch, dispatches
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
-from tests.chaos.injection.outages import Interval
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
-from tests.chaos.remotes.ledger import PaymentCall
+from tests.chaos.remotes.ledger import ServiceCall
+from tests.simulation.checks.definitions import StepsByName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +30,7 @@ class Settling:
     leftovers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """One run's evidence: rows, messages and calls, no other statement of the application about itself."""
 
@@ -34,7 +38,7 @@ class Evidence:
     limits: Limits
     settling: Settling
     fault_counts: Mapping[InjectedFault, int]
-    host_pauses: Sequence[Interval]
+    told: ToldTimes
     accepted: Mapping[str, datetime]
     refused: Mapping[str, str]
     cancelled: Collection[str]
@@ -44,10 +48,28 @@ class Evidence:
     in_accounts: Sequence[int]
     rejected: Sequence[Mapping[str, Any]]
     observations: Observations
-    calls: Sequence[PaymentCall]
+    #: What Agents behind queues were asked for, by task.
+    asked: Mapping[str, Collection[Dispatch]]
+    calls: Sequence[ServiceCall]
     notices: Sequence[Notice]
     alerts: Sequence[PostedAlert]
 
-    def calls_of(self, order: str) -> list[PaymentCall]:
-        """Return the calls to the payment service for one order."""
-        return [call for call in self.calls if call.order == order]
+    @cached_property
+    def steps(self) -> StepsByName:
+        """The steps of all workflows, by name."""
+        return StepsByName(self.plan.registrations)
+
+    @cached_property
+    def _by_order(self) -> Mapping[str, list[ServiceCall]]:
+        calls = defaultdict[str, list[ServiceCall]](list)
+        for call in self.calls:
+            calls[call.order].append(call)
+        return calls
+
+    def calls_of(self, order: str) -> list[ServiceCall]:
+        """Return the calls to the remote services for one order."""
+        return self._by_order.get(order, [])
+
+    def dispatches_of(self, order: str) -> set[Dispatch]:
+        """Return the dispatches of one order that are on record, or were when they were asked for."""
+        return {*self.asked.get(order, ()), *dispatches(self.tasks[order])}

@@ -16,6 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 INDEXES = ("!due|", "!parked|", "!error|", "!done|")
 OUTBOX = "!send|"
 
+#: How the ids of tasks begin that are steps of others: nobody submits them, or gets notices of them.
+CHILD = "c-"
+
 FINAL = frozenset({"Processed", "Compensated", "Error"})
 
 
@@ -34,6 +37,8 @@ class RawTask(_Row):
     finished_at: datetime | None = Field(None, alias="FinishedAt")
     last_error: str | None = Field(None, alias="LastError")
     updated_at: datetime = Field(alias="UpdatedAt")
+    run: int | None = Field(None, alias="Run")
+    parked_for: str | None = Field(None, alias="ParkedFor")
 
 
 class RawStep(_Row):
@@ -45,6 +50,8 @@ class RawStep(_Row):
     started_at: datetime | None = Field(None, alias="StartedAt")
     finished_at: datetime | None = Field(None, alias="FinishedAt")
     epoch: int | None = Field(None, alias="Epoch")
+    #: What became known of it when that changed nothing any more: operators are told.
+    noted: str | None = Field(None, alias="Noted")
 
 
 class RawEpoch(_Row):

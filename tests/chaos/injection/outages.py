@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import cycle
 
 from local.platform import PartName, Platform
+from tests.chaos.app.deployment import Deployed
+from tests.chaos.hosts.host import ChaosHost
 from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.chaos.plan.faults import InjectedFault, Injection
 
-#: The only host is the first.
-_HOSTS = (PartName.HOST, PartName.SCHEDULER, PartName.AGENTS, PartName.SUPERVISOR)
-_KILLED = {InjectedFault.HOST_KILLED: PartName.HOST, InjectedFault.BROKER_KILLED: PartName.BROKER}
-_RESTARTED = {
-    InjectedFault.HOST_RESTARTED: PartName.HOST,
-    InjectedFault.AZURITE_RESTARTED: PartName.AZURITE,
-}
-_PAUSED = {
-    InjectedFault.HOST_PAUSED: PartName.HOST,
-    InjectedFault.BROKER_PAUSED: PartName.BROKER,
-    InjectedFault.AZURITE_PAUSED: PartName.AZURITE,
-}
+_PAUSED = {InjectedFault.BROKER_PAUSED: PartName.BROKER, InjectedFault.AZURITE_PAUSED: PartName.AZURITE}
 _MODES = {
     InjectedFault.TABLES_CUT: ProxyMode.CUTTING,
     InjectedFault.TABLES_HELD: ProxyMode.HOLDING,
@@ -34,19 +24,11 @@ _MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A time span, in UTC."""
-
-    start: datetime
-    end: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class ProxiedAccount:
-    """A storage account of the state store: the platform whose Azurite it is, and the proxy to its tables."""
+    """A storage account of the state store: the platform whose Azurite it is, and each host's proxy to it."""
 
     platform: Platform
-    proxy: Proxy
+    proxies: Sequence[Proxy]
 
 
 class Outages:
@@ -55,51 +37,74 @@ class Outages:
     Those of the storage affect one of the accounts, and those of the host one of the hosts, each in its turn.
     """
 
-    def __init__(self, platform: Platform, accounts: Sequence[ProxiedAccount]) -> None:
-        self._platform = platform
+    def __init__(
+        self, hosts: Sequence[ChaosHost], accounts: Sequence[ProxiedAccount], deployed: Deployed
+    ) -> None:
+        self._platform = hosts[0].platform
+        self._all_hosts = hosts
+        self._hosts = cycle(hosts)
         self._accounts = cycle(accounts)
-        self._hosts = cycle((*_HOSTS[1:], *_HOSTS[:1]) if platform.addresses.ports.are_split else _HOSTS[:1])
-        self._host_pauses: list[Interval] = []
-
-    @property
-    def host_pauses(self) -> Sequence[Interval]:
-        """When the host was frozen: what it began just before may continue just after."""
-        return self._host_pauses
+        self._deployed = deployed
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how often it affected something."""
-        fault, account = injection.fault, next(self._accounts)
-        if fault in _KILLED:
-            part = self._one_of(_KILLED[fault])
-            await self._platform.kill(part)
-            await asyncio.sleep(injection.lasts / 2)
-            await self._platform.start(part)
+        match injection.fault:
+            case InjectedFault.ROLLED_OUT:
+                return await self._roll_out(injection.lasts)
+            case InjectedFault.HOST_KILLED | InjectedFault.HOST_PAUSED | InjectedFault.HOST_RESTARTED:
+                hosts = self._all_hosts if injection.everywhere else [next(self._hosts)]
+                await asyncio.gather(*(self._disturb(host, injection) for host in hosts))
+                return len(hosts)
+            case InjectedFault.BROKER_KILLED:
+                await self._platform.kill(PartName.BROKER)
+                await asyncio.sleep(injection.lasts / 2)
+                await self._platform.start(PartName.BROKER)
+                return 1
+            case _:
+                return await self._affect(next(self._accounts), injection)
+
+    async def _disturb(self, host: ChaosHost, injection: Injection) -> None:
+        async with host.free:
+            if injection.fault is InjectedFault.HOST_RESTARTED:
+                await host.restart()
+            elif injection.fault is InjectedFault.HOST_KILLED:
+                async with host.killed():
+                    await asyncio.sleep(injection.lasts / 2)
+            else:
+                async with host.paused():
+                    await asyncio.sleep(injection.lasts)
+
+    async def _roll_out(self, seconds: float) -> int:
+        """Give one host after the other the next version; meanwhile they have different ones."""
+        self._deployed = self._deployed.following
+        for host in self._all_hosts:
+            async with host.free:
+                host.deploy(self._deployed)
+                await host.restart_all()
+            await asyncio.sleep(seconds / len(self._all_hosts))
+        return 1
+
+    async def _affect(self, account: ProxiedAccount, injection: Injection) -> int:
+        """Disturb an account, or the connections to its tables, or the broker."""
+        if injection.fault is InjectedFault.AZURITE_RESTARTED:
+            await account.platform.restart(PartName.AZURITE)
             return 1
-        if fault in _RESTARTED:
-            part = self._one_of(_RESTARTED[fault])
-            await self._of(part, account).restart(part)
-            return 1
-        if fault in _PAUSED:
-            async with self._paused(self._one_of(_PAUSED[fault]), account):
+        if injection.fault in _PAUSED:
+            part = _PAUSED[injection.fault]
+            async with _paused(account.platform if part is PartName.AZURITE else self._platform, part):
                 await asyncio.sleep(injection.lasts)
             return 1
-        async with account.proxy.mode(_MODES[fault]):
+        async with AsyncExitStack() as stack:
+            for proxy in account.proxies:
+                await stack.enter_async_context(proxy.mode(_MODES[injection.fault]))
             await asyncio.sleep(injection.lasts)
-        return account.proxy.affected
+            return sum(proxy.affected for proxy in account.proxies)
 
-    def _one_of(self, part: PartName) -> PartName:
-        return next(self._hosts) if part is PartName.HOST else part
 
-    def _of(self, part: PartName, account: ProxiedAccount) -> Platform:
-        return account.platform if part is PartName.AZURITE else self._platform
-
-    @asynccontextmanager
-    async def _paused(self, part: PartName, account: ProxiedAccount) -> AsyncIterator[None]:
-        start, platform = datetime.now(UTC), self._of(part, account)
-        platform.pause(part)
-        try:
-            yield
-        finally:
-            platform.resume(part)
-            if part in _HOSTS:
-                self._host_pauses.append(Interval(start, datetime.now(UTC)))
+@asynccontextmanager
+async def _paused(platform: Platform, part: PartName) -> AsyncIterator[None]:
+    platform.pause(part)
+    try:
+        yield
+    finally:
+        platform.resume(part)

@@ -1,4 +1,4 @@
-"""A TCP proxy between the application and the tables, which can close, hold, delay and drop."""
+"""A TCP proxy between the application and what it needs, which can close, hold, delay and drop."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class ProxyMode(StrEnum):
     CUTTING = "cutting"
     #: Nothing is forwarded until the mode changes.
     HOLDING = "holding"
+    #: Requests are forwarded, and answers are not until the mode changes.
+    HOLDING_ANSWERS = "holding answers"
     #: Everything is forwarded late.
     SLOWING = "slowing"
     #: Requests are forwarded; instead of the answer, the connection is closed.
@@ -35,6 +37,7 @@ class Proxy:
         self._mode = ProxyMode.PASSING
         self._changed = asyncio.Event()
         self._affected = 0
+        self._free = asyncio.Lock()
         self._connections: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -65,13 +68,14 @@ class Proxy:
 
     @asynccontextmanager
     async def mode(self, mode: ProxyMode) -> AsyncIterator[None]:
-        """Use this mode until the block ends."""
-        self._affected = 0
-        self._change(mode)
-        try:
-            yield
-        finally:
-            self._change(ProxyMode.PASSING)
+        """Use this mode until the block ends; wait for the end of another one before that."""
+        async with self._free:
+            self._affected = 0
+            self._change(mode)
+            try:
+                yield
+            finally:
+                self._change(ProxyMode.PASSING)
 
     @property
     def affected(self) -> int:
@@ -122,11 +126,11 @@ class Proxy:
     async def _join(
         self,
         caller: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        tables: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        target: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         """Forward both ways until one way ends."""
-        requests = asyncio.create_task(self._pass(caller[0], tables[1]))
-        answers = asyncio.create_task(self._pass(tables[0], caller[1], are_answers=True))
+        requests = asyncio.create_task(self._pass(caller[0], target[1]))
+        answers = asyncio.create_task(self._pass(target[0], caller[1], are_answers=True))
         try:
             await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -141,14 +145,14 @@ class Proxy:
             if self._mode is ProxyMode.DROPPING_ANSWERS and are_answers:
                 self._affected += 1
                 return
-            await self._wait()
+            await self._wait(are_answers=are_answers)
             writer.write(data)
             await writer.drain()
 
-    async def _wait(self) -> None:
+    async def _wait(self, *, are_answers: bool) -> None:
         if self._mode is ProxyMode.SLOWING:
             self._affected += 1
             await asyncio.sleep(self._delay)
-        while self._mode is ProxyMode.HOLDING:
+        while self._mode is ProxyMode.HOLDING or (are_answers and self._mode is ProxyMode.HOLDING_ANSWERS):
             self._affected += 1
             await self._changed.wait()

@@ -10,10 +10,18 @@ from tests.chaos.invariants.cancelling import cancelled
 from tests.chaos.invariants.completeness import atomic_creation, no_loss, not_vacuous
 from tests.chaos.invariants.effects import net_effect, one_effect, order_of_calls
 from tests.chaos.invariants.histories import failure_count, monotone, mutual_exclusion
+from tests.chaos.invariants.needs import order_of_needs
 from tests.chaos.invariants.timeliness import no_late_outcome, termination
 from tests.chaos.invariants.violations import Invariant, Violation
 
 __all__ = ["Invariant", "Violation", "violations"]
+
+
+def _order(evidence: Evidence) -> Iterator[Violation]:
+    """Find what was called too early."""
+    yield from order_of_calls(evidence)
+    yield from order_of_needs(evidence)
+
 
 _CHECKS: Mapping[Invariant, Callable[[Evidence], Iterator[Violation]]] = {
     Invariant.NO_LOSS: no_loss,
@@ -21,7 +29,7 @@ _CHECKS: Mapping[Invariant, Callable[[Evidence], Iterator[Violation]]] = {
     Invariant.NET_EFFECT: net_effect,
     Invariant.MUTUAL_EXCLUSION: mutual_exclusion,
     Invariant.MONOTONE: monotone,
-    Invariant.ORDER: order_of_calls,
+    Invariant.ORDER: _order,
     Invariant.TERMINATION: termination,
     Invariant.NO_LATE_OUTCOME: no_late_outcome,
     Invariant.FAILURE_COUNT: failure_count,

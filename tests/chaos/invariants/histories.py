@@ -13,12 +13,12 @@ from tests.chaos.invariants.violations import Invariant, Violation
 #: The order of states within one epoch.
 _PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
 _RECOVERED = "recovered"
-#: Late with many others, which does not count.
-_RESUMED = "resumed"
+#: Late with many others, or waiting for its version: neither counts, nor forgets.
+_UNCOUNTED = frozenset({"resumed", "released", "parked", "unparked"})
 #: What may end an epoch, by the state of the task.
 _ENDS = {
-    "Pending": {_RECOVERED, _RESUMED, "exhausted", CANCELLED},
-    "Processing": {_RECOVERED, _RESUMED, "exhausted", "refused", CANCELLED},
+    "Pending": {_RECOVERED, *_UNCOUNTED, "exhausted", CANCELLED},
+    "Processing": {_RECOVERED, *_UNCOUNTED, "exhausted", "refused", CANCELLED},
     "Processed": {CANCELLED},
     "Error": {"resubmitted", "undo requested", "found done"},
 }
@@ -42,10 +42,15 @@ def _wrong_epochs(rows: TaskRows) -> Iterator[str]:
 
 
 def _wrong_holders(order: str, rows: TaskRows, seen: Sequence[RawTask]) -> Iterator[str]:
-    holdings: list[RawEpoch | RawTask] = [*rows.history, *seen, *([rows.task] if rows.task else [])]
-    for held in holdings:
-        if held.locked_by not in {None, f"{order}.{held.epoch}"}:
-            yield f"epoch {held.epoch} was held by {held.locked_by}"
+    now = [*seen, *([rows.task] if rows.task else [])]
+    for epoch in rows.history:
+        own = f"{order}.{epoch.epoch}"
+        if epoch.locked_by not in {None, own} and not str(epoch.locked_by).startswith(f"{own}."):
+            yield f"epoch {epoch.epoch} was held by {epoch.locked_by}"
+    for row in now:
+        own = f"{order}.{row.epoch}" + (f".{row.run}" if row.run else "")
+        if row.locked_by not in {None, own}:
+            yield f"epoch {row.epoch}, run {row.run} was held by {row.locked_by}"
 
 
 def _decreases(seen: Sequence[RawTask]) -> Iterator[str]:
@@ -73,12 +78,22 @@ def _wrong_ends(rows: TaskRows) -> Iterator[str]:
 def _wrong_steps(seen: Sequence[RawTask]) -> Iterator[str]:
     for before, after in pairwise(seen):
         same_epoch = before.epoch == after.epoch
-        if same_epoch and _PROGRESS[after.state] < _PROGRESS[before.state]:
+        if (
+            same_epoch
+            and _PROGRESS[after.state] < _PROGRESS[before.state]
+            and not _is_handed_back(before, after)
+        ):
             yield f"went from {before.state} back to {after.state} in epoch {after.epoch}"
         if same_epoch and before.state in FINAL and after.updated_at != before.updated_at:
             yield f"was changed after its end in epoch {after.epoch}"
         if not same_epoch and not _may_be_left(before.state, after.direction):
             yield f"left {before.state} for epoch {after.epoch}"
+
+
+def _is_handed_back(before: RawTask, after: RawTask) -> bool:
+    """Tell whether a task that waits, or whose version is not here, was given back by its holder."""
+    is_given = after.parked_for is not None or (after.run or 0) > (before.run or 0)
+    return is_given and before.state not in FINAL
 
 
 def _may_be_left(state: str, direction: str) -> bool:
@@ -105,6 +120,6 @@ def _recoveries(history: Sequence[RawEpoch]) -> int:
     """Count the recoveries since the task was submitted, resubmitted, or its direction became undo."""
     count = 0
     for epoch in history:
-        if epoch.ended_by != _RESUMED:
+        if epoch.ended_by not in _UNCOUNTED:
             count = count + 1 if epoch.ended_by == _RECOVERED else 0
     return count

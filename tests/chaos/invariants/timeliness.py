@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
+from tests.chaos.evidence.dispatches import Dispatch
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.remotes.ledger import PaymentCall
+from tests.chaos.remotes.ledger import ServiceCall
 
 #: Of what is `Unrecorded` it was known in time that it was done, but not with which result.
 _DONE = frozenset({"Completed", "Unrecorded", "Undone"})
@@ -35,57 +35,39 @@ def termination(evidence: Evidence) -> Iterator[Violation]:
 def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
     """Find calls outside the time of every dispatch, and outcomes that were recorded too late."""
     for order, rows in evidence.tasks.items():
-        dispatches = list(_dispatches(rows))
+        dispatches = evidence.dispatches_of(order)
         for call in evidence.calls_of(order):
-            if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
-                what = f"'{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
-                yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
+            for what in _out_of_time(call, dispatches, evidence):
+                sent = f"'{call.step}/{call.direction}', sent {call.sending.at:%X.%f}, {what}"
+                yield Violation(Invariant.NO_LATE_OUTCOME, order, sent)
         answered = _answered_by_operators(rows)
         for step in _all_steps(rows):
-            if _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
+            definition = evidence.steps.step(step.name)
+            is_judged = definition.idempotent and not definition.via.waits
+            if is_judged and _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
 
-@dataclass(frozen=True, slots=True)
-class _Dispatch:
-    """A step that was dispatched to its Agent, until `complete_by` (UTC)."""
+def _out_of_time(call: ServiceCall, dispatches: Collection[Dispatch], evidence: Evidence) -> Iterator[str]:
+    """Judge a call by its sending: whatever is on its way may be held up.
 
-    direction: str
-    complete_by: datetime
-
-
-def _dispatches(rows: TaskRows) -> Iterator[_Dispatch]:
-    """Yield the dispatches: the steps of each epoch that carry its number."""
-    for epoch in rows.history:
-        yield from _dispatched(epoch.epoch, epoch.direction, epoch.steps)
-    if rows.task is not None:
-        yield from _dispatched(rows.task.epoch, rows.task.direction, rows.steps)
-
-
-def _dispatched(epoch: int, direction: str, steps: tuple[RawStep, ...]) -> Iterator[_Dispatch]:
-    for step in steps:
-        if step.epoch == epoch and step.complete_by is not None:
-            yield _Dispatch(direction, step.complete_by)
-
-
-def _belongs(call: PaymentCall, dispatch: _Dispatch, evidence: Evidence) -> bool:
-    if call.direction != dispatch.direction:
-        return False
-    skew = timedelta(seconds=evidence.limits.skew)
-    within = timedelta(seconds=evidence.limits.agents_pick_up + evidence.limits.step)
-    earliest = dispatch.complete_by - within - skew
-    return earliest <= call.arrived <= _latest(dispatch.complete_by, evidence) + skew
-
-
-def _latest(complete_by: datetime, evidence: Evidence) -> datetime:
-    """Return the time until which a call may begin.
-
-    A host that is frozen at complete-by may have read its clock before, and call after: no program can
-    prevent that, which is why safety rests on epochs and keys, not on clocks.
+    A host that is frozen may have read its clock before, and call after: no program can prevent that.
     """
-    frozen = [pause.end for pause in evidence.host_pauses if pause.start <= complete_by <= pause.end]
-    return max([complete_by, *frozen])
+    late = (call.sending.turn - call.sending.ends_at).total_seconds()
+    if late > 0:
+        yield f"was {late:.3f} s late by the clock of its host"
+    if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
+        yield f"had until {call.sending.complete_by:%X.%f}, by no dispatch"
+
+
+def _belongs(call: ServiceCall, dispatch: Dispatch, evidence: Evidence) -> bool:
+    if (call.step, call.direction) != (dispatch.step, dispatch.direction):
+        return False
+    begin = evidence.told.earliest(
+        dispatch.complete_by - evidence.limits.within_of_a_dispatch, to=dispatch.complete_by
+    )
+    return begin <= call.sending.at and call.sending.complete_by <= dispatch.complete_by
 
 
 def _all_steps(rows: TaskRows) -> Iterator[RawStep]:

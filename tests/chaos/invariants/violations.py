@@ -11,9 +11,9 @@ class Invariant(Enum):
 
     #: Every order that was answered 202 has its task; every poison message is recorded.
     NO_LOSS = ("I1", "the callers' answers, tables Tasks and Rejected, alerts")
-    #: A payment is made at most once and undone at most once.
-    ONE_EFFECT = ("I2", "the payment service's ledger")
-    #: The order of a `Processed` task is paid; that of a `Compensated` one is not.
+    #: Each step is done at most once and undone at most once.
+    ONE_EFFECT = ("I2", "the remote services' ledger")
+    #: Each step of a `Processed` task is done; none of a `Compensated` one is.
     NET_EFFECT = ("I3", "the ledger, after late calls have arrived, and table Tasks")
     #: One Scheduler holds a task; epochs never decrease; one of two operators wins.
     MUTUAL_EXCLUSION = ("I4", "table Tasks read every second, rows of closed epochs, operators' answers")

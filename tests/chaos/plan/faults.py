@@ -72,6 +72,22 @@ class InjectedFault(StrEnum):
     ORDER_CANCELLED = "order cancelled"
     #: A message that is no submission is sent to the submissions queue.
     POISON_MESSAGE = "poison message"
+    #: Each host in turn is stopped and started with another version of the application.
+    ROLLED_OUT = "version rolled out"
+    #: One host is cut off from the tables, both ways or one, and the others are not.
+    CUT_FROM_TABLES = "one host without tables"
+    #: One host is cut off from the broker.
+    CUT_FROM_BUS = "one host without broker"
+    #: One host is cut off from the remote services.
+    CUT_FROM_SERVICES = "one host without services"
+    #: One host's clock is ahead of all others.
+    CLOCK_AHEAD = "one clock ahead"
+    #: One host's clock is behind all others.
+    CLOCK_BEHIND = "one clock behind"
+    #: One host's clock runs twice as fast as time.
+    CLOCK_FAST = "one clock fast"
+    #: One host's clock runs half as fast as time.
+    CLOCK_SLOW = "one clock slow"
 
 
 class FaultLane(StrEnum):
@@ -83,6 +99,10 @@ class FaultLane(StrEnum):
     BROKER = "broker"
     #: Faults of the payment service, towards all callers.
     PAYMENTS = "payments"
+    #: One host cannot reach what the others reach.
+    PARTITIONS = "partitions"
+    #: One host's clock is wrong.
+    CLOCKS = "clocks"
 
 
 LANES: Mapping[FaultLane, tuple[InjectedFault, ...]] = {
@@ -98,6 +118,7 @@ LANES: Mapping[FaultLane, tuple[InjectedFault, ...]] = {
         InjectedFault.TABLES_HELD,
         InjectedFault.TABLES_SLOW,
         InjectedFault.TABLE_ANSWERS_LOST,
+        InjectedFault.ROLLED_OUT,
     ),
     FaultLane.BROKER: (
         InjectedFault.CONNECTIONS_DROPPED,
@@ -115,13 +136,28 @@ LANES: Mapping[FaultLane, tuple[InjectedFault, ...]] = {
         InjectedFault.PAYMENT_HANGING,
         InjectedFault.PAYMENT_ANSWER_LOST,
     ),
+    FaultLane.PARTITIONS: (
+        InjectedFault.CUT_FROM_TABLES,
+        InjectedFault.CUT_FROM_BUS,
+        InjectedFault.CUT_FROM_SERVICES,
+    ),
+    FaultLane.CLOCKS: (
+        InjectedFault.CLOCK_AHEAD,
+        InjectedFault.CLOCK_BEHIND,
+        InjectedFault.CLOCK_FAST,
+        InjectedFault.CLOCK_SLOW,
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault at its time, in seconds: it begins after a pause of `before`, and `lasts` so long."""
+    """One fault at its time, in seconds: it begins after a pause of `before`, and `lasts` so long.
+
+    A host is disturbed alone, or together with all others (`everywhere`), so that nobody is left.
+    """
 
     fault: InjectedFault
     before: float
     lasts: float
+    everywhere: bool = False

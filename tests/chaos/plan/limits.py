@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+
+from tests.chaos.app.drawn import MOST_STEPS, WAITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Limits:
     announcement_age: int = 30
     #: For how long a task can have more time because many are late together.
     crowd: int = 60
+    #: How far a host's clock is set ahead or back at most.
+    clock: int = 90
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -43,19 +48,26 @@ class Limits:
         }
 
     @property
+    def within_of_a_dispatch(self) -> timedelta:
+        """The time from a dispatch to its complete-by, at most: over a queue, it may also wait."""
+        return timedelta(seconds=self.agents_pick_up + self.step)
+
+    @property
     def most_recoveries(self) -> int:
         """How often the Supervisor recovers a task in one direction before it gives up."""
         return self.threshold + len(self.extended_waits)
 
-    @property
-    def termination(self) -> float:
-        """The bound of I7: the time from the last fault until every task must be finished.
+    def termination(self, *, drawn: bool = False) -> float:
+        """Return the bound of I7: the time from the last fault until every task must be finished.
 
         Each attempt takes its time limit, the skew allowance and a sweep; there are `most_recoveries` + 1
         attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
-        receiver; after that, an announcement for the Supervisor to send it again. In a crowd a task has more
-        time, once.
+        receiver; after that, an announcement for the Supervisor to send it again. What a clock that was ahead
+        has written is due that much later. In a crowd a task has more time, once. Drawn workflows have more
+        steps, one after another, and waits.
         """
         attempt = max(self.agents_pick_up + self.step, self.pick_up) + self.skew + self.sweep
         direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
-        return self.message_lock + 2 * direction + self.announcement_age + self.sweep + self.crowd
+        waits = self.message_lock + self.announcement_age + self.sweep + self.clock + self.crowd
+        one_step = 2 * direction + waits
+        return one_step + (2 * MOST_STEPS * attempt + sum(WAITS.values()) if drawn else 0)

@@ -5,12 +5,17 @@ The same seed gives the same plan, but not the same outcome: the platform's proc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
+from functions.pattern.states import Way
+from functions.workflows.registration import Registration
+from tests.chaos.app.deployment import Deployed
+from tests.chaos.plan.drawn_orders import drawn_orders
 from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault, Injection
+from tests.simulation.drawn.load import DrawnOrder
 
 #: One order in so many has each of the scenarios other than `SMOOTH`; each occurs at least once.
 _ONE_SCENARIO_IN = 40
@@ -25,11 +30,27 @@ _AGAIN_WITHIN = 5.0
 _CANCELLED_WITHIN = 8.0
 #: One order in so many is held back for faults that have affected nothing when the plan's time is over.
 _ONE_SPARE_IN = 5
+#: How often hosts are killed after each other outage, where that is to be more often: one of them alone, then
+#: all at once, by turns; seconds before each.
+_MORE_KILLS = 4
+_SOON = (0.2, 1.5)
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
 GRACE = 60.0
 #: Seconds before a fault, and its length; a frozen part must resume before its clients give up.
-_BEFORE = {FaultLane.OUTAGES: (0.5, 2.5), FaultLane.BROKER: (0.5, 2.0), FaultLane.PAYMENTS: (1.0, 4.0)}
-_LENGTH = {FaultLane.OUTAGES: (1.0, 5.0), FaultLane.BROKER: (1.0, 3.0), FaultLane.PAYMENTS: (1.5, 4.0)}
+_BEFORE = {
+    FaultLane.OUTAGES: (0.5, 2.5),
+    FaultLane.BROKER: (0.5, 2.0),
+    FaultLane.PAYMENTS: (1.0, 4.0),
+    FaultLane.PARTITIONS: (1.0, 4.0),
+    FaultLane.CLOCKS: (2.0, 6.0),
+}
+_LENGTH = {
+    FaultLane.OUTAGES: (1.0, 5.0),
+    FaultLane.BROKER: (1.0, 3.0),
+    FaultLane.PAYMENTS: (1.5, 4.0),
+    FaultLane.PARTITIONS: (1.0, 6.0),
+    FaultLane.CLOCKS: (2.0, 6.0),
+}
 
 
 class Scenario(StrEnum):
@@ -53,6 +74,8 @@ class Scenario(StrEnum):
     STUCK = "stuck"
     #: Its caller cancels it, under way or processed.
     CANCELLED = "cancelled"
+    #: It is of a workflow that was drawn, as is what befalls it.
+    DRAWN = "drawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +91,20 @@ class PlannedOrder:
     scenario: Scenario
     again: float | None
     cancelled: float | None = None
+    drawn: DrawnOrder | None = None
+
+    @property
+    def resource(self) -> str:
+        """What its workflow's orders are called."""
+        return self.drawn.workflow.resource if self.drawn else "orders"
+
+    @property
+    def told(self) -> list[str]:
+        """The steps of which somebody tells the event."""
+        if self.drawn is None:
+            return []
+        events = [step.name for step in self.drawn.workflow.steps if step.via is Way.EVENT]
+        return [name for name in events if name not in self.drawn.untold]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +118,49 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a seed decides. `seconds` is how long orders are submitted and faults injected."""
+    """Everything that a seed decides. `seconds` is how long orders are submitted and faults injected.
+
+    `not_run` are faults that cannot be injected on this machine. With `more_kills`, hosts are also killed
+    after each other outage.
+    """
 
     seed: int
     seconds: float
     orders: tuple[PlannedOrder, ...]
     poison: tuple[Poison, ...]
+    not_run: frozenset[InjectedFault] = frozenset()
+    more_kills: bool = False
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether workflows are drawn."""
+        return Scenario.DRAWN in self.scenarios.values()
+
+    @property
+    def registrations(self) -> Sequence[Registration]:
+        """Workflows in which each step occurs that can be in any version, though not with all its needs."""
+        return Deployed(version=2, step=1, seed=self.seed if self.has_drawn else None).registrations
+
+    @property
+    def sent_once(self) -> frozenset[str]:
+        """The steps that must not be repeated."""
+        versions = (version for each in self.registrations for version in each.versions)
+        return frozenset(step.name for each in versions for step in each.steps if not step.idempotent)
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The step that its service refuses, by the id of the drawn order."""
+        return {each.id: each.drawn.refused for each in self.orders if each.drawn and each.drawn.refused}
 
     @property
     def scenarios(self) -> Mapping[str, Scenario]:
         """The scenario of each order, by its id."""
         return {order.id: order.scenario for order in self.orders}
+
+    @property
+    def lanes(self) -> list[FaultLane]:
+        """The lanes of which something can be injected."""
+        return [lane for lane in FaultLane if not self.not_run.issuperset(LANES[lane])]
 
     def injections(self, lane: FaultLane) -> Iterator[Injection]:
         """Yield a lane's injections without end: each fault once, in random order, then all of them again."""
@@ -101,10 +170,21 @@ class Plan:
             random.shuffle(faults)
             for fault in faults:
                 yield Injection(fault, random.uniform(*_BEFORE[lane]), random.uniform(*_LENGTH[lane]))
+                if self.more_kills and lane is FaultLane.OUTAGES:
+                    for number in range(_MORE_KILLS):
+                        before, lasts = random.uniform(*_SOON), random.uniform(*_SOON)
+                        yield Injection(InjectedFault.HOST_KILLED, before, lasts, everywhere=number % 2 == 1)
 
 
-def make_plan(seed: int, orders: int, seconds: float) -> Plan:
-    """Plan a run of `orders` orders within `seconds` seconds."""
+def make_plan(
+    seed: int,
+    orders: int,
+    seconds: float,
+    *,
+    drawn: int = 0,
+    not_run: frozenset[InjectedFault] = frozenset(),
+) -> Plan:
+    """Plan a run of `orders` orders, and so many of `drawn` workflows, within `seconds` seconds."""
     random, cancels = _random(seed, "orders"), _random(seed, "cancels")
     scenarios = _scenarios(orders, random)
     planned = tuple(
@@ -117,7 +197,17 @@ def make_plan(seed: int, orders: int, seconds: float) -> Plan:
         )
         for number in range(orders)
     )
-    return Plan(seed, seconds, planned, _poison(seed, orders, seconds))
+    planned += tuple(
+        PlannedOrder(
+            each.id, random.uniform(0, seconds), Scenario.DRAWN, None, _soon(each.cancelled), drawn=each
+        )
+        for each in drawn_orders(seed, drawn)
+    )
+    return Plan(seed, seconds, planned, _poison(seed, orders, seconds), not_run)
+
+
+def _soon(cancelled: float | None) -> float | None:
+    return None if cancelled is None else min(cancelled, _CANCELLED_WITHIN)
 
 
 def _cancelled(scenario: Scenario, random: Random) -> float | None:
@@ -136,7 +226,7 @@ def faults_of(plan: Plan) -> frozenset[InjectedFault]:
     missing = {
         fault for fault, scenarios in _CAUSED_BY.items() if not scenarios & set(plan.scenarios.values())
     }
-    return frozenset(InjectedFault) - missing
+    return frozenset(InjectedFault) - missing - plan.not_run
 
 
 #: Faults that only orders of certain scenarios cause.
@@ -152,7 +242,7 @@ _CAUSED_BY = {
 
 def _scenarios(orders: int, random: Random) -> list[Scenario]:
     """Spread the scenarios over the orders."""
-    others = [scenario for scenario in Scenario if scenario is not Scenario.SMOOTH]
+    others = [each for each in Scenario if each not in {Scenario.SMOOTH, Scenario.DRAWN}]
     others += [Scenario.CANCELLED] * (_CANCELLED_FOR_EACH - 1)
     others *= max(1, orders // _ONE_SCENARIO_IN)
     scenarios = [Scenario.SMOOTH] * orders

@@ -4,62 +4,107 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import redirect_stderr
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from local.platform import INTERRUPTED, until_stop_signal
 from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.kept import keep
 from tests.chaos.evidence.tables import Tables
+from tests.chaos.hosts.clock import library
 from tests.chaos.invariants import Violation, violations
+from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, make_plan
-from tests.chaos.run.environment import RunEnvironment, SubmitTo
+from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.chaos.run.progress import RunProgress
+from tests.chaos.run.release import ReleaseGoal, commit, go_on
 from tests.chaos.run.report import report
 from tests.chaos.run.runner import Run
+from tests.chaos.run.verdicts import RunVerdict, verdict_of
 
 _HELD = 0
 _VIOLATED = 1
+#: There is one order of a drawn workflow for so many others.
+_ONE_DRAWN_IN = 5
 
 
-async def chaos(
-    seed: int, orders: int, minutes: float, accounts: int, submit_to: SubmitTo, *, split: bool
-) -> int:
-    """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
+async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
+    """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped."""
+    verdict = await _carried_out(_plan(seed, orders, minutes), layout)
+    return _code(None if verdict is None else not verdict.violations)
+
+
+async def release(folder: Path, goal: ReleaseGoal, orders: int, minutes: float) -> int:
+    """Go on with the runs whose verdicts are in a folder. Returns 0 if none of them violated anything."""
+
+    async def run(seed: int, layout: Layout) -> RunVerdict | None:
+        return await _carried_out(replace(_plan(seed, orders, minutes), more_kills=True), layout)
+
+    return _code(await go_on(folder, goal, run))
+
+
+def _code(held: bool | None) -> int:  # noqa: FBT001 - it is the result
+    return INTERRUPTED if held is None else _HELD if held else _VIOLATED
+
+
+def _plan(seed: int, orders: int, minutes: float) -> Plan:
+    return make_plan(seed, orders, minutes * 60, drawn=orders // _ONE_DRAWN_IN, not_run=not_possible())
+
+
+async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
+    """Carry out one run, report it, and return its verdict; None if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
     """
     console = Console()
-    plan = make_plan(seed, orders, minutes * 60)
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    found: list[Violation] = []
-    environment = RunEnvironment(
-        plan, limits, folder / "data", accounts=accounts, submit_to=submit_to, split=split
-    )
+    verdicts: list[RunVerdict] = []
+    environment = RunEnvironment(plan, limits, folder / "data", layout)
 
     async def observe_and_check() -> int:
-        evidence = await observe(plan, limits, environment, folder / "parts.log", console)
-        found.extend(violations(evidence))
+        evidence, found = await judged(plan, limits, environment, folder, console)
         report(console, evidence, found)
-        return _VIOLATED if found else _HELD
+        today = datetime.now(UTC).date()
+        verdicts.append(verdict_of(evidence, found, day=today, commit=await commit(), hosts=layout.hosts))
+        return _HELD
 
     try:
-        return await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
+        await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
     finally:
-        if found:
-            console.print(f"state and log of the parts: {folder}", highlight=False)
-        else:
+        if not any(verdict.violations for verdict in verdicts):
             shutil.rmtree(folder)
+    return verdicts[0] if verdicts else None
 
 
-async def observe(
-    plan: Plan, limits: Limits, environment: RunEnvironment, log: Path, console: Console
-) -> Evidence:
-    """Carry out the plan and return the evidence. The parts' output goes to `log`."""
-    with log.open("w") as parts, redirect_stderr(parts), RunProgress(len(plan.orders), console) as progress:
+def not_possible() -> frozenset[InjectedFault]:
+    """Name the faults that cannot be injected on this machine: without libfaketime, those of clocks."""
+    return frozenset() if library() else frozenset(LANES[FaultLane.CLOCKS])
+
+
+async def judged(
+    plan: Plan, limits: Limits, environment: RunEnvironment, folder: Path, console: Console
+) -> tuple[Evidence, Sequence[Violation]]:
+    """Carry out the plan; return the evidence, and what it violates.
+
+    The parts' output and the evidence go to files in the folder.
+    """
+    with (
+        (folder / "parts.log").open("w") as parts,
+        redirect_stderr(parts),
+        RunProgress(len(plan.orders), console) as progress,
+    ):
         async with environment.running(), Tables.at(environment.connections) as tables:
             run = Run(plan, limits, environment, tables)
-            return await environment.unless_a_part_fails(run.carry_out(progress))
+            evidence = await environment.unless_a_part_fails(run.carry_out(progress))
+    found = violations(evidence)
+    keep(evidence, found, folder)
+    if found:
+        console.print(f"evidence, state and log of the parts: {folder}", highlight=False, soft_wrap=True)
+    return evidence, found

@@ -1,73 +1,84 @@
-"""The environment of a run: the real platform, a proxy to each account's tables, and the remote services."""
+"""The environment of a run: the platform, its hosts with their links, and the remote services."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from local.platform import ANY_PORTS, Addresses, Platform, PlatformOptions, azurite_alone
-from local.platform.blueprint import Stages, whole_platform
+from local.platform.blueprint import Stages
+from tests.chaos.app.deployment import Deployed
+from tests.chaos.hosts.clock import remove_leftovers
+from tests.chaos.hosts.host import ChaosHost, host_only
+from tests.chaos.hosts.links import HostLinks
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.injection.outages import ProxiedAccount
-from tests.chaos.injection.proxy import Proxy
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.server import Remotes
-
-#: Seconds by which a proxy delays each piece of data.
-_DELAY = 0.3
-#: Shards that are spread over several accounts.
-_SHARDS = "16"
-
 
 #: Where the API puts orders, as the setting has it.
 type SubmitTo = Literal["queue", "hub"]
 
 
-class RunEnvironment:
-    """The platform, proxies and remote services of one run, on free ports, with all state beside `data`.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many hosts and accounts there are, and how orders come.
 
-    The first account is the platform's own Azurite; each further one has an Azurite of its own. With `split`,
-    each role has a host of its own.
+    With `split`, a host is four processes, one for each role.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        limits: Limits,
-        data: Path,
-        *,
-        accounts: int = 1,
-        submit_to: SubmitTo = "queue",
-        split: bool = False,
-    ) -> None:
-        self.submit_to = submit_to
+    hosts: int = 2
+    accounts: int = 1
+    submit_to: SubmitTo = "queue"
+    split: bool = False
+
+
+class RunEnvironment:
+    """The platform, hosts and remote services of one run, on free ports, with all state beside `data`.
+
+    The first account is the platform's own Azurite; each further one has an Azurite of its own.
+    """
+
+    def __init__(self, plan: Plan, limits: Limits, data: Path, layout: Layout) -> None:
+        self.layout = layout
         self.fault_counts = FaultCounts()
         self.remotes = Remotes(plan, self.fault_counts)
-        ports = ANY_PORTS.split() if split else ANY_PORTS
-        options = PlatformOptions(ports=ports, data=data, settings=limits.settings)
-        self.platform = Platform(options, self._blueprint)
-        self._others = [
+        self.deployed = Deployed(version=1, step=limits.step, seed=plan.seed if plan.has_drawn else None)
+        self.hosts = [
+            ChaosHost(
+                HostLinks.to_accounts(layout.accounts), data.with_name(f"host-{number}") if number else data
+            )
+            for number in range(layout.hosts)
+        ]
+        first, *others = self.hosts
+        self.platform = first.make_platform(limits.settings, self._whole, split=layout.split)
+        for host in others:
+            host.make_platform(limits.settings, self._further(host), split=layout.split)
+        self._other_accounts = [
             Platform(
                 PlatformOptions(ports=ANY_PORTS, data=data.with_name(f"account-{number}")), azurite_alone
             )
-            for number in range(1, accounts)
+            for number in range(1, layout.accounts)
         ]
         self.accounts: Sequence[ProxiedAccount] = [
-            ProxiedAccount(platform, Proxy(delay=_DELAY)) for platform in (self.platform, *self._others)
+            ProxiedAccount(platform, [host.links.tables[number] for host in self.hosts])
+            for number, platform in enumerate((self.platform, *self._other_accounts))
         ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run everything until the block ends. Raises `PlatformError`."""
         async with AsyncExitStack() as stack:
+            stack.callback(remove_leftovers)
             await stack.enter_async_context(self.remotes.serving())
-            for account in self.accounts:
-                await stack.enter_async_context(account.proxy.serving())
-            for platform in (*self._others, self.platform):
+            for host in self.hosts:
+                host.deploy(self.deployed)
+                await stack.enter_async_context(host.links.serving())
+            for platform in self._platforms:
                 await stack.enter_async_context(platform)
             yield
 
@@ -78,34 +89,36 @@ class RunEnvironment:
 
     async def unless_a_part_fails[Result](self, work: Awaitable[Result]) -> Result:
         """Return the result of `work`. Raises `PartFailedError` when a part ends first."""
-        for account in self.accounts:
-            work = account.platform.unless_a_part_fails(work)
+        for platform in self._platforms:
+            work = platform.unless_a_part_fails(work)
         return await work
 
     def kill_all_now(self) -> None:
         """End every part with SIGKILL without waiting."""
-        for account in self.accounts:
-            account.platform.kill_all_now()
+        for platform in self._platforms:
+            platform.kill_all_now()
 
-    def _blueprint(self, options: PlatformOptions, addresses: Addresses) -> Stages:
-        """Return the whole platform, with the proxies between its host and the tables."""
-        ports = [addresses.ports, *(other.addresses.ports for other in self._others)]
-        seen_by_host = []
-        for account, own in zip(self.accounts, ports, strict=True):
-            account.proxy.forward_to(own.table)
-            seen_by_host.append(Addresses(replace(own, table=account.proxy.port)).storage_connection)
-        hub = {"SUBMIT_TO": "hub", "EventHubConnection": "UseDevelopmentEmulator=true"}
-        settings = {
-            **options.settings,
-            **self.remotes.settings,
-            **_state_store(seen_by_host),
-            **(hub if self.submit_to == "hub" else {}),
-        }
-        return whole_platform(replace(options, settings=settings), addresses)
+    @property
+    def _platforms(self) -> list[Platform]:
+        return [*self._other_accounts, *(host.platform for host in self.hosts)]
 
+    def _whole(self, options: PlatformOptions, addresses: Addresses) -> Stages:
+        """Return the whole platform, with the first host."""
+        return self._parts(self.hosts[0], options, addresses, addresses)
 
-def _state_store(connections: Sequence[str]) -> dict[str, str]:
-    if len(connections) == 1:
-        return {"StateStore": connections[0]}
-    numbered = {f"StateStore__{number}": connection for number, connection in enumerate(connections)}
-    return {**numbered, "STATE_SHARDS": _SHARDS}
+    def _further(self, host: ChaosHost) -> Callable[[PlatformOptions, Addresses], Stages]:
+        """Return the blueprint of a further host, which uses the first one's platform."""
+
+        def parts(options: PlatformOptions, addresses: Addresses) -> Stages:
+            return host_only(self._parts(host, options, addresses, self.platform.addresses))
+
+        return parts
+
+    def _parts(self, host: ChaosHost, options: PlatformOptions, own: Addresses, first: Addresses) -> Stages:
+        accounts = [first, *(other.addresses for other in self._other_accounts)]
+        links = host.links.settings(accounts, self.remotes.port)
+        hub = {"SUBMIT_TO": "hub", "EventHubConnection": links["ServiceBusConnection"]}
+        services = self.remotes.settings(host.links.services.port)
+        return host.parts(
+            options, own, {**links, **services, **(hub if self.layout.submit_to == "hub" else {})}
+        )

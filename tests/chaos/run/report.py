@@ -25,16 +25,15 @@ def report(console: Console, evidence: Evidence, found: Sequence[Violation]) -> 
     verdict = f"{len(found)} violations" if found else "no violation"
     plan, settling = evidence.plan, evidence.settling
     counts = f"{len(plan.orders)} orders, {sum(evidence.fault_counts.values())} faults, {verdict}"
-    rest = (
-        f"settled {settling.seconds:.0f} s after the last fault (bound: {evidence.limits.termination:.0f} s)"
-    )
+    bound = evidence.limits.termination(drawn=plan.has_drawn)
+    rest = f"settled {settling.seconds:.0f} s after the last fault (bound: {bound:.0f} s)"
     console.print(f"seed {plan.seed}: {counts}; {rest}", highlight=False)
 
 
 def _faults(evidence: Evidence) -> Table:
     table = Table("fault", "happened", title="faults")
     for fault, count in evidence.fault_counts.items():
-        table.add_row(fault, str(count))
+        table.add_row(fault, "not run" if fault in evidence.plan.not_run else str(count))
     return table
 
 

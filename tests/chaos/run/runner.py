@@ -7,14 +7,20 @@ from collections.abc import Coroutine
 from random import Random
 from typing import assert_never
 
+from tests.chaos.app.journal import read_journals
+from tests.chaos.evidence.clocks import ToldTimes
+from tests.chaos.evidence.dispatches import asked
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import read_notices
 from tests.chaos.evidence.observer import Observer
 from tests.chaos.evidence.settling import settle
 from tests.chaos.evidence.tables import Tables
+from tests.chaos.hosts.host import callers_urls
 from tests.chaos.injection.broker_faults import BrokerFaults
+from tests.chaos.injection.clocks import WrongClocks
 from tests.chaos.injection.lanes import Injector, run_lane
 from tests.chaos.injection.outages import Outages
+from tests.chaos.injection.partitions import Partitions
 from tests.chaos.plan.faults import FaultLane
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
@@ -36,16 +42,18 @@ class Run:
         self._limits = limits
         self._environment = environment
         self._tables = tables
-        self._callers = Callers(addresses.host, plan, environment.fault_counts)
+        self._bound = limits.termination(drawn=plan.has_drawn)
+        hosts, chance = environment.hosts, Random(plan.seed)  # noqa: S311 - not for security
+        self._callers = Callers(callers_urls(hosts), plan, environment.fault_counts)
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
-        self._operators = Operators(addresses, plan.scenarios, environment.remotes.call_faults)
+        at = [host.platform.addresses for host in hosts]
+        self._operators = Operators(at, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables)
-        self._outages = Outages(environment.platform, environment.accounts)
-        self._broker_faults = BrokerFaults(
-            addresses.admin,
-            Random(plan.seed),  # noqa: S311 - not for security
-            by_hub=environment.submit_to == "hub",
-        )
+        self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
+        self._partitions = Partitions(environment.hosts)
+        self._clocks = WrongClocks(environment.hosts, limits.clock, chance)
+        by_hub = environment.layout.submit_to == "hub"
+        self._broker_faults = BrokerFaults(addresses.admin, chance, by_hub=by_hub)
 
     async def carry_out(self, progress: RunProgress) -> Evidence:
         """Carry out the plan. Raises `PlatformError` when a part fails without an injected fault."""
@@ -53,10 +61,10 @@ class Run:
             async with asyncio.TaskGroup() as group:
                 background = [group.create_task(each) for each in self._background(progress)]
                 progress.say(f"faults and orders for {self._plan.seconds:.0f} s …")
-                await asyncio.gather(*(self._lane(lane) for lane in FaultLane))
+                await asyncio.gather(*(self._lane(lane) for lane in self._plan.lanes))
                 await self._broker_faults.end_all()
                 self._callers.hurry()
-                progress.say(f"faults ended; settling takes {self._limits.termination:.0f} s at most …")
+                progress.say(f"faults ended; settling takes {self._bound:.0f} s at most …")
                 settling = await self._settle()
                 await asyncio.sleep(_LATE_CALLS)
                 for task in background:
@@ -87,14 +95,16 @@ class Run:
                 return self._broker_faults.inject
             case FaultLane.PAYMENTS:
                 return self._environment.remotes.call_faults.inject
+            case FaultLane.PARTITIONS:
+                return self._partitions.inject
+            case FaultLane.CLOCKS:
+                return self._clocks.inject
             case _:
                 assert_never(lane)
 
     async def _settle(self) -> Settling:
         admin = self._environment.platform.addresses.admin
-        return await settle(
-            self._tables, admin, self._plan.scenarios, self._pending, self._limits.termination
-        )
+        return await settle(self._tables, admin, self._plan.scenarios, self._pending, self._bound)
 
     def _pending(self) -> list[str]:
         """Describe what callers and operators still have to do."""
@@ -106,12 +116,13 @@ class Run:
 
     async def _evidence(self, settling: Settling) -> Evidence:
         environment, remotes = self._environment, self._environment.remotes
+        calls = list(remotes.ledger.calls)  # before the rows: what has not settled goes on meanwhile
         return Evidence(
             plan=self._plan,
             limits=self._limits,
             settling=settling,
             fault_counts=environment.fault_counts.by_fault,
-            host_pauses=self._outages.host_pauses,
+            told=ToldTimes([host.clock.settings for host in environment.hosts]),
             accepted=self._callers.accepted,
             refused=self._callers.refused,
             cancelled=self._callers.cancelled,
@@ -120,7 +131,10 @@ class Run:
             in_accounts=await self._tables.in_accounts(),
             rejected=await self._tables.rejected(),
             observations=self._observer.observations,
-            calls=remotes.ledger.calls,
+            asked=asked(
+                read_journals(host.journal for host in environment.hosts), self._limits.within_of_a_dispatch
+            ),
+            calls=calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
             alerts=[*remotes.alerts.alerts, *await self._tables.waiting_alerts()],
         )

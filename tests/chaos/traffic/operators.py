@@ -30,12 +30,16 @@ _HEADERS = {"X-Requested-With": "chaos"}
 
 
 class Operators:
-    """Act on the orders that need it, until each was acted on or has ended otherwise."""
+    """Act on the orders that need it, until each was acted on or has ended otherwise.
+
+    Each of the two uses a host of its own, if there are two.
+    """
 
     def __init__(
-        self, addresses: Addresses, scenarios: Mapping[str, Scenario], call_faults: CallFaults
+        self, hosts: Sequence[Addresses], scenarios: Mapping[str, Scenario], call_faults: CallFaults
     ) -> None:
-        self._addresses = addresses
+        self._callers_url = hosts[0].host
+        self._urls = (hosts[0].operators, hosts[-1].operators)
         self._waiting = {
             order: deque(ACTIONS[scenario]) for order, scenario in scenarios.items() if scenario in ACTIONS
         }
@@ -55,8 +59,8 @@ class Operators:
     async def act_on_all(self) -> None:
         """Check each waiting order regularly; ends when none is left."""
         async with (
-            OrderClient.at(self._addresses.host) as orders,
-            aiohttp.ClientSession(self._addresses.operators, timeout=_TIMEOUT) as session,
+            OrderClient.at(self._callers_url) as orders,
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
         ):
             while self._waiting:
                 for order in self.waiting:
@@ -80,7 +84,7 @@ class Operators:
         action = self._waiting[order][0]
         address = f"/api/ops/tasks/{order}/{action}"
         body = {**_BODY, "result": {"done": True}} if action.endswith("done") else _BODY
-        epochs = await asyncio.gather(*(_post(session, address, body) for _ in range(2)))
+        epochs = await asyncio.gather(*(_post(session, url + address, body) for url in self._urls))
         opened = [epoch for epoch in epochs if epoch]
         if len(opened) > len(set(opened)):
             self._both_won.append(order)

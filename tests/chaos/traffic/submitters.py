@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import cycle
 
 import aiohttp
 from azure.core.exceptions import AzureError
@@ -15,6 +17,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from local.callers.client import SAMPLE_ORDER
 from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.plan.drawn_orders import body_of
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.plan.schedule import Plan, PlannedOrder, Poison
 
@@ -25,13 +28,18 @@ _SUBMISSIONS = "submissions"
 _TIMEOUT = aiohttp.ClientTimeout(total=8)
 _PAUSE = 0.4
 _POISON_PAUSE = 1.0
+#: An event was taken, or comes too late.
+_TAKEN = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.CONFLICT})
 
 
 class Callers:
-    """Submits a plan's orders, each under its own id, until it is accepted, and cancels some of them."""
+    """Submits a plan's orders, each under its own id, until it is accepted, and cancels some of them.
 
-    def __init__(self, url: str, plan: Plan, fault_counts: FaultCounts) -> None:
-        self._url = url
+    Each request goes to the next of the hosts.
+    """
+
+    def __init__(self, urls: Sequence[str], plan: Plan, fault_counts: FaultCounts) -> None:
+        self._urls = cycle(urls)
         self._plan = plan
         self._fault_counts = fault_counts
         self._waiting = set(plan.scenarios)
@@ -39,6 +47,7 @@ class Callers:
         self._refused: dict[str, str] = {}
         self._cancelled: set[str] = set()
         self._hurry = asyncio.Event()
+        self._begun = datetime.now(UTC)
 
     @property
     def accepted(self) -> dict[str, datetime]:
@@ -67,7 +76,7 @@ class Callers:
     async def submit_all(self) -> None:
         """Submit every order at its time; ends when all are accepted or refused for good."""
         async with (
-            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
             asyncio.TaskGroup() as calls,
         ):
             for order in self._plan.orders:
@@ -83,33 +92,52 @@ class Callers:
             self._fault_counts.add(InjectedFault.SUBMITTED_TWICE)
         if order.cancelled is not None:
             await asyncio.sleep(order.cancelled)
-            await self._until_cancelled(session, order.id)
+            await self._until_cancelled(session, order)
+        for step in order.told:
+            await self._until_told(session, order, step)
         self._waiting.remove(order.id)
 
-    async def _until_cancelled(self, session: aiohttp.ClientSession, order: str) -> None:
+    async def _until_told(self, session: aiohttp.ClientSession, order: PlannedOrder, step: str) -> None:
+        """Tell a step's event until that is taken, or refused: its task has ended, or has no such step."""
+        is_recorded = False
+        while True:
+            with suppress(aiohttp.ClientError, TimeoutError):  # the host is down, or slow
+                address = f"{self._address(order)}/events/{step}"
+                async with session.post(address, json={"yes": True}) as answer:
+                    if answer.status in _TAKEN or (is_recorded and answer.status == HTTPStatus.NOT_FOUND):
+                        return
+                async with session.get(self._address(order)) as answer:
+                    is_recorded = answer.status == HTTPStatus.OK
+            await asyncio.sleep(_PAUSE)
+
+    async def _until_cancelled(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
         """Cancel an order twice at once, until that is taken, or its operator's (409)."""
         while True:
             answers = await asyncio.gather(*(self._cancel(session, order) for _ in range(2)))
             if HTTPStatus.ACCEPTED in answers:
-                self._cancelled.add(order)
+                self._cancelled.add(order.id)
                 self._fault_counts.add(InjectedFault.ORDER_CANCELLED)
                 return
             if HTTPStatus.CONFLICT in answers:
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def _cancel(self, session: aiohttp.ClientSession, order: str) -> int | None:
+    async def _cancel(self, session: aiohttp.ClientSession, order: PlannedOrder) -> int | None:
         try:
-            async with session.delete(f"/api/orders/{order}") as answer:
+            async with session.delete(self._address(order)) as answer:
                 return answer.status
         except (aiohttp.ClientError, TimeoutError):
             return None  # the host is down, or slow
 
+    def _address(self, order: PlannedOrder) -> str:
+        return f"{next(self._urls)}/api/{order.resource}/{order.id}"
+
     async def _until_accepted(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
-        body = SAMPLE_ORDER | {"reply_to": REPLY_QUEUE, "correlation_id": f"for-{order.id}"}
+        content = SAMPLE_ORDER if order.drawn is None else body_of(order.drawn, self._begun)
+        body = {**content, "reply_to": REPLY_QUEUE, "correlation_id": f"for-{order.id}"}
         while True:
             try:
-                async with session.put(f"/api/orders/{order.id}", json=body) as answer:
+                async with session.put(self._address(order), json=body) as answer:
                     if answer.status in {HTTPStatus.ACCEPTED, HTTPStatus.OK}:
                         self._accepted.setdefault(order.id, datetime.now(UTC))
                         return

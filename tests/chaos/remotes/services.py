@@ -1,16 +1,20 @@
-"""The payment service over HTTP: `PUT /payments/{id}` pays once for each key, `DELETE` undoes for good."""
+"""The remote services over HTTP: `PUT /payments/{id}` pays once for each key, `DELETE` undoes for good."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from http import HTTPStatus
 from random import Random
 
 from aiohttp import web
 
+from tests.chaos.app.deployment import RECEIPT
+from tests.chaos.app.sending import SENT, read_sending
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.call_faults import CallFaults
-from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, PaymentCall
+from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
+from tests.simulation.drawn.workflows import AGENTS as DRAWN_AGENTS
 
 #: Seconds; the longer ones end after complete-by.
 _SLOW = (0.5, 6.0)
@@ -21,7 +25,15 @@ _HANGS = 30.0
 _UNDONE_WITHIN = 300.0
 
 
-class FaultyPayments:
+#: The services by their Agents.
+SERVICES: Mapping[str, str] = {
+    "payment": "payments",
+    RECEIPT: "receipts",
+    **{agent: agent for agent in DRAWN_AGENTS},
+}
+
+
+class FaultyServices:
     """Answers each call with its fault, if it has one, and writes it into the ledger."""
 
     def __init__(self, ledger: Ledger, call_faults: CallFaults, random: Random) -> None:
@@ -31,7 +43,14 @@ class FaultyPayments:
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to serve."""
-        return [web.put("/payments/{order}", self._put), web.delete("/payments/{order}", self._delete)]
+        return [
+            route
+            for service in SERVICES.values()
+            for route in (
+                web.put(f"/{service}/{{resource}}", self._put),
+                web.delete(f"/{service}/{{resource}}", self._delete),
+            )
+        ]
 
     async def _put(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, CallDirection.DO)
@@ -40,12 +59,13 @@ class FaultyPayments:
         return await self._answer(request, CallDirection.UNDO)
 
     async def _answer(self, request: web.Request, direction: CallDirection) -> web.StreamResponse:
-        order = request.match_info["order"].partition(".")[0]  # its birth is in the key as well
-        call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction)
-        return await self._with_fault(self._call_faults.next_for(order, direction), call, request)
+        order = request.match_info["resource"].partition(".")[0]  # its birth is in the key as well
+        sending = read_sending(request.headers[SENT])
+        call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction, sending)
+        return await self._with_fault(self._call_faults.next_for(call), call, request)
 
     async def _with_fault(
-        self, fault: InjectedFault | None, call: PaymentCall, request: web.Request
+        self, fault: InjectedFault | None, call: ServiceCall, request: web.Request
     ) -> web.StreamResponse:
         match fault:
             case InjectedFault.PAYMENT_REFUSED | InjectedFault.UNDO_REFUSED:
@@ -61,12 +81,12 @@ class FaultyPayments:
                 return await self._carry_out(fault, call, request)
 
     async def _carry_out(
-        self, fault: InjectedFault | None, call: PaymentCall, request: web.Request
+        self, fault: InjectedFault | None, call: ServiceCall, request: web.Request
     ) -> web.StreamResponse:
         if fault is InjectedFault.PAYMENT_SLOW:
             await asyncio.sleep(self._random.uniform(*_SLOW))
         if fault is InjectedFault.PAYMENT_AFTER_UNDO:
-            await self._until_undone(call.order)
+            await self._until_undone(call)
         effect = self._ledger.carry_out(call)
         if fault is InjectedFault.PAYMENT_ANSWER_LOST and request.transport is not None:
             request.transport.close()
@@ -74,9 +94,9 @@ class FaultyPayments:
             return web.Response(status=HTTPStatus.CREATED, text="<html>", content_type="text/html")
         return _answer_to(effect)
 
-    async def _until_undone(self, order: str) -> None:
+    async def _until_undone(self, call: ServiceCall) -> None:
         async with asyncio.timeout(_UNDONE_WITHIN):
-            await self._ledger.until_undone(order)
+            await self._ledger.until_undone(call)
 
 
 def _answer_to(effect: Effect) -> web.Response:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from random import Random
 
 import aiohttp
@@ -12,13 +14,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
+from tests.chaos.app.sending import SENT, tell_now
 from tests.chaos.injection.lanes import FaultCounts
 from tests.chaos.plan.faults import InjectedFault, Injection
 from tests.chaos.plan.schedule import Scenario
 from tests.chaos.remotes import call_faults as call_faults_module
 from tests.chaos.remotes.call_faults import CallFaults
-from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger
-from tests.chaos.remotes.payments import FaultyPayments
+from tests.chaos.remotes.ledger import Effect, Ledger
+from tests.chaos.remotes.services import FaultyServices
 
 type _Client = TestClient[Request, Application]
 
@@ -40,7 +43,7 @@ def fault_counts() -> FaultCounts:
 @pytest.fixture
 def call_faults(fault_counts: FaultCounts) -> CallFaults:
     """Return the faults for one order of each scenario, whose name is its id."""
-    return CallFaults(_SCENARIOS, fault_counts)
+    return CallFaults(_SCENARIOS, fault_counts, {})
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ async def client(ledger: Ledger, call_faults: CallFaults) -> AsyncIterator[_Clie
     """Serve payments, and call them."""
     application = Application()
     random = Random()  # noqa: S311 - not for security
-    application.add_routes(FaultyPayments(ledger, call_faults, random).routes())
+    application.add_routes(FaultyServices(ledger, call_faults, random).routes())
     async with TestClient(TestServer(application)) as client:
         yield client
 
@@ -78,7 +81,7 @@ async def test_refused_order_is_paid_when_its_cause_is_fixed(
 
 async def test_payment_with_a_garbled_answer_is_made(client: _Client, ledger: Ledger) -> None:
     """The first answer is not JSON, the second says that it was made."""
-    async with client.put("/payments/garbled", headers=_key("garbled", "do")) as answer:
+    async with client.put("/payments/garbled", headers=_headers("garbled/payment/do")) as answer:
         assert await answer.text() == "<html>"
     assert await _pay(client, "garbled") == 204
     assert _effects(ledger) == [Effect.PERFORMED, Effect.REPEATED]
@@ -130,6 +133,15 @@ async def test_payment_whose_answer_is_lost_is_made(
     assert _effects(ledger) == [Effect.PERFORMED]
 
 
+async def test_fault_lasts_until_it_has_affected_a_call(client: _Client, call_faults: CallFaults) -> None:
+    """Its own time was over before the first one came."""
+    injecting = asyncio.create_task(call_faults.inject(Injection(InjectedFault.PAYMENT_FAILING, 0, 0)))
+    await asyncio.sleep(0.05)
+    assert not injecting.done()
+    assert await _pay(client, "smooth") == 503
+    assert await injecting == 1
+
+
 @asynccontextmanager
 async def _injected(fault: InjectedFault, call_faults: CallFaults) -> AsyncIterator[asyncio.Task[int]]:
     """Inject a fault until the block ends, and yield the injection."""
@@ -148,18 +160,19 @@ async def _injected(fault: InjectedFault, call_faults: CallFaults) -> AsyncItera
 
 
 async def _pay(client: _Client, order: str, *, key: str | None = None) -> int:
-    headers = _key(order, CallDirection.DO) if key is None else {"Idempotency-Key": key}
+    headers = _headers(key or f"{order}/payment/do")
     async with client.put(f"/payments/{order}", headers=headers) as answer:
         return answer.status
 
 
 async def _undo(client: _Client, order: str) -> int:
-    async with client.delete(f"/payments/{order}", headers=_key(order, CallDirection.UNDO)) as answer:
+    headers = _headers(f"{order}/payment/undo")
+    async with client.delete(f"/payments/{order}", headers=headers) as answer:
         return answer.status
 
 
-def _key(order: str, direction: str) -> dict[str, str]:
-    return {"Idempotency-Key": f"{order}/payment/{direction}"}
+def _headers(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key, SENT: tell_now(time.monotonic() + 1, datetime.now(UTC))}
 
 
 def _effects(ledger: Ledger) -> list[Effect]:

@@ -1,0 +1,70 @@
+"""The release run: seed after seed, each on a platform of its own, in pieces that can be taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.platform import ROOT
+from tests.chaos.run.environment import Layout
+from tests.chaos.run.verdicts import RunVerdict, RunVerdicts, ledger
+
+#: Carries out the run of a seed, reports it, and gives its verdict; None when it was stopped.
+type SeedRun = Callable[[int, Layout], Awaitable[RunVerdict | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseGoal:
+    """What all runs together must reach, and how many seconds this piece may take until its last begins."""
+
+    tasks: int
+    kills: int
+    piece: float
+
+    def is_reached(self, verdicts: list[RunVerdict]) -> bool:
+        """Tell whether there was enough."""
+        tasks = sum(each.tasks for each in verdicts)
+        return tasks >= self.tasks and sum(each.kills for each in verdicts) >= self.kills
+
+
+async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
+    """Run the seeds that have no verdict in the folder, until the goal or the end of this piece.
+
+    Others may do so at the same time, each with seeds of its own. Prints the ledger's lines. Returns whether
+    no run violated anything, or None when one was stopped.
+    """
+    verdicts, begun = RunVerdicts(folder), time.monotonic()
+    is_stopped = False
+    while not goal.is_reached(verdicts.all()) and time.monotonic() - begun < goal.piece and not is_stopped:
+        with verdicts.next_seed() as seed:
+            verdict = await run(seed, layout_of(seed))
+            is_stopped = verdict is None
+            if verdict is not None:
+                verdicts.keep(verdict)
+    kept = verdicts.all()
+    print(ledger(kept))
+    left = "the goal is reached" if goal.is_reached(kept) else "the same command goes on"
+    print(f"{len(kept)} runs are kept in {folder}: {left}")
+    return None if is_stopped else not any(each.violations for each in kept)
+
+
+def layout_of(seed: int) -> Layout:
+    """Lay the state store into one account or two, and take orders by the queue or the hub, by turns."""
+    return Layout(hosts=2, accounts=1 + seed % 2, submit_to="hub" if seed % 4 == 0 else "queue")
+
+
+async def commit() -> str:
+    """Name the commit that runs, and whether something was changed since."""
+    said = await asyncio.to_thread(
+        subprocess.run,
+        ["git", "describe", "--always", "--dirty", "--exclude=*"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.strip() or "unknown"

@@ -1,0 +1,175 @@
+"""The invariants of drawn workflows: each is violated by the one thing that it forbids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.definition import Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
+from functions.workflows.registration import Registration
+from tests.chaos.evidence.alerts import PostedAlert
+from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.observer import Observations
+from tests.chaos.evidence.rows import RawEpoch, RawStep
+from tests.chaos.invariants import Invariant, violations
+from tests.chaos.plan.schedule import Plan, Scenario
+from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
+from tests.chaos.sample_evidence import (
+    ORDER,
+    after,
+    call,
+    compensated,
+    notice,
+    processed,
+    rows,
+    sending,
+    task,
+)
+from tests.simulation.drawn.parcels import DrawnParcel, request
+
+_DRAWN = Workflow(
+    name="w0",
+    resource="w0s",
+    payload=DrawnParcel,
+    steps=(
+        Step(StepName("a"), agent="red", request=request, complete_within=4, undo=True),
+        Step(
+            StepName("b"),
+            agent="red",
+            request=request,
+            complete_within=4,
+            undo=True,
+            needs=frozenset({StepName("a")}),
+        ),
+        Step(StepName("c"), agent="red", request=request, complete_within=4, on_failure=Remedy.CONTINUE),
+        Step(StepName("d"), agent="red", request=request, complete_within=4, idempotent=False),
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_drawn_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the sample's order be of a workflow of four steps."""
+    monkeypatch.setattr(Plan, "registrations", (Registration(_DRAWN),))
+    monkeypatch.setattr(Plan, "scenarios", {ORDER: Scenario.DRAWN})
+
+
+def test_correct_runs_violate_nothing() -> None:
+    """A step that may fail has; one was not needed; all others are done, or undone in reverse."""
+    assert violations(_processed()) == []
+    assert violations(_compensated()) == []
+
+
+@pytest.mark.parametrize(
+    ("invariant", "step"),
+    [
+        (Invariant.NET_EFFECT, ("a", "Failed")),
+        (Invariant.NET_EFFECT, ("b", "Running")),
+        (Invariant.NET_EFFECT, ("b", "Skipped")),
+        (Invariant.ORDER, ("a", "Running")),
+    ],
+)
+def test_what_spoils_a_processed_order_is_found(invariant: Invariant, step: tuple[str, str]) -> None:
+    """One step is in a state that the order's end, or the ledger, contradicts."""
+    evidence = _processed()
+    steps = [_step(*step) if each.name == step[0] else each for each in evidence.tasks[ORDER].steps]
+    assert invariant in _broken(replace(evidence, tasks={ORDER: rows(task("Processed", 1), *steps)}))
+
+
+def test_what_must_not_be_repeated_is_carried_out_each_time() -> None:
+    """The service knows no keys, and the ledger counts both."""
+    ledger = Ledger(sent_once={"d"})
+    key = f"{ORDER}.0a1b2c3d/d/do"
+    for _ in range(2):
+        ledger.carry_out(ledger.arrive(ORDER, key, CallDirection.DO, sending(1.5)))
+    assert [each.effect for each in ledger.calls] == [Effect.PERFORMED] * 2
+    calls = [*_processed().calls[:-1], *ledger.calls]
+    assert _broken(replace(_processed(), calls=calls)) == {Invariant.ONE_EFFECT}
+
+
+def test_need_that_is_undone_first_is_found() -> None:
+    """Undo goes in reverse."""
+    spoilt = [
+        replace(each, sending=sending(13.5), carried_out=after(13.5)) if each.key.endswith("a/undo") else each
+        for each in _compensated().calls
+    ]
+    assert _broken(replace(_compensated(), calls=spoilt)) == {Invariant.ORDER}
+
+
+def test_step_that_has_an_undo_and_stands_is_found() -> None:
+    """One without an undo may stand."""
+    left = [each for each in _compensated().calls if not each.key.endswith("b/undo")]
+    assert _broken(replace(_compensated(), calls=left)) == {Invariant.NET_EFFECT}
+
+
+def test_alert_of_what_is_noted_needs_no_error() -> None:
+    """What was gone on without was done after all: operators are told, and the task is as it is."""
+    said = "gone on without, but it was done after all"
+    evidence = replace(_processed(), alerts=(PostedAlert(ORDER, 1, f"c: {said}"),))
+    assert _broken(evidence) == {Invariant.ALERTS}
+    steps = [each.model_copy(update={"noted": said}) for each in evidence.tasks[ORDER].steps]
+    assert _broken(replace(evidence, tasks={ORDER: rows(task("Processed", 1), *steps)})) == set()
+
+
+def test_run_in_which_nothing_drawn_was_called_proves_nothing() -> None:
+    """Its orders were lost before their first step."""
+    assert Invariant.NOT_VACUOUS in _broken(replace(_processed(), calls=()))
+
+
+def _processed() -> Evidence:
+    steps = (_step("a"), _step("b"), _step("c", "Failed"), _step("d"))
+    calls = [_call(name, CallDirection.DO, 1.5) for name in ("a", "b", "d")]
+    return replace(processed(), tasks={ORDER: rows(task("Processed", 1), *steps)}, calls=calls)
+
+
+def _compensated() -> Evidence:
+    base = compensated()
+    was = (_step("a"), _step("b"), _step("c", "NotStarted"), _step("d", "NotStarted"))
+    end = (_undone("a"), _undone("b"), _step("c", "Skipped"), _step("d", "Skipped"))
+    closed = RawEpoch(
+        epoch=1,
+        ended_by="exhausted",
+        ended_at=after(12),
+        state="Processing",
+        direction="do",
+        locked_by=f"{ORDER}.1",
+        steps=was,
+    )
+    calls = [
+        *(_call(name, CallDirection.DO, 1.5) for name in ("a", "b")),
+        *(_call(name, CallDirection.UNDO, at) for name, at in (("b", 14), ("a", 15))),
+    ]
+    now = task("Compensated", 2, direction="undo")
+    return replace(
+        base,
+        tasks={ORDER: rows(now, *end, history=(closed,))},
+        observations=Observations({ORDER: [now]}, [], 3),
+        calls=calls,
+        notices=(notice("received", 1, 0.5), notice("compensated", 2, 14)),
+        alerts=(PostedAlert(ORDER, 1, "given up"),),
+    )
+
+
+def _step(name: str, state: str = "Completed") -> RawStep:
+    if state in {"NotStarted", "Skipped"}:
+        return RawStep(name=name, state=state)
+    return RawStep(
+        name=name, state=state, epoch=1, started_at=after(1), complete_by=after(5), finished_at=after(2)
+    )
+
+
+def _undone(name: str) -> RawStep:
+    return RawStep(
+        name=name, state="Undone", epoch=2, started_at=after(1), complete_by=after(18), finished_at=after(16)
+    )
+
+
+def _call(step: str, direction: CallDirection, at: float) -> ServiceCall:
+    return call(direction, at, key=f"{ORDER}.0a1b2c3d/{step}/{direction}")
+
+
+def _broken(evidence: Evidence) -> set[Invariant]:
+    return {violation.invariant for violation in violations(evidence)}
