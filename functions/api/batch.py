@@ -17,6 +17,9 @@ from functions.pattern.store_ports import KnownOrder
 from functions.web.callers import Caller
 from functions.web.problems import Problem, problem, problem_of
 
+#: Wrong fields of each order that are named: a batch of them must not cause an answer many times its size.
+_MOST_FAULTS = 10
+
 #: Orders of one batch that are looked up at one time.
 _LOOK_UPS = 100
 
@@ -71,7 +74,8 @@ class BatchAcceptance:
         try:
             return self._acceptance.drafts.of_batch(self._workflow, order, caller)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
-            return problem_of(error, doing=f"checking one of a batch of {self._workflow.resource}")
+            doing = f"checking one of a batch of {self._workflow.resource}"
+            return problem_of(error, doing=doing, most_faults=_MOST_FAULTS)
 
     async def _known(self, drafts: Collection[Draft]) -> dict[TaskId, _Standing]:
         """Look up what is recorded under the ids that callers gave."""

@@ -204,7 +204,7 @@ def batch_example(workflow: Workflow) -> dict[str, Any]:
         "type": "about:blank",
         "title": "Unprocessable Content",
         "status": 422,
-        "detail": "Some fields are wrong; errors names them, up to 50.",
+        "detail": "Some fields are wrong; errors names them, up to 10.",
         "errors": [{"field": "priority", "reason": "Extra inputs are not permitted"}],
     }
     return {

@@ -86,8 +86,11 @@ def problem(
     return Problem(type=kind.type, title=kind.title, status=status, detail=detail, errors=named)
 
 
-def problem_of(error: Exception, *, doing: str) -> Problem:
-    """Describe an error for a caller. An unexpected one is logged with the reference that is shown."""
+def problem_of(error: Exception, *, doing: str, most_faults: int = _MOST_FAULTS) -> Problem:
+    """Describe an error for a caller, naming so many wrong fields of a body at most.
+
+    An unexpected one is logged with the reference that is shown.
+    """
     match error:
         case ProblemError():
             return problem(error.status, error.detail, errors=error.errors, kind=error.kind)
@@ -102,7 +105,7 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)
         case RequestValidationError():
-            return wrong_fields(error.errors())
+            return wrong_fields(error.errors(), most_faults)
         case _:
             reference = uuid.uuid4().hex
             _log.error("%s failed, reference %s", doing, reference, exc_info=error)
@@ -115,15 +118,15 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
     return [{**each, "loc": (source, *each["loc"])} for each in faults_found(error)]
 
 
-def wrong_fields(faults: Sequence[Any]) -> Problem:
-    """Tell a caller which fields are wrong, at most the first 50, by faults as FastAPI gives them."""
+def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
+    """Tell a caller which fields are wrong, at most so many, by faults as FastAPI gives them."""
     if any(fault["type"] == "json_invalid" and not _names_field(fault["loc"]) for fault in faults):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
     named = []
-    for fault in faults[:_MOST_FAULTS]:
+    for fault in faults[:most]:
         whole, *path = map(str, fault["loc"])
         named.append(FieldFault(field=".".join(path) or whole, reason=fault["msg"]))
-    text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
+    text = f"Some fields are wrong; errors names them, up to {most}."
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
 
 

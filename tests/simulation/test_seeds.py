@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(3_600)]
 
 #: Seeds of one test, and how many tests there are of each kind; `make simulate-many` runs more.
 _SEEDS = 50
-_CALM, _FAULTY = 2, 20
+_CALM, _FAULTY = 2, 40
 
 
 @pytest.fixture(scope="module")
