@@ -65,7 +65,8 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
     if before is not None:
         cause = _alert_cause(before, after)
         if cause is not None:
-            found.append(_alert(cause, after, before.task.epoch))
+            of = after if cause is AlertCause.ERROR else before  # an epoch is held, or is closed for a cause
+            found.append(_alert(cause, after, of.task.epoch))
         found += _noted(before, after)
     return tuple(found)
 

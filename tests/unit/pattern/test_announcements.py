@@ -87,6 +87,13 @@ def test_each_entry_into_error_has_its_own_alert() -> None:
     assert (first.message_id, second.message_id) == ("task-1.1.alert.error", "task-1.2.alert.error")
 
 
+def test_alert_names_the_epoch_that_it_tells_of() -> None:
+    """That in which the task is held, also if the same change opened it; or that which was given up."""
+    in_the_next = replace(HELD, task=replace(HELD.task, epoch=SECOND))  # unparked, with nothing left to do
+    assert announcements(WHY_NOT, in_the_next)[-1].epoch == SECOND
+    assert announcements(RUNNING, supervised(RUNNING, giving_up()))[-1].epoch == FIRST
+
+
 def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
     """`Error`, the operator's answer, and then no answer for the caller: no queue drops the second alert."""
     once = replace(
