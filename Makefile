@@ -23,7 +23,7 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check simulate simulate-many simulate-night simulate-planted \
+.PHONY: help setup run demo up reset test test-shuffled test-fast check simulate simulate-many simulate-night simulate-planted \
 	azure-types format bench stream vast crowds screenshots settings-page scale-page lock clean
 
 help: ## Show this list
@@ -45,6 +45,10 @@ reset: $(PYTHON_PACKAGES) ## Delete all local state
 
 test: setup ## Run all tests, those of the packages too
 	$(call run_tests,)
+
+test-shuffled: setup ## Run all tests but the seeds in another order (SEED=…); VERDICTS keeps which orders passed
+	$(call run_tests,-p randomly --randomly-seed=$(SEED) --ignore=tests/simulation/test_seeds.py)
+	@mkdir -p $(VERDICTS) && echo "order $(SEED): passed, $$(git rev-parse --short HEAD)" | tee -a $(VERDICTS)/shuffled.txt
 
 test-fast: $(PYTHON_PACKAGES) ## Run the tests that start no process
 	$(call run_tests,--quiet -m "not process")
