@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tests.simulation.bus.messages import QueuedMessage
@@ -28,6 +28,8 @@ class Triggers:
         self._namespace = namespace
         self._running = running
         self._triggers: Mapping[str, QueueTrigger] = {}
+        #: From which queues each host takes: its versions may have other Agents than another's.
+        self._queues: dict[str, Collection[str]] = {}
         self._collecting: set[str] = set()
         namespace.poke = self._poke
         running.on_start(self._started)
@@ -38,8 +40,10 @@ class Triggers:
         return list(self._triggers)
 
     def _started(self, host: Host) -> None:
-        self._triggers = {each.queue: each for each in host.queue_triggers}
-        for queue in self._triggers:
+        own = {each.queue: each for each in host.queue_triggers}
+        self._triggers = {**self._triggers, **own}
+        self._queues[host.name] = own.keys()
+        for queue in own:
             self._poke(queue)
 
     def _poke(self, queue: str) -> None:
@@ -54,11 +58,14 @@ class Triggers:
     def _take(self, queue: str) -> None:
         self._collecting.discard(queue)
         trigger = self._triggers.get(queue)
-        while trigger is not None and (host := self._running.any("hosts of queues")) is not None:
+        while trigger is not None and (host := self._host_for(queue)) is not None:
             taken = self._namespace.take(queue, _BATCH if trigger.is_batch else 1)
             if not taken:
                 return
             self._deliver(trigger, host, taken)
+
+    def _host_for(self, queue: str) -> Host | None:
+        return self._running.any("hosts of queues", lambda host: queue in self._queues[host.name])
 
     def _deliver(self, trigger: QueueTrigger, host: Host, taken: Sequence[QueuedMessage]) -> None:
         deliveries = [each.deliveries for each in taken]

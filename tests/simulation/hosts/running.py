@@ -40,9 +40,9 @@ class Running:
         for each in self._told:
             each(host)
 
-    def any(self, use: str) -> Host | None:
-        """Give one that is up, and is not frozen if another is not; None when none is up."""
-        up = self.hosts
+    def any(self, use: str, is_able: Callable[[Host], bool] = lambda _: True) -> Host | None:
+        """Give one that is up and able, and is not frozen if another is not; None when none is up."""
+        up = [each for each in self.hosts if is_able(each)]
         awake = [each for each in up if each.frozen_until <= self._world.loop.time()]
         return self._world.chance(use).choice(awake or up) if up else None
 
