@@ -161,7 +161,12 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     _add_bench_options(
-        subcommands.add_parser("bench", help="measure speed and cost of orders, and print two tables")
+        subcommands.add_parser(
+            "bench",
+            help="measure speed and cost of orders, and print two tables",
+            description="Starts platforms of its own, measures them for about two minutes, and prints "
+            "two tables. On a machine that does other work, the figures mean little.",
+        )
     )
     _add_agent_check_options(
         subcommands.add_parser("agent-check", help="prove that an Agent in any language keeps the rules")
@@ -207,14 +212,18 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--orders", type=arguments.positive, default=500, metavar="N", help="at once (default: 500)"
+        "--orders",
+        type=arguments.positive,
+        default=500,
+        metavar="N",
+        help="orders that are sent at once (default: 500)",
     )
     parser.add_argument(
         "--spike",
         type=arguments.positive,
         default=50_000,
         metavar="N",
-        help="orders that come to the door in batches of 500 (default: 50000)",
+        help="orders sent to the API in batches of 500, all at once (default: 50000)",
     )
     parser.add_argument(
         "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"

@@ -17,10 +17,10 @@ def door_report(measured: DoorMeasured) -> Table:
     bare = f"{_rate(measured.bare)}, {measured.bare.rate / puts.rate:.1f} times"
     table.add_row("  bare FastAPI route on the same host", bare)
     table.add_section()
-    _add(table, f"batches of {BATCH_SIZE}, ids are given", batches, measured.alone.batches)
+    _add(table, f"batches of {BATCH_SIZE}, the application makes ids", batches, measured.alone.batches)
     for part, seconds in measured.cpu_seconds.items():
         table.add_row(f"  CPU an order, {part}", f"{seconds / len(batches.accepted) * 1e6:.0f} µs")
-    _add(table, f"batches of {BATCH_SIZE}, with ids of their own", measured.named)
+    _add(table, f"batches of {BATCH_SIZE}, the caller gives ids", measured.named)
     table.add_section()
     _add(table, f"a spike of {len(spike.accepted) + spike.refused} orders", spike, measured.alone.spike)
     table.add_row("  not accepted, lost", f"{spike.refused}, {measured.lost}")
