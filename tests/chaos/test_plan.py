@@ -9,8 +9,7 @@ from itertools import islice
 import pytest
 
 from functions.pattern.definition import Registry
-from functions.workflows.orders.definition import ORDERS
-from tests.chaos.app.deployment import Deployed
+from tests.chaos.app.deployment import ORDERS, Deployed
 from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
 from tests.chaos.plan.schedule import GRACE, Scenario, faults_of, make_plan
 
