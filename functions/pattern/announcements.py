@@ -65,7 +65,7 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
     if before is not None:
         cause = _alert_cause(before, after)
         if cause is not None:
-            of = after if cause is AlertCause.ERROR else before  # an epoch is held, or is closed for a cause
+            of = before if cause is AlertCause.EXHAUSTED else after  # that which was closed, or is open now
             found.append(_alert(cause, after, of.task.epoch))
         found += _noted(before, after)
     return tuple(found)

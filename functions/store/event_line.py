@@ -153,10 +153,17 @@ class EventLine:
             else:
                 self.base = None
 
-    def conflicted(self, version: str, rows: frozenset[str]) -> None:
-        """Go on from what is to be read: some of `rows` were not as expected with the task at `version`."""
-        self._blamed = rows | self._blamed if version == self._conflict else rows
+    def conflicted(self, version: str, rows: frozenset[str], sent: frozenset[str]) -> bool:
+        """Go on from what is to be read: some of `rows` were not as expected with the task at `version`.
+
+        Where they were spared already, it can be any that was `sent`. Tell whether it is known that the task
+        was at that version, and another row is spared now: then nobody else is to be waited for.
+        """
+        is_same = version == self._conflict
+        known = self._blamed if is_same else frozenset[str]()
+        self._blamed = known | (sent if rows <= known else rows)
         self.base, self._conflict = None, version
+        return is_same and known < self._blamed
 
     def failed(self, attempt: Attempt, error: Exception) -> None:
         """Go on from what is to be read: a transaction, which held these events, can't be written."""

@@ -217,8 +217,7 @@ class TaskWriter:
             line.failed(attempt, error)
             return True
         if isinstance(result, Conflicted):
-            line.conflicted(base.version, result.rows)
-            return False
+            return line.conflicted(base.version, result.rows, transaction.rows)
         line.committed(attempt, Stored(attempt.record, result.etag, attempt.writes), last)
         return True
 

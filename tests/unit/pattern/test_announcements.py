@@ -94,8 +94,11 @@ def test_alert_names_the_epoch_that_it_tells_of() -> None:
     assert announcements(RUNNING, supervised(RUNNING, giving_up()))[-1].epoch == FIRST
 
 
-def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
-    """`Error`, the operator's answer, and then no answer for the caller: no queue drops the second alert."""
+def test_causes_for_alarm_are_messages_of_their_own() -> None:
+    """`Error`, the operator's answer, and then no answer for the caller: no queue drops the second alert.
+
+    That one names the epoch that the operator's answer opened, in which the task has ended, or is parked.
+    """
     once = replace(
         workflow(step("pay", idempotent=False)), answer=lambda _, results: results[StepName("nothing")]
     )
@@ -106,8 +109,8 @@ def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
     alerts = [announcements(*change)[-1] for change in ((paying, held), (held, lacking), (held, parked))]
     assert [alert.message_id for alert in alerts] == [
         "task-1.1.alert.error",
-        "task-1.1.alert.no-answer",
-        "task-1.1.alert.parked.5f06a25e",
+        "task-1.2.alert.no-answer",
+        "task-1.2.alert.parked.5f06a25e",
     ]
     for alert in alerts:
         lacking = told(lacking, AnnouncementSent(announcement=alert, sent_at=after(13)))

@@ -162,6 +162,16 @@ def test_task_that_waited_for_its_answer_ends_with_it() -> None:
     assert not starts_scheduler(change.before, change.after)
 
 
+def test_alert_about_an_answer_names_the_epoch_that_the_release_opened() -> None:
+    """Released in vain: the answer raises, or the payload still does not fit."""
+    waiting = _ended(None, NONE_DEPLOYED).record
+    for line in (replace(LINE, answer=_raise), replace(LINE, answer=_sum_up, payload=_Stricter)):
+        deployed = Registry((line,), {})
+        [change] = fold(waiting, [Told(release(waiting))], START, Rules(partial(complete, deployed))).changes
+        alert = announcements(change.before, change.after)[-1]
+        assert (alert.kind, alert.epoch) == (AnnouncementKind.ALERT, change.after.task.epoch)
+
+
 def test_answer_is_made_once() -> None:
     """A repeat of the last outcome changes nothing."""
     last = _ended(_sum_up).record

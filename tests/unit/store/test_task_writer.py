@@ -18,6 +18,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.store import task_writer
+from functions.store.keys import task_row
 from functions.store.transactions import Transaction
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovery
@@ -279,6 +280,16 @@ async def test_only_the_row_that_was_not_as_expected_is_spared() -> None:
         await Writer(rows).tell_all([sent, completed("s00")])
         assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done", "!send"]
         assert len(rows.sent) == 1 + conflicts
+
+
+async def test_conflict_that_blames_the_wrong_row_holds_up_nobody() -> None:
+    """As when a service named always the first: what it names was spared, or can't be."""
+    rows = MemoryRows(wide(1))
+    rows.remove("!due")
+    rows.blames = task_row(TASK)
+    await Writer(rows).knows(completed("s00"))
+    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
+    assert len(rows.sent) == 3
 
 
 async def test_tasks_do_not_wait_for_each_other() -> None:
