@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
-from functions.pattern.announcements import announcements
 from functions.pattern.errors import IllegalTransitionError, TransientError, UnwritableError
-from functions.pattern.events import AnnouncementSent, Event, MessageLost
+from functions.pattern.events import Event, MessageLost
 from functions.pattern.folding import Answer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.store import task_writer
-from functions.store.keys import task_row
 from functions.store.transactions import Transaction
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovery
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started
+from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.store.rows import Fault, MemoryRows
 from tests.unit.store.writers import Writer, wide
@@ -257,39 +254,6 @@ async def test_more_than_a_transaction_holds_is_split() -> None:
     await Writer(heavy).tell_all([completed(f"s{number:02d}", result=b"r" * 24_576) for number in range(90)])
     assert all(each.share <= 1 for each in heavy.sent)
     assert heavy.record(TASK).task.process_state is ProcessState.PROCESSED
-
-
-async def test_index_row_that_is_wrong_is_mended() -> None:
-    """The conflict leaves the task as it is, so it comes from another row; the outcome is recorded."""
-    rows = MemoryRows(wide(1))
-    rows.remove("!due")
-    await Writer(rows).knows(completed("s00"))
-    assert rows.record(TASK).task.process_state is ProcessState.PROCESSED
-    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
-
-
-async def test_only_the_row_that_was_not_as_expected_is_spared() -> None:
-    """A notice's row that is gone leaves no old index row; when both are gone, each conflict names one."""
-    waits = wide(1)
-    waits = replace(waits, order=replace(waits.order, reply_to="notices-demo"))
-    [received] = announcements(None, waits)
-    for gone, conflicts in (("!send", 1), ("!", 2)):
-        rows = MemoryRows(waits)
-        rows.remove(gone)
-        sent = AnnouncementSent(announcement=received, sent_at=after(1))
-        await Writer(rows).tell_all([sent, completed("s00")])
-        assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done", "!send"]
-        assert len(rows.sent) == 1 + conflicts
-
-
-async def test_conflict_that_blames_the_wrong_row_holds_up_nobody() -> None:
-    """As when a service named always the first: what it names was spared, or can't be."""
-    rows = MemoryRows(wide(1))
-    rows.remove("!due")
-    rows.blames = task_row(TASK)
-    await Writer(rows).knows(completed("s00"))
-    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
-    assert len(rows.sent) == 3
 
 
 async def test_tasks_do_not_wait_for_each_other() -> None:
