@@ -29,7 +29,7 @@ class _Tables:
         self._last: dict[str, TaskRows] | Exception = {}
         self._rejected = rejected
 
-    async def tasks(self) -> dict[str, TaskRows]:
+    async def look_at_all(self) -> dict[str, TaskRows]:
         self._last = next(self._looks, self._last)
         if isinstance(self._last, Exception):
             raise self._last

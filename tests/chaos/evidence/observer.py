@@ -11,6 +11,8 @@ from tests.chaos.evidence.rows import FINAL, RawTask, TaskRows
 from tests.chaos.evidence.tables import Tables
 
 _LOOK_EVERY = 1.0
+#: How many times as long as a look the observer rests after it: more would slow down what it observes.
+_REST = 3
 #: Seconds after which an incomplete task is read again: in Azurite, unlike in Table Storage, others see a
 #: transaction that is still being carried out.
 _LOOK_AGAIN_AFTER = 0.3
@@ -44,23 +46,25 @@ class Observer:
 
     async def watch(self) -> None:
         """Observe until cancelled; a read that Azurite does not answer is skipped."""
+        loop = asyncio.get_running_loop()
         while True:
+            begun = loop.time()
             try:
                 for shard in await self._tables.shards():
                     await self._look(shard)
                 self._observations.looks += 1
             except AzureError:
                 pass  # Azurite is paused or down
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(max(_LOOK_EVERY, _REST * (loop.time() - begun)))
 
     async def _look(self, shard: str) -> None:
-        seen = await self._tables.shard(shard)
+        seen = await self._tables.look(shard)
         for task, rows in seen.items():
             self._record(task, rows)
         suspects = [task for task, rows in seen.items() if not rows.is_complete]
         if suspects:
             await asyncio.sleep(_LOOK_AGAIN_AFTER)
-            again = await self._tables.shard(shard)
+            again = await self._tables.look(shard)
             self._observations.incomplete += [
                 task for task in suspects if task not in again or not again[task].is_complete
             ]

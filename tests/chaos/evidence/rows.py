@@ -71,6 +71,12 @@ class RawEpoch(_Row):
         return cls.model_validate({**row, "steps": _STEPS.validate_json(row.get("Steps", "[]"))})
 
 
+#: The columns of a look: those of the task's own row, the name of a step, and whose an index row is.
+LOOKED_AT = (
+    *("PartitionKey", "RowKey", "OrderID", "Name"),
+    *(each.alias for each in RawTask.model_fields.values() if each.alias),
+)
+
 _STEPS = TypeAdapter(tuple[RawStep, ...])
 
 
@@ -106,6 +112,11 @@ def body_of(rejected: Mapping[str, Any]) -> bytes:
     """Join the parts of a rejected message's body; of a very large one, only the beginning is kept."""
     parts = sorted((name for name in rejected if name[4:].isdigit() and name.startswith("Body")), key=len)
     return b"".join(rejected[name] for name in parts)
+
+
+def is_epoch(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of an epoch that has ended."""
+    return "|epoch|" in row["RowKey"]
 
 
 def tasks_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, TaskRows]:

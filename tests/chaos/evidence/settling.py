@@ -13,7 +13,7 @@ from tests.chaos.evidence.rows import names
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.traffic.submitters import REPLY_QUEUE
 
-_LOOK_EVERY = 1.0
+_LOOK_EVERY = 3.0
 _SHOWN = 5
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
@@ -39,7 +39,7 @@ async def settle(
 async def _in_tables(tables: Tables, orders: Collection[str]) -> list[str]:
     """Describe the unfinished orders, without those whose message was dead-lettered: they get no task."""
     try:
-        tasks, rejected = await tables.tasks(), await tables.rejected()
+        tasks, rejected = await tables.look_at_all(), await tables.rejected()
     except AzureError as error:
         return [f"the tables do not answer ({type(error).__name__})"]
     unfinished = [order for order, rows in tasks.items() if not rows.is_finished]

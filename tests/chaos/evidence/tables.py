@@ -12,7 +12,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from tests.chaos.evidence.alerts import PostedAlert, grouped
-from tests.chaos.evidence.rows import TaskRows, tasks_of
+from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
 
 #: Seconds; Azurite may be frozen.
 _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_total": 0}
@@ -41,21 +41,33 @@ class Tables:
         settings = await self._tasks[0].get_entity("!settings", "shards")
         return [f"{number:03d}" for number in range(settings["Shards"])]
 
-    async def shard(self, shard: str) -> dict[str, TaskRows]:
-        """Read one partition: a query of one partition sees a transaction whole. Raises `AzureError`."""
-        found = await asyncio.gather(*(_rows(table, shard) for table in self._tasks))
-        return tasks_of([row for rows in found for row in rows])
+    async def look(self, shard: str) -> dict[str, TaskRows]:
+        """Read one partition for little work: tasks, and which rows they have. Raises `AzureError`.
+
+        A query of one partition sees a transaction whole. Of ended epochs, nothing is read.
+        """
+        rows = await self._shard(shard, columns=LOOKED_AT)
+        return tasks_of(row for row in rows if not is_epoch(row))
+
+    async def look_at_all(self) -> dict[str, TaskRows]:
+        """Read all tasks, partition by partition, for little work. Raises `AzureError`."""
+        found = [await self.look(shard) for shard in await self.shards()]
+        return {task: rows for tasks in found for task, rows in tasks.items()}
 
     async def tasks(self) -> dict[str, TaskRows]:
-        """Read all tasks. Raises `AzureError`."""
-        found = await asyncio.gather(*(self.shard(shard) for shard in await self.shards()))
-        return {task: rows for tasks in found for task, rows in tasks.items()}
+        """Read everything of all tasks. Raises `AzureError`."""
+        found = await asyncio.gather(*(self._shard(shard) for shard in await self.shards()))
+        return {task: rows for each in found for task, rows in tasks_of(each).items()}
 
     async def in_accounts(self) -> list[int]:
         """Count the tasks of each account. Raises `AzureError`."""
         shards = await self.shards()
         found = [[tasks_of(await _rows(table, shard)) for shard in shards] for table in self._tasks]
         return [sum(map(len, tasks)) for tasks in found]
+
+    async def _shard(self, shard: str, columns: Sequence[str] | None = None) -> list[Any]:
+        found = await asyncio.gather(*(_rows(table, shard, columns) for table in self._tasks))
+        return [row for rows in found for row in rows]
 
     async def waiting_alerts(self) -> list[PostedAlert]:
         """Read the alerts that wait to be told together. Raises `AzureError`."""
@@ -71,5 +83,6 @@ class Tables:
         return [dict(row) async for row in self._rejected.list_entities()]
 
 
-async def _rows(table: TableClient, shard: str) -> list[Any]:
-    return [row async for row in table.query_entities("PartitionKey eq @shard", parameters={"shard": shard})]
+async def _rows(table: TableClient, shard: str, columns: Sequence[str] | None = None) -> list[Any]:
+    found = table.query_entities("PartitionKey eq @shard", parameters={"shard": shard}, select=columns)
+    return [row async for row in found]

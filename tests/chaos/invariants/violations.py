@@ -16,9 +16,9 @@ class Invariant(Enum):
     #: Each step of a `Processed` task is done; none of a `Compensated` one is.
     NET_EFFECT = ("I3", "the ledger, after late calls have arrived, and table Tasks")
     #: One Scheduler holds a task; epochs never decrease; one of two operators wins.
-    MUTUAL_EXCLUSION = ("I4", "table Tasks read every second, rows of closed epochs, operators' answers")
+    MUTUAL_EXCLUSION = ("I4", "table Tasks read again and again, rows of closed epochs, operators' answers")
     #: States follow the transition table; only operators, and cancels, lead out of a final state.
-    MONOTONE = ("I5", "table Tasks read every second, rows of closed epochs")
+    MONOTONE = ("I5", "table Tasks read again and again, rows of closed epochs")
     #: Nothing is called before its dispatch is recorded, or undone before the task's direction is undo.
     ORDER = ("I6", "the ledger's times against the rows of the task's epochs")
     #: After the last fault, every task is finished, and every queue empty, in bounded time.
@@ -26,9 +26,9 @@ class Invariant(Enum):
     #: No call begins after complete-by, no outcome is recorded after it.
     NO_LATE_OUTCOME = ("I8", "the ledger's times against the steps' complete-by, in every epoch")
     #: `FailureCount` is the number of recoveries, and never above the limit.
-    FAILURE_COUNT = ("I9", "table Tasks, read every second, against the rows of closed epochs")
+    FAILURE_COUNT = ("I9", "table Tasks, read again and again, against the rows of closed epochs")
     #: No task is ever seen without its order, its steps and its index row.
-    ATOMIC_CREATION = ("I10", "table Tasks read every second, and once at the end")
+    ATOMIC_CREATION = ("I10", "table Tasks read again and again, and once at the end")
     #: Callers get a notice of everything that happened, and none after the end.
     STATUS_AGREES = ("I11", "queue notices-demo against the task's history, in the order of time")
     #: The operator gets an alert of each `Error`, and of each task that the Supervisor gave up.
