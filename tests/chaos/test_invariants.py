@@ -130,6 +130,18 @@ def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRow
 
 
 @pytest.mark.parametrize(
+    ("ended_by", "is_broken"), [("refused", False), ("cancelled", False), ("resubmitted", True)]
+)
+def test_epoch_may_end_before_a_scheduler_begins_it(ended_by: str, *, is_broken: bool) -> None:
+    """A wait that the epoch before began ends meanwhile, say; only an operator leads out of `Error`."""
+    evidence = compensated()
+    recovered, unclaimed = evidence.tasks[ORDER].history
+    ended = unclaimed.model_copy(update={"state": "Pending", "locked_by": None, "ended_by": ended_by})
+    spoilt = evidence.tasks[ORDER].model_copy(update={"history": (recovered, ended)})
+    assert (Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))) is is_broken
+
+
+@pytest.mark.parametrize(
     ("named", "tasks", "is_broken"),
     [
         (f"{ORDER} (epoch 2)", 1, False),

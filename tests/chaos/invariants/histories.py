@@ -15,10 +15,12 @@ _PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
 _RECOVERED = "recovered"
 #: Late with many others, or waiting for its version: neither counts, nor forgets.
 _UNCOUNTED = frozenset({"resumed", "released", "parked", "unparked"})
+#: An epoch that no Scheduler has begun yet, too: a wait or an answer of the one before may end meanwhile.
+_UNDER_WAY = {_RECOVERED, *_UNCOUNTED, "exhausted", "refused", CANCELLED}
 #: What may end an epoch, by the state of the task.
 _ENDS = {
-    "Pending": {_RECOVERED, *_UNCOUNTED, "exhausted", CANCELLED},
-    "Processing": {_RECOVERED, *_UNCOUNTED, "exhausted", "refused", CANCELLED},
+    "Pending": _UNDER_WAY,
+    "Processing": _UNDER_WAY,
     "Processed": {CANCELLED},
     "Error": {"resubmitted", "undo requested", "found done"},
 }
