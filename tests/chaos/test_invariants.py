@@ -108,6 +108,14 @@ def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[A
     assert invariant in _broken(replace(processed(), observations=Observations({ORDER: seen}, [], 1)))
 
 
+def test_task_that_waits_is_given_back_in_its_epoch() -> None:
+    """It is `Pending` again, and nobody was asked to go on with it; a run of its own is only begun later."""
+    waits = task("Pending", 1).model_copy(update={"complete_by": None, "not_before": after(60)})
+    seen = [task("Processing", 1), waits, task("Processing", 1), task("Processed", 1)]
+    evidence = replace(processed(), observations=Observations({ORDER: seen}, [], 1))
+    assert Invariant.MONOTONE not in _broken(evidence)
+
+
 @pytest.mark.parametrize(
     ("invariant", "spoilt"),
     [

@@ -39,6 +39,13 @@ class RawTask(_Row):
     updated_at: datetime = Field(alias="UpdatedAt")
     run: int | None = Field(None, alias="Run")
     parked_for: str | None = Field(None, alias="ParkedFor")
+    complete_by: datetime | None = Field(None, alias="CompleteBy")
+    not_before: datetime | None = Field(None, alias="NotBefore")
+
+    @property
+    def waits(self) -> bool:
+        """Whether nobody was asked to go on with it: an event, or a time, is waited for."""
+        return self.state == "Pending" and self.complete_by is None and self.not_before is not None
 
 
 class RawStep(_Row):
@@ -72,10 +79,10 @@ class RawEpoch(_Row):
 
 
 #: The columns of a look: those of the task's own row, the name of a step, and whose an index row is.
-LOOKED_AT = (
+LOOKED_AT = [
     *("PartitionKey", "RowKey", "OrderID", "Name"),
     *(each.alias for each in RawTask.model_fields.values() if each.alias),
-)
+]
 
 _STEPS = TypeAdapter(tuple[RawStep, ...])
 

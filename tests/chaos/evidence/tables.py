@@ -65,7 +65,7 @@ class Tables:
         found = [[tasks_of(await _rows(table, shard)) for shard in shards] for table in self._tasks]
         return [sum(map(len, tasks)) for tasks in found]
 
-    async def _shard(self, shard: str, columns: Sequence[str] | None = None) -> list[Any]:
+    async def _shard(self, shard: str, columns: list[str] | None = None) -> list[Any]:
         found = await asyncio.gather(*(_rows(table, shard, columns) for table in self._tasks))
         return [row for rows in found for row in rows]
 
@@ -83,6 +83,6 @@ class Tables:
         return [dict(row) async for row in self._rejected.list_entities()]
 
 
-async def _rows(table: TableClient, shard: str, columns: Sequence[str] | None = None) -> list[Any]:
+async def _rows(table: TableClient, shard: str, columns: list[str] | None = None) -> list[Any]:
     found = table.query_entities("PartitionKey eq @shard", parameters={"shard": shard}, select=columns)
     return [row async for row in found]

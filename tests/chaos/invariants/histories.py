@@ -94,7 +94,7 @@ def _wrong_steps(seen: Sequence[RawTask]) -> Iterator[str]:
 
 def _is_handed_back(before: RawTask, after: RawTask) -> bool:
     """Tell whether a task that waits, or whose version is not here, was given back by its holder."""
-    is_given = after.parked_for is not None or (after.run or 0) > (before.run or 0)
+    is_given = after.waits or after.parked_for is not None or (after.run or 0) > (before.run or 0)
     return is_given and before.state not in FINAL
 
 
