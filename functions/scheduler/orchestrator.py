@@ -154,9 +154,12 @@ class _RunningEpoch:
         self._again_at = min(self._again_at or again_at, again_at)
 
     def _look_again(self) -> None:
-        """Have a run look at what a lost one left undone; where nothing is awaited, the Supervisor does."""
+        """Have a run look at what a lost one left undone; where nothing is awaited, the Supervisor does.
+
+        What other runs know of the next wait holds as long as one of them is under way.
+        """
         if not self._awaited:
-            self._again_at = None
+            self._again_at = self._again_at if self._runs else None
             return
         rest = min(_LONGEST_REST, _FIRST_REST * (1 << min(self._lost, _MOST_DOUBLINGS)))
         self._look_at(self._context.current_utc_datetime + rest)

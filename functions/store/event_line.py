@@ -85,6 +85,7 @@ class EventLine:
         self.mends = frozenset[str]()
         self._conflict: str | None = None
         self._blamed = frozenset[str]()
+        self._conflicts = 0
         self._last = -1
         self._events: list[Waiting] = []
         self._in_doubt: list[Attempt] = []
@@ -156,14 +157,17 @@ class EventLine:
     def conflicted(self, version: str, rows: frozenset[str], sent: frozenset[str]) -> bool:
         """Go on from what is to be read: some of `rows` were not as expected with the task at `version`.
 
-        Where they were spared already, it can be any that was `sent`. Tell whether it is known that the task
-        was at that version, and another row is spared now: then nobody else is to be waited for.
+        Where they were spared already, or there were more conflicts than rows, as one has another name each
+        time that holds a time, it can be any that was `sent`. Tell whether it is known that the task was at
+        that version, and another row is spared now: then nobody else is to be waited for.
         """
         is_same = version == self._conflict
         known = self._blamed if is_same else frozenset[str]()
-        self._blamed = known | (sent if rows <= known else rows)
+        self._conflicts = self._conflicts + 1 if is_same else 1
+        is_in_vain = rows <= known or self._conflicts > len(sent)
+        self._blamed = known | (sent if is_in_vain else rows)
         self.base, self._conflict = None, version
-        return is_same and known < self._blamed
+        return is_same and known < self._blamed and self._conflicts <= len(sent) + 1
 
     def failed(self, attempt: Attempt, error: Exception) -> None:
         """Go on from what is to be read: a transaction, which held these events, can't be written."""

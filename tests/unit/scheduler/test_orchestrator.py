@@ -271,6 +271,17 @@ def test_wait_beside_a_long_step_is_not_forgotten_for_a_run_that_knows_nothing_o
     assert instance.fire_timer() == [3]
 
 
+def test_wait_beside_a_run_is_not_forgotten_for_another_that_is_lost(instance: Instance) -> None:
+    """It would end with the run's step; when no run is left that may know of the task, nobody sits it out."""
+    instance.begin()
+    assert instance.end(1, runs=2) == [2, 3]
+    assert instance.end(2, again_at=IN_30_SECONDS, runs=1) == [4]
+    assert instance.fail(4) == []
+    assert _times(instance) == ["2026-11-21T10:00:30"]
+    instance.fail(3)
+    assert instance.output == "unknown"
+
+
 def test_what_a_lost_run_left_undone_beside_a_long_step_is_looked_at_again() -> None:
     """The Supervisor would come when the long step is overdue; each time that fails, it takes longer."""
     instance = Instance(queued=("pick", "send"))

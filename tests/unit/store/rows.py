@@ -42,8 +42,8 @@ class MemoryRows:
         self.faults = deque[Fault | None]()
         self.refuses: Callable[[Transaction], bool] = lambda _: False
         self.error: Exception | None = None
-        #: The row that conflicts name, whichever was not as expected.
-        self.blames: str | None = None
+        #: Gives the row that a conflict names, whichever was not as expected.
+        self.blames: Callable[[Transaction], str] | None = None
         #: Cleared, they keep on their way: everything, answers of reads, and losses of answers.
         self.gate, self.read_gate, self.loss_gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
         for gate in (self.gate, self.read_gate, self.loss_gate):
@@ -127,7 +127,8 @@ class MemoryRows:
         assert len(transaction.operations) <= 100
         for each in transaction.operations:
             if not self._holds(each):
-                return Conflicted(frozenset({self.blames or str(each.entity["RowKey"])}))
+                named = self.blames(transaction) if self.blames else str(each.entity["RowKey"])
+                return Conflicted(frozenset({named}))
         for operation in transaction.operations:
             key = operation.entity["RowKey"]
             if operation.kind == "delete":
