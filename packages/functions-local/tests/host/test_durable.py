@@ -91,12 +91,13 @@ async def test_default_version_is_read_from_host_json(host: Part) -> None:
     assert (await outcome(host, "clock", 1))["output"]["version"] == "1.0"
 
 
-async def test_finished_orchestration_is_kept_after_a_kill(folder: Path, host: Part) -> None:
+async def test_finished_orchestration_is_kept_after_a_kill(tmp_path: Path) -> None:
     """After kill -9, a new host on the same folder returns it."""
-    await outcome(host, "chain", 5, id="kept")
-    host.process.kill()
-    await host.process.wait()
-    again = await start_host(folder, app=APP)
+    first = await start_host(tmp_path, app=APP)
+    await outcome(first, "chain", 5, id="kept")
+    first.process.kill()
+    await first.process.wait()
+    again = await start_host(tmp_path, app=APP)
     try:
         kept = "/runtime/webhooks/durabletask/instances/kept"
         async with aiohttp.ClientSession(again.ready) as http, http.get(kept) as response:
