@@ -21,11 +21,20 @@ for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the simulation run beside the tests of `local`: it computes all the time, and they mostly wait."""
-    items.sort(key=_place)
+    """Keep the tests of a folder together in any order: they share a platform.
+
+    Have the simulation run beside the tests of `local`: it computes all the time, and they mostly wait.
+    """
+    first = dict[str, int]()
+    for item in items:
+        for folder in _folders(item):
+            first.setdefault(folder, len(first))
+    items.sort(key=lambda item: [first[folder] for folder in _folders(item)])
 
 
-def _place(item: pytest.Item) -> tuple[str, bool]:
-    folder = item.path.relative_to(_TESTS).parts[0]
-    computes = folder in {"model", "simulation"}
-    return ("local" if computes else folder, not computes)
+def _folders(item: pytest.Item) -> list[str]:
+    """Name the folders around a test, the outermost first; what computes is before those of `local`."""
+    parts = item.path.relative_to(_TESTS).parts[:-1]
+    if parts[0] in {"model", "simulation"}:
+        return ["local"]
+    return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
