@@ -87,6 +87,8 @@ async def test_poison_message_is_rejected_and_others_are_processed(
 
 async def test_one_order_costs_few_requests(caller: Caller) -> None:
     """One order at a time: three write transactions (submission, start, reply) of ten rows, and no read."""
+    await caller.put("the-first")  # for the first of a process, a little more is read
+    await caller.until_state("the-first", "Processed")
     before = await caller.figures()
     async with caller.session.post("/api/orders", json=ORDER) as answer:
         order_id = (await answer.json())["id"]

@@ -61,11 +61,12 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
         "STEP_SECONDS": "undone.a=60,undone.b=60,undone.c=60",
     }
     async with running(tmp_path_factory.mktemp("neighbours"), settings) as bench:
+        await _submit_all(bench)
         yield bench
 
 
-async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
-    """All at once: the healthy ones are processed at the first attempt, with no alert of theirs."""
+async def _submit_all(bench: Bench) -> None:
+    """Damage rows of tasks under way, then send what is bad, and what is healthy, all at once."""
     for task in DAMAGED:
         bench.remote.script(f"{task}/b/do", Behaviour.WAITS)
         await bench.submit(task)
@@ -82,6 +83,10 @@ async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
     await bench.submit("unheard", content={**CARGO, "reply_to": "notices-gone"})
     for task, (resource, content) in HEALTHY.items():
         await bench.submit(task, resource, {**content, "reply_to": "notices-demo"})
+
+
+async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
+    """The healthy ones are processed at the first attempt, with no alert of theirs."""
     for task in ("unheard", *HEALTHY):
         found = await bench.until(task, lambda seen: len(seen["notices"]) == 2 or seen["id"] == "unheard")
         assert found["id"] == "unheard" or found["state"] == "Processed"

@@ -123,6 +123,6 @@ async def test_body_of_backslashes_does_not_block_the_process() -> None:
     desk, body = Desk(), b"\\" * 60_000
     await desk.rejected.reject("agent-replies", "m-1", body, "why")
     [line] = (await desk.get("/rejected")).json["messages"]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert (await desk.get(f"/rejected/{line['id']}")).json["body"] is not None
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3

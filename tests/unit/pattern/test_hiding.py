@@ -64,10 +64,10 @@ def test_secrets_are_in_no_representation() -> None:
 
 def test_long_secrets_do_not_block_the_process() -> None:
     """All that one order can hold: long ones and short texts, or many that begin alike."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     Secrets(frozenset({"k" * 24_000})).without(["…", "k…", "kkkkj…"] * 2_000)
     alike = Secrets(frozenset(f"{'k' * 100}{number}" for number in range(200)))
     assert alike.without("k" * 24_000) == "k" * 24_000
     assert alike.without(["…" * 16_000, "kkkj…" * 8_000]) == ["…" * 16_000, "kkkj…" * 8_000]
     assert alike.without(f"{'k' * 4_000}…") == f"{'k' * 3_900}{HIDDEN}…"
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3

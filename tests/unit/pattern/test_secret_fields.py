@@ -204,8 +204,8 @@ def test_long_lists_do_not_block_the_process() -> None:
         pair: tuple[int, SecretStr]
 
     content = {"items": [{"user": "anna"}] * 40_000, "pair": [1, CANARY]}
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert SecretFields(Many).hide(content) == Shown(
         content | {"pair": [1, HIDDEN]}, Secrets(frozenset({CANARY}))
     )
-    assert time.perf_counter() - begun < 1.5
+    assert time.process_time() - begun < 1.5
