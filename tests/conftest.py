@@ -33,8 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _folders(item: pytest.Item) -> list[str]:
-    """Name the folders around a test, the outermost first; what computes is before those of `local`."""
+    """Name the folders around a test, the outermost first; what computes is in `local`, before its folders."""
     parts = item.path.relative_to(_TESTS).parts[:-1]
-    if parts[0] in {"model", "simulation"}:
+    if {"model", "simulation"}.intersection(parts[:1]):
         return ["local"]
     return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
