@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _folders(item: pytest.Item) -> list[str]:
-    """Name the folders around a test, the outermost first; what computes is in `local`, before its folders."""
+    """Name the folders around a test, the outermost first; what computes is in `local` itself."""
     parts = item.path.relative_to(_TESTS).parts[:-1]
     if {"model", "simulation"}.intersection(parts[:1]):
         return ["local"]
