@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import selectors
+import time
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
 from tests.fakes.clock import START
 
+#: Seconds of each turn of the loop, so that time passes also where work never waits.
+_TURN = 1e-5
 
-class _VirtualLoop(asyncio.SelectorEventLoop):
-    """Jumps to the time of the next timer."""
 
-    _ready: Any
-    _scheduled: Any
+class _VirtualTime(selectors.DefaultSelector):
+    """Leaps to the time of the next timer, but really waits where a socket or a thread is waited for."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._passed = 0.0
+        self.passed = 0.0
+        self.threads = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Let the time pass, in seconds."""
+        self.passed += _TURN
+        if timeout and len(self.get_map()) == 1 and not self.threads:  # the one is the loop's own
+            self.passed += timeout
+            return super().select(0)
+        began = time.monotonic()
+        ready = super().select(timeout)
+        self.passed += time.monotonic() - began if timeout else 0
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Its time passes only while it waits: what a busy machine takes to compute takes no time here."""
+
+    def __init__(self) -> None:
+        self._virtual = _VirtualTime()
+        super().__init__(self._virtual)
 
     def time(self) -> float:
         """Return the time that has passed, in seconds."""
-        return self._passed
+        return self._virtual.passed
 
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:
-            self._passed = max(self._passed, self._scheduled[0].when())
-        super()._run_once()  # type: ignore[misc]
+    def run_in_executor[*Ts, ResultT](
+        self, executor: Any, func: Callable[[*Ts], ResultT], *args: *Ts
+    ) -> asyncio.Future[ResultT]:
+        """Run `func` in a thread."""
+        self._virtual.threads += 1
+        running = super().run_in_executor(executor, func, *args)
+        running.add_done_callback(self._end_thread)
+        return running
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as asyncio
+        """Wait for the threads at the end of a test."""
+        self._virtual.threads += 1
+        await super().shutdown_default_executor(timeout)
+
+    def _end_thread(self, _: asyncio.Future[Any]) -> None:
+        self._virtual.threads -= 1
 
 
 class VirtualClock:
@@ -43,4 +77,4 @@ class VirtualClock:
 
 def in_virtual_time[ResultT](work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run `work` to its end."""
-    return asyncio.run(work, loop_factory=_VirtualLoop)
+    return asyncio.run(work, loop_factory=VirtualLoop)

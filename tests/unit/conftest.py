@@ -1,8 +1,9 @@
-"""A remote service that the test commands, and the Agent's side of it."""
+"""The time of unit tests; a remote service that the test commands, and the Agent's side of it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 
 import aiohttp
@@ -17,8 +18,14 @@ from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import RemoteServiceFake
+from tests.fakes.virtual_time import VirtualLoop
 
 MakeRemote = Callable[..., RemoteService]
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Let no time limit of a test pass because the machine is busy."""
+    return {"virtual": VirtualLoop}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 
 import azure.functions as func
 import pytest
@@ -47,7 +48,9 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is tried once: the wait before a second try is longer than the patience."""
     monkeypatch.setattr("functions.messages.blueprint.patience_of", lambda _: 0.05)
+    monkeypatch.setattr("functions.messages.patience._random", SimpleNamespace(random=lambda: 1.0))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from functions.messages.blueprint import process
 from functions.messages.queues import QUEUES, dead_letter_queue, patience_of
 from functions.pattern.errors import PermanentError, TransientError
 from tests.fakes.messages import received
+from tests.fakes.virtual_time import in_virtual_time
 
 #: A message outside any trace.
 MESSAGE = received()
@@ -39,11 +40,11 @@ async def test_transient_fault_is_tried_again() -> None:
     assert work.calls == 3
 
 
-async def test_patience_ends() -> None:
+def test_patience_ends() -> None:
     """After a while the message is given back, with the last fault."""
     work = Work(1_000, TransientError("away for long"))
     with pytest.raises(TransientError, match="away for long"):
-        await process("submissions", MESSAGE, work, patience=0.3)
+        in_virtual_time(process("submissions", MESSAGE, work, patience=30))
     assert work.calls > 1
 
 
@@ -63,13 +64,13 @@ async def test_other_error_is_raised_at_once() -> None:
     assert work.calls == 1
 
 
-async def test_work_that_hangs_is_given_up_in_time() -> None:
+def test_work_that_hangs_is_given_up_in_time() -> None:
     """A store that is silent must not outlast the message's lock: it would be processed twice at once."""
-    with pytest.raises(TransientError, match=r"not done within 0\.05 s"):
-        await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)
+    with pytest.raises(TransientError, match="not done within 30 s"):
+        in_virtual_time(process("submissions", MESSAGE, asyncio.Event().wait, patience=30))
 
 
-async def test_fault_before_the_silence_is_told() -> None:
+def test_fault_before_the_silence_is_told() -> None:
     """What is given up says why, also when the last try was cut."""
 
     async def away_and_then_silent() -> None:
@@ -79,22 +80,8 @@ async def test_fault_before_the_silence_is_told() -> None:
         await asyncio.Event().wait()
 
     calls: list[int] = []
-    with pytest.raises(TransientError, match=r"not done within 0\.4 s; before that: 403: the key was"):
-        await process("submissions", MESSAGE, away_and_then_silent, patience=0.4)
-
-
-class _JumpingLoop(asyncio.SelectorEventLoop):
-    """Its time stands still while there is work, and then jumps to what is next."""
-
-    _now = 0.0
-
-    def time(self) -> float:
-        return self._now
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now = max(self._now, self._scheduled[0].when())  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
+    with pytest.raises(TransientError, match="not done within 30 s; before that: 403: the key was"):
+        in_virtual_time(process("submissions", MESSAGE, away_and_then_silent, patience=30))
 
 
 def test_last_try_has_only_what_is_left_of_the_time() -> None:
@@ -108,10 +95,12 @@ def test_last_try_has_only_what_is_left_of_the_time() -> None:
             raise TransientError("away")
         await asyncio.Event().wait()
 
-    with asyncio.Runner(loop_factory=_JumpingLoop) as runner:
+    async def given_up_at() -> float:
         with pytest.raises(TransientError, match="not done within 45 s"):
-            runner.run(process("submissions", MESSAGE, work))
-        assert runner.get_loop().time() == pytest.approx(45)
+            await process("submissions", MESSAGE, work)
+        return asyncio.get_running_loop().time()
+
+    assert in_virtual_time(given_up_at()) == pytest.approx(45)
     assert len(calls) == 2
 
 
