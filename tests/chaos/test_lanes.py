@@ -24,18 +24,22 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_fault_that_affected_nothing_is_injected_again() -> None:
-    """After the plan's time only the faults that have not happened yet are injected."""
+    """After the plan's time, only those that have not happened yet are injected, each with one more order."""
     tried: Counter[InjectedFault] = Counter()
-    fault_counts = FaultCounts()
+    fault_counts, more = FaultCounts(), list[int]()
+
+    def more_orders() -> None:
+        more.append(tried.total())
 
     async def inject(injection: Injection) -> int:
         tried[injection.fault] += 1
         needs_three = injection.fault is InjectedFault.SERVER_BUSY
         return int(not needs_three or tried[injection.fault] == 3)
 
-    await run_lane(make_plan(1, 10, 0.0), FaultLane.BROKER, inject, fault_counts)
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.BROKER, inject, fault_counts, more_orders)
     assert all(map(fault_counts.has, LANES[FaultLane.BROKER]))
     assert tried[InjectedFault.SERVER_BUSY] == 3
+    assert more == list(range(tried.total()))
     assert all(
         tried[fault] == 1 for fault in LANES[FaultLane.BROKER] if fault is not InjectedFault.SERVER_BUSY
     )
@@ -49,7 +53,7 @@ async def test_fault_that_never_affects_anything_is_given_up(monkeypatch: pytest
     async def nothing(_injection: Injection) -> int:
         return 0
 
-    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, nothing, fault_counts)
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, nothing, fault_counts, _nobody)
     assert set(fault_counts.by_fault.values()) == {0}
 
 
@@ -65,5 +69,9 @@ async def test_each_fault_is_injected_also_where_that_takes_all_the_time(
         await asyncio.sleep(0.01)
         return 0
 
-    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, slowly, FaultCounts())
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, slowly, FaultCounts(), _nobody)
     assert tried == dict.fromkeys(LANES[FaultLane.PAYMENTS], 1)
+
+
+def _nobody() -> None:
+    """Submit nothing."""

@@ -11,6 +11,8 @@ from tests.chaos.plan.schedule import GRACE, Plan
 
 #: Injects one fault, ends it, and returns how often it affected something.
 type Injector = Callable[[Injection], Awaitable[int]]
+#: Has one more order submitted, for a fault to affect.
+type MoreOrders = Callable[[], None]
 
 
 class FaultCounts:
@@ -33,10 +35,12 @@ class FaultCounts:
         return {fault: self._counts[fault] for fault in InjectedFault}
 
 
-async def run_lane(plan: Plan, lane: FaultLane, inject: Injector, counts: FaultCounts) -> None:
+async def run_lane(
+    plan: Plan, lane: FaultLane, inject: Injector, counts: FaultCounts, more_orders: MoreOrders
+) -> None:
     """Inject the lane's faults for the plan's time, and each of them at least once, however slow all is.
 
-    What has affected nothing is injected again, but not for ever.
+    What has affected nothing is injected again, each time with one more order, but not for ever.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + plan.seconds
@@ -48,6 +52,7 @@ async def run_lane(plan: Plan, lane: FaultLane, inject: Injector, counts: FaultC
                 return
             if injection.fault not in missing:
                 continue
+            more_orders()
         tried.add(injection.fault)
         await _pause(injection.before)
         counts.add(injection.fault, await inject(injection))

@@ -28,14 +28,14 @@ _FEWEST_POISON = 3
 _AGAIN_WITHIN = 5.0
 #: Seconds in which the cancel of an order follows its submission.
 _CANCELLED_WITHIN = 8.0
-#: One order in so many is held back for faults that have affected nothing when the plan's time is over.
+#: One order in so many, and a smooth one, is held back for faults that affected nothing in the plan's time.
 _ONE_SPARE_IN = 5
 #: How often hosts are killed after each other outage, where that is to be more often: one of them alone, then
 #: all at once, by turns; seconds before each.
 _MORE_KILLS = 4
 _SOON = (0.2, 1.5)
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
-GRACE = 60.0
+GRACE = 180.0
 #: Seconds before a fault, and its length; a frozen part must resume before its clients give up.
 _BEFORE = {
     FaultLane.OUTAGES: (0.5, 2.5),
@@ -82,12 +82,12 @@ class Scenario(StrEnum):
 class PlannedOrder:
     """One order: submitted `at` so many seconds after the start, and perhaps a second time `again` later.
 
-    It is cancelled `cancelled` seconds after that, if at all. When all faults have ended, it is submitted at
-    once.
+    It is cancelled `cancelled` seconds after that, if at all. Without `at`, it is held back until a fault
+    needs it, or all faults have ended.
     """
 
     id: str
-    at: float
+    at: float | None
     scenario: Scenario
     again: float | None
     cancelled: float | None = None
@@ -214,11 +214,14 @@ def _cancelled(scenario: Scenario, random: Random) -> float | None:
     return random.uniform(0, _CANCELLED_WITHIN) if scenario is Scenario.CANCELLED else None
 
 
-def _moment(number: int, orders: int, seconds: float) -> float:
-    """Spread the orders over the plan's time, and the spare ones over the grace period."""
-    spare = orders // _ONE_SPARE_IN
-    usual = orders - spare
-    return seconds * number / usual if number < usual else seconds + GRACE * (number - usual) / spare
+def _moment(number: int, orders: int, seconds: float) -> float | None:
+    """Spread the orders over the plan's time; hold the spare ones back."""
+    usual = _usual(orders)
+    return seconds * number / usual if number < usual else None
+
+
+def _usual(orders: int) -> int:
+    return orders - orders // _ONE_SPARE_IN
 
 
 def faults_of(plan: Plan) -> frozenset[InjectedFault]:
@@ -241,12 +244,13 @@ _CAUSED_BY = {
 
 
 def _scenarios(orders: int, random: Random) -> list[Scenario]:
-    """Spread the scenarios over the orders."""
+    """Spread the scenarios over the orders that are not held back."""
     others = [each for each in Scenario if each not in {Scenario.SMOOTH, Scenario.DRAWN}]
     others += [Scenario.CANCELLED] * (_CANCELLED_FOR_EACH - 1)
     others *= max(1, orders // _ONE_SCENARIO_IN)
     scenarios = [Scenario.SMOOTH] * orders
-    places = random.sample(range(orders), min(len(others), orders))
+    usual = _usual(orders)
+    places = random.sample(range(usual), min(len(others), usual))
     for place, scenario in zip(places, others, strict=False):
         scenarios[place] = scenario
     return scenarios

@@ -15,7 +15,7 @@ from tests.chaos.remotes.ledger import CallDirection, ServiceCall
 #: How often the undo of an unreachable order fails before it succeeds.
 _UNDO_FAILURES = 2
 #: Seconds for which a fault waits for a first call.
-_LASTS_ON = 20.0
+_LASTS_ON = 60.0
 #: The step to which scenarios happen.
 _PAYMENT = "payment"
 
@@ -43,7 +43,7 @@ class CallFaults:
     async def inject(self, injection: Injection) -> int:
         """Give every call this fault for as long as it lasts, and return how many calls there were.
 
-        It lasts on while there was none: on a slow machine there may be seconds between two.
+        It lasts on while there was none: on a busy machine, an order takes long to get here.
         """
         self._injected, self._affected = injection.fault, 0
         self._called.clear()

@@ -63,7 +63,7 @@ class Run:
                 progress.say(f"faults and orders for {self._plan.seconds:.0f} s …")
                 await asyncio.gather(*(self._lane(lane) for lane in self._plan.lanes))
                 await self._broker_faults.end_all()
-                self._callers.hurry()
+                self._callers.send_the_rest()
                 progress.say(f"faults ended; settling takes {self._bound:.0f} s at most …")
                 settling = await self._settle()
                 await asyncio.sleep(_LATE_CALLS)
@@ -85,7 +85,8 @@ class Run:
         ]
 
     async def _lane(self, lane: FaultLane) -> None:
-        await run_lane(self._plan, lane, self._injector(lane), self._environment.fault_counts)
+        counts, more = self._environment.fault_counts, self._callers.send_one_more
+        await run_lane(self._plan, lane, self._injector(lane), counts, more)
 
     def _injector(self, lane: FaultLane) -> Injector:
         match lane:

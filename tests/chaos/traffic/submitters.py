@@ -46,7 +46,7 @@ class Callers:
         self._accepted: dict[str, datetime] = {}
         self._refused: dict[str, str] = {}
         self._cancelled: set[str] = set()
-        self._hurry = asyncio.Event()
+        self._more = asyncio.Semaphore(0)
         self._begun = datetime.now(UTC)
 
     @property
@@ -69,9 +69,14 @@ class Callers:
         """Orders that have not been accepted yet, or not a second time, or are still to be cancelled."""
         return sorted(self._waiting)
 
-    def hurry(self) -> None:
-        """Submit at once what is held back: no fault needs it any more."""
-        self._hurry.set()
+    def send_one_more(self) -> None:
+        """Submit one of the orders that are held back, if one is left."""
+        self._more.release()
+
+    def send_the_rest(self) -> None:
+        """Submit what is held back: no fault needs it any more."""
+        for _ in self._waiting:
+            self._more.release()
 
     async def submit_all(self) -> None:
         """Submit every order at its time; ends when all are accepted or refused for good."""
@@ -83,8 +88,10 @@ class Callers:
                 calls.create_task(self._submit(session, order))
 
     async def _submit(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), order.at)
+        if order.at is None:
+            await self._more.acquire()
+        else:
+            await asyncio.sleep(order.at)
         await self._until_accepted(session, order)
         if order.again is not None:
             await asyncio.sleep(order.again)
