@@ -9,17 +9,20 @@ NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
 CLOCKS := tests/chaos/requirements-clocks.txt
 # Files, not tests, are distributed, in the order of their folders: a platform that they share is started once on a
-# worker, and stopped when its folder is done.
-PYTEST := pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -rsfE
+# worker, and stopped when its folder is done. Most tests of processes wait, so there are more workers than cores.
+PYTEST := pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -rsfE
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
-# Runs the tests of the packages and of the application with the given options; fails at the end if any failed.
+# Runs the tests of the packages and of the application with the given options, the latter also with the second ones;
+# fails at the end if any failed.
 define run_tests
 @failed=0; \
 for each in $(PACKAGES); do echo "Tests of $$each"; (cd $$each && ../../$(VENV)/$(PYTEST) $(1)) || failed=1; done; \
-echo "Tests of the application"; $(VENV)/$(PYTEST) $(1) $(COVERAGE) || failed=1; \
+echo "Tests of the application"; $(VENV)/$(PYTEST) $(1) $(2) || failed=1; \
 exit $$failed
 endef
+# Each of these is a process of its own with virtual time, so no other test can matter to it.
+SIMULATED := seeds points planted
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
@@ -44,14 +47,14 @@ reset: $(PYTHON_PACKAGES) ## Delete all local state
 	@$(VENV)/python -m local reset
 
 test: setup ## Run all tests, those of the packages too
-	$(call run_tests,)
+	$(call run_tests,,$(COVERAGE))
 
-test-shuffled: setup ## Run all tests but the seeds in another order (SEED=…); VERDICTS keeps which orders passed
-	$(call run_tests,-p randomly --randomly-seed=$(SEED) --ignore=tests/simulation/test_seeds.py)
+test-shuffled: setup ## Run all tests but the simulated in another order (SEED=…); VERDICTS keeps which orders passed
+	$(call run_tests,-p randomly --randomly-seed=$(SEED),$(SIMULATED:%=--ignore=tests/simulation/test_%.py))
 	@mkdir -p $(VERDICTS) && echo "order $(SEED): passed, $$(git rev-parse --short HEAD)" | tee -a $(VERDICTS)/shuffled.txt
 
 test-fast: $(PYTHON_PACKAGES) ## Run the tests that start no process
-	$(call run_tests,--quiet -m "not process")
+	$(call run_tests,--quiet -m "not process",$(COVERAGE))
 
 check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contracts
 	@$(VENV)/ruff check .

@@ -9,7 +9,8 @@ import pytest
 from tests.model.search import search
 from tests.model.workflows import SEARCHES
 
-pytestmark = pytest.mark.timeout(600)
+#: Coverage would make it three times as long, and is that of the unit tests.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.no_cover]
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -30,6 +30,8 @@ CONFIG = BrokerConfig(
         "remembering": QueueSettings(duplicate_window_ms=60 * _SECOND),
         "small": QueueSettings(max_bytes=1000),
         "Faulty": QueueSettings(lock_ms=30 * _SECOND),
+        # A client learns with its next call that its link was detached: another test's, if they share it.
+        "detached": QueueSettings(lock_ms=30 * _SECOND),
     },
     auto_create=(AutoCreateRule("private-*", QueueSettings(auto_delete_idle_ms=300)),),
 )

@@ -96,13 +96,13 @@ def test_expired_locks_make_messages_available_again(broker: RunningBroker, link
 
 def test_detached_links_are_reported_and_reopened(broker: RunningBroker, links: Links) -> None:
     """A detached sender raises once (the client would retry), and its next send opens a new link."""
-    sender = links.sender("faulty")
+    sender = links.sender("detached")
     sender.send_messages(ServiceBusMessage("before"))
-    assert broker.inject(kind="detach-links", queue="faulty") >= 1
+    assert broker.inject(kind="detach-links", queue="detached") >= 1
     with pytest.raises(ServiceBusConnectionError):
         sender.send_messages(ServiceBusMessage("lost"))
     sender.send_messages(ServiceBusMessage("after"))
-    assert broker.figures("Faulty")["active"] == 2
+    assert broker.figures("detached")["active"] == 2
 
 
 def test_deleting_the_faults_ends_all_of_them(broker: RunningBroker, links: Links) -> None:

@@ -44,7 +44,7 @@ def planted(copy: Path, bug: str) -> Iterator[None]:
 def simulated_in(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `python -m tests.simulation` in a copy."""
     return subprocess.run(
-        [sys.executable, "-m", "tests.simulation", *arguments],
+        ["nice", sys.executable, "-m", "tests.simulation", *arguments],
         cwd=copy,
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
