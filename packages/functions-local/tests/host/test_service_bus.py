@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -137,8 +138,12 @@ async def test_many_messages_are_delivered_in_batches(client: ServiceBusClient, 
             ServiceBusMessage(name, message_id=name, application_properties={"n": name}) for name in names
         ]
         await sender.send_messages(messages)
-    await until(lambda: sum(len(trace["ids"]) for trace in traces(folder, "many")) == len(names))
-    batches = traces(folder, "many")
+
+    def taken() -> list[dict[str, Any]]:
+        return [trace for trace in traces(folder, "many") if trace["ids"] != ["slow"]]  # another test's
+
+    await until(lambda: sum(len(trace["ids"]) for trace in taken()) == len(names))
+    batches = taken()
     assert [body for batch in batches for body in batch["bodies"]] == names
     assert [name for batch in batches for name in batch["ids"]] == names
     assert [each["n"] for batch in batches for each in batch["properties"]] == names
