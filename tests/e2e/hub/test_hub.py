@@ -39,7 +39,8 @@ async def test_poison_event_is_set_aside_and_its_neighbours_go_on(bench: HubBenc
     await bench.until_processed(good)
     found = await bench.rejected()
     assert {row["Queue"] for row in found} == {"eventhub|order-events"}
-    assert sorted(row["MessageID"] for row in found) == ["1/0", "1/2", "1/4"]
+    first, *others = sorted(int(row["MessageID"].removeprefix("1/")) for row in found)
+    assert others == [first + 2, first + 4]
 
 
 async def test_event_that_carries_more_than_a_queue_takes_holds_up_no_other(bench: HubBench) -> None:

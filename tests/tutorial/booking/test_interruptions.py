@@ -16,7 +16,7 @@ from tests.house.documents import code_blocks
 from tests.tutorial.booking.agency import Agency, open_agency
 from tests.tutorial.project import RECIPES
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 _SETTINGS = {"STEP_SECONDS": "booking.charge=15", "SUPERVISOR_THRESHOLD": "100"}
 
@@ -99,9 +99,9 @@ class Trip:
         assert await agency.bench.act(self.name, f"steps/charge/{self.how}", result=result) == 202
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture
 async def agency(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agency]:
-    """Run the application as the recipe's page says."""
+    """Run the application as the recipe's page says; one test changes it."""
     async with open_agency(tmp_path_factory.mktemp("interruptions"), _SETTINGS) as agency:
         yield agency
 
