@@ -19,7 +19,6 @@ SHARDS = 2
 _SETTINGS = {
     "STEP_SECONDS": ",".join(["orders.payment=4", *(f"delivery.{step}=4" for step in STEPS)]),
     "AGENTS_PICK_UP_SECONDS": "4",
-    "BREAKER_FAILURES": "8",
     "STATE_SHARDS": str(SHARDS),
 }
 

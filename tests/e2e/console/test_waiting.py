@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.e2e.console.bench import SHARDS, Console
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import GONE, NEWEST, OLDER, TAKEN_BACK
 from tests.e2e.fleet.bench import PARCEL, submit
-from tests.e2e.recovery.bench import Bench
+from tests.e2e.recovery.bench import PATIENCE, Bench
 from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
@@ -262,10 +263,20 @@ async def test_calls_in_flight_are_shown_where_they_are_limited(bench: Bench, co
     await expect(_cells(console.page, "payment").last).to_have_text("3 of 16")
 
 
+async def _swept(bench: Bench) -> Any:
+    """Read the overview when there was a sweep: right after the start, there was none."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with bench.session.get("/api/ops/overview") as answer:
+                overview = await answer.json()
+            if overview["supervisor"] is not None:
+                return overview
+            await asyncio.sleep(0.1)
+
+
 async def test_last_sweep_tells_how_many_tasks_it_parked(bench: Bench, console: Console) -> None:
     """Beside those that it recovered, or gave up."""
-    async with bench.session.get("/api/ops/overview") as answer:
-        overview = await answer.json()
+    overview = await _swept(bench)
     overview["supervisor"]["parked"] = 7
     await console.answer("overview", overview)
     await console.open()
