@@ -92,8 +92,9 @@ async def test_one_order_costs_few_requests(tmp_path: Path) -> None:
     On a platform of its own, without sweeps: the figures are those of all that a process does.
     """
     async with running(tmp_path, {"SUPERVISOR_SCHEDULE": "0 0 0 1 1 *"}) as own, Caller.of(own) as caller:
-        await caller.put("the-first")  # for the first of a process, a little more is read
-        await caller.until_state("the-first", "Processed")
+        for number in range(3):  # for the first of a process, a little more is read
+            await caller.put(f"before-{number}")
+            await caller.until_state(f"before-{number}", "Processed")
         before = await caller.figures()
         async with caller.session.post("/api/orders", json=ORDER) as answer:
             order_id = (await answer.json())["id"]
