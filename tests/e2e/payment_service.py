@@ -14,19 +14,29 @@ from tests.fakes.web_server import served
 
 @dataclass(slots=True)
 class PaymentService:
-    """Answers with the given statuses in order, then with 201; records the requests."""
+    """Answers an order's calls with its statuses in turn, then with 201; records the requests.
 
-    statuses: list[int] = field(default_factory=list)
-    hangs: bool = False
+    Each order has its own script: another test's order may be recovered, and so call, at any time.
+    """
+
+    statuses: dict[str, list[int]] = field(default_factory=dict)
+    hanging: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
     url: str = ""
 
+    def keys_of(self, order: str) -> list[str]:
+        """Return the idempotency keys of an order's calls."""
+        return [key for key in self.keys if key.startswith(f"{order}.")]
+
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer with the next status."""
-        self.keys.append(request.headers["Idempotency-Key"])
-        if self.hangs:
+        """Answer with the order's next status."""
+        key = request.headers["Idempotency-Key"]
+        self.keys.append(key)
+        order = key.partition(".")[0]
+        if order in self.hanging:
             await asyncio.Event().wait()
-        return web.Response(status=self.statuses.pop(0) if self.statuses else 201)
+        left = self.statuses.get(order)
+        return web.Response(status=left.pop(0) if left else 201)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[PaymentService]:

@@ -48,40 +48,40 @@ async def caller(platform: Platform) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture(autouse=True)
-def _reset(service: PaymentService) -> Iterator[None]:
-    service.keys.clear()
+def _no_longer_hanging(service: PaymentService) -> Iterator[None]:
+    """Let what is recovered later be paid: more failures would open the breaker for all."""
     yield
-    service.hangs = False
-    service.statuses.clear()
+    service.hanging.clear()
 
 
 async def test_failing_service_is_retried(caller: Caller, service: PaymentService) -> None:
     """503 twice, then 201: processed within complete-by, with one idempotency key."""
-    service.statuses = [503, 503]
+    service.statuses["retried"] = [503, 503]
     await caller.put("retried")
     order = await caller.until_state("retried", "Processed")
     step = order["steps"][0]
     assert step["finished_at"] < step["complete_by"]
-    assert len(service.keys) == 3
-    [key] = set(service.keys)
+    keys = service.keys_of("retried")
+    assert len(keys) == 3
+    [key] = set(keys)
     assert re.fullmatch(r"retried\.[0-9a-f]{8}/payment/do", key)
 
 
 async def test_refusal_makes_the_task_an_error(caller: Caller, service: PaymentService) -> None:
     """400 is permanent: `Error` with the reason, after one call."""
-    service.statuses = [400]
+    service.statuses["refused"] = [400]
     await caller.put("refused")
     order = await caller.until_state("refused", "Error")
     assert order["last_error"] == "payment: payment answered 400"
     assert order["steps"][0]["state"] == "Failed"
-    assert len(service.keys) == 1
+    assert len(service.keys_of("refused")) == 1
 
 
 async def test_silent_service_leaves_an_overdue_task(
     caller: Caller, platform: Platform, service: PaymentService
 ) -> None:
     """No response: the task stays `Processing` past its complete-by, for the Supervisor to find."""
-    service.hangs = True
+    service.hanging.add("silent")
     await caller.put("silent")
     order = await caller.until("silent", lambda order: order["steps"][0]["state"] == "Running")
     complete_by = datetime.fromisoformat(order["steps"][0]["complete_by"])

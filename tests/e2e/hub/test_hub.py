@@ -56,6 +56,9 @@ async def test_positions_of_a_hub_that_is_read_are_shown_and_not_moved(
     bench: HubBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever reads would write its own over them."""
+    looked_at = letter("looked-at")
+    await bench.send("1", looked_at.written)
+    await bench.until_processed([looked_at.task_id])  # so the partition is read by now
     for name, value in bench.settings.items():
         monkeypatch.setenv(name, value)
     assert await asyncio.to_thread(checkpoints.main, []) == 0

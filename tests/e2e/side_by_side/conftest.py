@@ -1,13 +1,15 @@
-"""One platform for all tests here."""
+"""One platform for all tests here but one, which has its own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from local.platform.blueprint import Blueprint, whole_platform
 from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.recovery.remote import RemoteService
 from tests.e2e.side_by_side.outage import TablesWithOutages
@@ -24,6 +26,13 @@ async def tables() -> AsyncIterator[TablesWithOutages]:
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOutages) -> AsyncIterator[Bench]:
+    """Run a platform whose tables can be away."""
+    async with running(tmp_path_factory.mktemp("wide"), tables.between) as bench:
+        yield bench
+
+
+@asynccontextmanager
+async def running(data: Path, blueprint: Blueprint = whole_platform) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps when a test asks for it: costs are those of the tasks alone."""
     async with RemoteService().serving() as remote:
         settings = {
@@ -35,6 +44,5 @@ async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOuta
             "PLAIN_URL": remote.url,
             "BRIEF_URL": remote.url,
         }
-        data = tmp_path_factory.mktemp("wide")
-        async with bench_with(remote, data, settings, app=_APP, blueprint=tables.between) as bench:
+        async with bench_with(remote, data, settings, app=_APP, blueprint=blueprint) as bench:
             yield bench

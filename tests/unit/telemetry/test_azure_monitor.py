@@ -30,7 +30,8 @@ type Configured = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
-    """Tell what the distribution is told for some settings."""
+    """Tell what the distribution is told for some settings; the logger is as in a new process."""
+    monkeypatch.setattr(_LOGGER, "propagate", True)
 
     def configure(**settings: str) -> dict[str, Any]:
         told: dict[str, Any] = {}

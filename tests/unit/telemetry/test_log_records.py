@@ -88,13 +88,13 @@ def test_other_handlers_get_the_record_as_it_is(
     assert exported.records[0] is not record
 
 
-def test_operators_action_is_an_event_with_who_did_what() -> None:
+def test_operators_action_is_an_event_with_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
     """As an event it goes to a table of its own, with its own retention; the reason stays."""
     handler, logger = _Exported(), logging.getLogger("functions.telemetry.operators")
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
     try:
-        record_action("ada", "resubmit", "tasks/order-1")
+        with caplog.at_level(logging.INFO, logger.name):
+            record_action("ada", "resubmit", "tasks/order-1")
     finally:
         logger.removeHandler(handler)
     [record] = handler.records
