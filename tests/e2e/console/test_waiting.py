@@ -58,10 +58,7 @@ def _cells(page: Page, version: str) -> Any:
 async def test_operator_sees_which_version_is_still_needed_and_the_steps_of_each(
     bench: Bench, console: Console
 ) -> None:
-    """From the versions on the overview to the tasks that need the one that is gone.
-
-    Each task is shown from its record alone: the oldest version was made of other steps.
-    """
+    """From the overview to the tasks, each shown from its own record: what is gone had other steps."""
     bench.remote.script("new/drone/do", Behaviour.REFUSES)
     await submit(bench, "new")
     await bench.until_state("new", "Error")
