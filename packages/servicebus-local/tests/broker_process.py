@@ -55,7 +55,7 @@ class BrokerProcess:
     def _end(self) -> tuple[int, str]:
         assert self._process.stdout is not None
         with self._process.stdout as output:
-            code = self._process.wait(timeout=10)
+            code = self._process.wait(timeout=60)
             return code, output.read()
 
 

@@ -20,13 +20,14 @@ CONFIG = BrokerConfig(
         # For tests with receivers of their own: an idle receiver of another test would take messages.
         "solo": QueueSettings(lock_ms=30 * _SECOND),
         "handover": QueueSettings(lock_ms=30 * _SECOND),
-        "short-lock": QueueSettings(lock_ms=_SECOND, max_delivery_count=3),
+        # Long enough for two requests of a client on a busy machine.
+        "short-lock": QueueSettings(lock_ms=3 * _SECOND, max_delivery_count=3),
         # The client's renewers need at least this when the machine is busy.
         "five-seconds": QueueSettings(lock_ms=5 * _SECOND),
         "expiring": QueueSettings(dead_letters_expired=True),
         "daily": QueueSettings(time_to_live_ms=24 * 3600 * _SECOND),
         "dropping": QueueSettings(time_to_live_ms=400),
-        "unique": QueueSettings(duplicate_window_ms=1500),
+        "unique": QueueSettings(duplicate_window_ms=3 * _SECOND),
         "remembering": QueueSettings(duplicate_window_ms=60 * _SECOND),
         "small": QueueSettings(max_bytes=1000),
         "Faulty": QueueSettings(lock_ms=30 * _SECOND),

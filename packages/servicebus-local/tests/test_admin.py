@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> None:
     """Messages by state, dead letters, locks, the oldest age and the counters are correct."""
     sender, receiver = links.sender("orders"), links.receiver("orders")
-    before = broker.figures("orders")
+    before, began = broker.figures("orders"), time.monotonic()
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
     completed, abandoned, deferred, dead = receiver.receive_messages(4, 3)
     receiver.complete_message(completed)
@@ -36,7 +36,7 @@ def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> Non
     }
     counted = {name: after[name] - before[name] for name in ("sent", "completed", "abandoned")}
     assert counted == {"sent": 5, "completed": 1, "abandoned": 1}
-    assert 0 <= after["oldest_age_seconds"] < 5
+    assert 0 <= after["oldest_age_seconds"] < time.monotonic() - began + 1
 
 
 def test_purge_empties_queue_and_dead_letters(broker: RunningBroker, links: Links) -> None:
@@ -76,7 +76,7 @@ def test_queue_that_matches_a_rule_is_created_on_demand_and_deleted_when_idle(br
     with open_links(broker.endpoints.port) as links:
         links.sender("private-answers").send_messages(ServiceBusMessage("answer"))
         assert broker.figures("private-answers")["active"] == 1
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while any(figures["name"] == "private-answers" for figures in broker.admin("GET", "/queues")[1]):
         assert time.monotonic() < deadline, "the idle queue is still there"
         time.sleep(0.05)

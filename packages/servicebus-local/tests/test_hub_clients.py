@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 _HUB = "orders"
-_WAIT = 20
+_WAIT = 60
 
 
 @pytest.fixture(autouse=True)

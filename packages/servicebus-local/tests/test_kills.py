@@ -68,7 +68,7 @@ class _Load:
             while not self.stopping.is_set():
                 names = [f"{self.prefix}-{batch}-{number + index}" for index in range(batch)]
                 number += batch
-                sender.send_messages([ServiceBusMessage(name) for name in names], timeout=3)
+                sender.send_messages([ServiceBusMessage(name) for name in names], timeout=30)
                 ledger.acknowledged.update(names)
 
     def complete(self, client: ServiceBusClient) -> None:

@@ -92,7 +92,7 @@ log = MessageLog(pathlib.Path({str(folder)!r}))
 log.commit([({INSERT!r}, ("killed",))])
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    assert subprocess.run([sys.executable, "-c", owner], check=False, timeout=20).returncode < 0
+    assert subprocess.run([sys.executable, "-c", owner], check=False, timeout=60).returncode < 0
     assert _names(open_log()) == ["killed"]
 
 
@@ -113,12 +113,12 @@ def test_a_damaged_log_is_released(folder: Path, open_log: Open) -> None:
     folder.mkdir()
     file = folder / "messages.sqlite"
     file.write_bytes(b"not a database" * 100)
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     with pytest.raises(sqlite3.DatabaseError):
         open_log()
     file.unlink()
     open_log().close()
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads  # those of earlier tests may have ended
 
 
 def test_a_commit_survives_a_killed_process_but_does_not_wait_for_the_disk(open_log: Open) -> None:

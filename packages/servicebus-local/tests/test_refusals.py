@@ -177,11 +177,11 @@ def test_other_protocols_are_named_in_the_log(
 def test_keep_alives_keep_nobody_busy(broker: RunningBroker, idle: Encoded) -> None:
     """A client that wants thousands of them a second, or opens twice, gets no more than others."""
     opening: list[Encodable] = ["again", None, uint(1 << 20), ushort(100), idle]
+    since = time.monotonic()
     with WireClient(broker.endpoints.port) as wire:
         for _ in range(20):
             wire.send(performative(Performative.OPEN, *opening, channel=0))
         wire.until(Performative.BEGIN)
-        since = time.monotonic()
         while wire.keep_alives < 4:
             wire.send(attach_receiver("solo"))
             wire.until(Performative.ATTACH)

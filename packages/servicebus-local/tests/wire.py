@@ -107,7 +107,7 @@ class WireClient:
         self._socket = socket.socket()
         if receive_buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._socket.settimeout(10)
+        self._socket.settimeout(60)
         self._socket.connect(("127.0.0.1", port))
         self._reader = FrameReader()
         self._seen: deque[Seen] = deque()

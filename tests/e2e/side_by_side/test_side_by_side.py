@@ -66,7 +66,19 @@ async def _swept_until_state(bench: Bench, task: str, state: str) -> Task:
         while (found := await bench.look_at(task)) is None or found["state"] != state:
             async with bench.session.post("/admin/functions/supervisor", json={}, raise_for_status=True):
                 await asyncio.sleep(0.5)
+    await _until_swept(bench)
     return found
+
+
+async def _until_swept(bench: Bench) -> None:
+    """Wait until no sweep is under way: it would be counted with what another test costs."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with bench.session.get("/admin/host/status", raise_for_status=True) as answer:
+                sweeps = (await answer.json())["functions"]["supervisor"]
+            if sweeps["started"] == sweeps["succeeded"] + sweeps["failed"]:
+                return
+            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

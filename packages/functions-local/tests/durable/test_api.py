@@ -106,9 +106,9 @@ async def test_bodies_are_stored_without_repair(http: ApiClient, engine: Durable
 
 async def test_start_can_wait_for_the_end(http: ApiClient) -> None:
     """With a timeout a start returns the output, or the usual response if that takes too long."""
-    done = await http.post(f"{_API}/orchestrators/chain?timeout=5&pollingInterval=1", data=b'"1"')
+    done = await http.post(f"{_API}/orchestrators/chain?timeout=60&pollingInterval=1", data=b'"1"')
     assert (done.status, await done.json()) == (200, 1)
-    failed = await http.post(f"{_API}/orchestrators/fails?timeout=5")
+    failed = await http.post(f"{_API}/orchestrators/fails?timeout=60")
     assert (failed.status, (await failed.json())["runtimeStatus"]) == (500, "Failed")
     assert (await http.post(f"{_API}/orchestrators/event?timeout=0.05")).status == 202
 

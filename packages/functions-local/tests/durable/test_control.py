@@ -36,11 +36,11 @@ async def test_events_wait_while_suspended(engine: DurableEngine) -> None:
 
 async def test_timer_that_fires_while_suspended_counts_after_resume(engine: DurableEngine) -> None:
     """A timer waits like any message, and its effects follow after the resume."""
-    waiting = {"slow": 0.0, "timer": 0.05, "cancel": False}
+    waiting = {"slow": 0.0, "timer": 1.5, "cancel": False}
     instance = await engine.client.start_new("race", None, as_client(waiting))
     await engine.client.suspend(instance, None)
     await until_status(engine, instance, RuntimeStatus.Suspended)
-    assert (await engine.client.wait(instance, 0.2)).status is RuntimeStatus.Suspended
+    assert (await engine.client.wait(instance, 1.7)).status is RuntimeStatus.Suspended
     await engine.client.resume(instance, None)
     assert (await result(engine, instance)).status is RuntimeStatus.Completed
 

@@ -120,7 +120,7 @@ async def test_sdk_and_shim_agree(app: SdkApp, start_engine: StartEngine, seed: 
     for instance, plan in plans.items():
         await engine.client.start_new("_fuzzed", instance, json.dumps(json.dumps(plan)))
     for instance, plan in plans.items():
-        row = await engine.client.wait(instance, 20)
+        row = await engine.client.wait(instance, 60)
         expected = [_expected(part, f"{instance}/{n}") for n, part in enumerate(plan)]
         assert row.output is not None, (row, plan)
         assert json.loads(row.output) == expected, (row, plan)

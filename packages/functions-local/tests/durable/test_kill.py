@@ -55,6 +55,7 @@ class KilledHost:
 
 
 @pytest.mark.process
+@pytest.mark.timeout(300)
 async def test_nothing_accepted_is_lost(tmp_path: Path) -> None:
     """Instances, timers and events survive five kills; activities run at least once, results are right."""
     draw = random.Random(7)  # noqa: S311 - a test that can be repeated
@@ -91,7 +92,7 @@ async def _raise_some(host: KilledHost, unsent: set[str], draw: random.Random | 
 
 
 async def _output(host: KilledHost, instance: str) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             status, payload = await host.ask("GET", f"instances/{instance}")
             if status == 200:

@@ -98,7 +98,7 @@ def fails(context: df.DurableOrchestrationContext) -> Steps:
 
 async def result(engine: DurableEngine, instance: str) -> InstanceRow:
     """Return an instance when it has ended."""
-    row = await engine.client.wait(instance, 20)
+    row = await engine.client.wait(instance, 60)
     assert row.status.is_terminal, row
     return row
 
@@ -109,7 +109,7 @@ async def until_status(engine: DurableEngine, instance: str, status: RuntimeStat
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true, at most 20 seconds."""
-    async with asyncio.timeout(20):
+    """Wait until a condition is true, at most a minute."""
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)

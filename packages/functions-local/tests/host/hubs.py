@@ -139,7 +139,7 @@ class Stage:
             seen = traces(self.folder, name)
             return seen if len(seen) >= count else None
 
-        return await until(found, seconds=20)
+        return await until(found)
 
     async def checkpoint(self, partition: str, group: str = "ingestion") -> dict[str, str] | None:
         """Return the metadata of a partition's checkpoint."""
@@ -152,7 +152,7 @@ class Stage:
 
     async def until_checkpoint(self, partition: str, number: int, group: str = "ingestion") -> dict[str, str]:
         """Wait until a partition's checkpoint has a sequence number."""
-        for _ in range(1000):
+        for _ in range(3000):
             found = await self.checkpoint(partition, group)
             if found is not None and found.get("sequencenumber") == str(number):
                 return found

@@ -16,6 +16,7 @@ import pytest_asyncio
 from azure.servicebus.aio import ServiceBusClient
 
 from tests.host.processes import (
+    PATIENCE,
     ROOT,
     Part,
     broker_port,
@@ -90,7 +91,7 @@ async def refused(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list
 async def received(bus: ServiceBusClient, queue: str, *, texts: int) -> list[str]:
     """Return the texts of a queue's messages, joined ones one by one, when that many have arrived."""
     found: list[str] = []
-    async with bus.get_queue_receiver(queue) as receiver, asyncio.timeout(20):
+    async with bus.get_queue_receiver(queue) as receiver, asyncio.timeout(PATIENCE):
         while len(found) < texts:
             for message in await receiver.receive_messages(10, max_wait_time=5):
                 found += str(message).split()
@@ -102,7 +103,7 @@ async def outcome(http: aiohttp.ClientSession, orchestrator: str, given: Any, ev
     """Start an orchestration, send it an event if there is one, and return its status when it has ended."""
     path, body = f"{_API}/orchestrators/{orchestrator}", json.dumps(given)  # as the SDK's client encodes it
     if event is None:
-        async with http.post(f"{path}?timeout=20", json=body) as response:
+        async with http.post(f"{path}?timeout={PATIENCE:.0f}", json=body) as response:
             return await response.json()
     async with http.post(path, json=body) as response:
         urls = await response.json()
@@ -120,7 +121,7 @@ def table() -> list[str]:
 
 async def ended(http: aiohttp.ClientSession, status_url: str) -> Any:
     """Return an orchestration's output when it has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             async with http.get(status_url) as response:
                 if response.status == 200:

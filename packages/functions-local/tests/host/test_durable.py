@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.host.processes import Part, start_host
+from tests.host.processes import PATIENCE, Part, start_host
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
@@ -32,7 +32,7 @@ async def outcome(host: Part, orchestrator: str, given: object, **query: str) ->
         async with http.post(f"/api/start/{orchestrator}", json=given, params=query) as started:
             assert started.status == 202
             status_url = (await started.json())["statusQueryGetUri"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 async with http.get(status_url) as answer:
                     if answer.status == 200:

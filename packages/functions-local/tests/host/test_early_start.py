@@ -44,7 +44,7 @@ async def test_it_waits_for_a_port_and_for_a_url_whatever_it_answers() -> None:
         runner = web.AppRunner(web.Application())
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", http).start()
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
         await runner.cleanup()
 
 

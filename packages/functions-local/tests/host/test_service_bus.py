@@ -107,7 +107,7 @@ async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: 
     """What a function sets on its output is sent to the other queue."""
     await one.send_messages(ServiceBusMessage("answer me"))
     async with client.get_queue_receiver("answers") as receiver:
-        [answer] = await receiver.receive_messages(1, max_wait_time=10)
+        [answer] = await receiver.receive_messages(1, max_wait_time=60)
         assert str(answer) == "re: answer me"
         await receiver.complete_message(answer)
 
@@ -159,8 +159,11 @@ async def test_locks_of_a_batch_are_not_renewed(client: ServiceBusClient, folder
     assert again[0]["deliveries"] == [2]
 
 
-async def test_switched_off_function_takes_nothing(folder: Path) -> None:
+async def test_switched_off_function_takes_nothing(one: ServiceBusSender, folder: Path) -> None:
     """A function that a setting disables does not compete for messages."""
+    names = {f"for one only {number}" for number in range(10)}
+    await one.send_messages([ServiceBusMessage(name) for name in names])
+    await until(lambda: names <= {trace["body"] for trace in traces(folder, "one")})
     assert traces(folder, "switched_off") == []
 
 
@@ -189,7 +192,7 @@ async def test_stop_releases_unfinished_messages(tmp_path: Path) -> None:
     """An unfinished message is available at once, without waiting for its lock to expire."""
     broker = await start_broker(tmp_path)
     address = connection_string(broker_port(broker))
-    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address})
+    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address, "STOP_GRACE": "3"})
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
         async with client.get_queue_sender("one") as sender:
             await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.3")])

@@ -188,7 +188,7 @@ async def test_host_starts_before_the_broker(tmp_path: Path) -> None:
 
 async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
     """The request in flight gets its response, others get 503, then the host exits with 0."""
-    host = await start_host(tmp_path, settings=WITHOUT_BROKER)
+    host = await start_host(tmp_path, settings={**WITHOUT_BROKER, "STOP_GRACE": "30"})
     async with aiohttp.ClientSession(host.ready) as http:
         request = asyncio.create_task(http.get("/api/hold"))
         await until(lambda: traces(tmp_path, "hold"))

@@ -53,7 +53,7 @@ async def patient(
     bodies = [event.get_body() for event in events]
     if b"hold" in bodies:
         (TRACES / "held").touch()
-        await asyncio.sleep(30)
+        await asyncio.sleep(300)
     if b"fail" in bodies and (TRACES / "failing").exists():
         (TRACES / "failed").touch()
         raise RuntimeError("as asked")
