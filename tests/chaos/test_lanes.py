@@ -51,6 +51,19 @@ async def test_fault_that_affected_nothing_is_injected_again(pauses: list[float]
     )
 
 
+async def test_outages_leave_the_orders_to_faults_that_need_them() -> None:
+    """A short run has few orders to spare, and more outages than that after the plan's time."""
+
+    async def happens(_injection: Injection) -> int:
+        return 1
+
+    more = list[int]()
+    await run_lane(
+        make_plan(1, 10, 0.0), FaultLane.OUTAGES, happens, FaultCounts(), lambda: more.append(1)
+    )
+    assert more == []
+
+
 async def test_fault_that_never_affects_anything_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run continues without it, and is reported as vacuous."""
     monkeypatch.setattr(lanes, "GRACE", 0.05)
