@@ -58,9 +58,7 @@ async def test_outages_leave_the_orders_to_faults_that_need_them() -> None:
         return 1
 
     more = list[int]()
-    await run_lane(
-        make_plan(1, 10, 0.0), FaultLane.OUTAGES, happens, FaultCounts(), lambda: more.append(1)
-    )
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.OUTAGES, happens, FaultCounts(), lambda: more.append(1))
     assert more == []
 
 
