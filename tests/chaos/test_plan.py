@@ -48,7 +48,7 @@ def test_every_scenario_has_its_orders(orders: int, each: int) -> None:
 
 
 def test_orders_and_poison_are_sent_within_the_time() -> None:
-    """Four of five orders come during the faults; each fifth is held back."""
+    """Four of five orders come during the faults; the last fifth is held back."""
     plan = make_plan(1, 200, 60)
     assert all(order.at is not None and 0 <= order.at < plan.seconds for order in plan.orders[:160])
     assert {(order.at, order.scenario) for order in plan.orders[160:]} == {(None, Scenario.SMOOTH)}

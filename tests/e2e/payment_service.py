@@ -14,10 +14,7 @@ from tests.fakes.web_server import served
 
 @dataclass(slots=True)
 class PaymentService:
-    """Answers an order's calls with its statuses in turn, then with 201; records the requests.
-
-    Each order has its own script: another test's order may be recovered, and so call, at any time.
-    """
+    """Answers an order's calls with its statuses in turn, then with 201; records the requests."""
 
     statuses: dict[str, list[int]] = field(default_factory=dict)
     hanging: set[str] = field(default_factory=set)

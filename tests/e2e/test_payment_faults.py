@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -48,13 +48,6 @@ async def caller(platform: Platform) -> AsyncIterator[Caller]:
     """Call it."""
     async with Caller.of(platform) as caller:
         yield caller
-
-
-@pytest.fixture(autouse=True)
-def _no_longer_hanging(service: PaymentService) -> Iterator[None]:
-    """Let what is recovered later be paid: more failures would open the breaker for all."""
-    yield
-    service.hanging.clear()
 
 
 async def test_failing_service_is_retried(caller: Caller, service: PaymentService) -> None:

@@ -36,7 +36,10 @@ class _VirtualTime(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time passes only while it waits: what a busy machine takes to compute takes no time here."""
+    """Its time passes only while it waits: what a busy machine takes to compute takes no time here.
+
+    The simulation's has no sockets and no threads, and is an error where nothing can ever happen again.
+    """
 
     def __init__(self) -> None:
         self._virtual = _VirtualTime()

@@ -112,6 +112,7 @@ async def test_each_bad_one_is_named_once(bench: Bench) -> None:
     """Rows by one alert or a few, however many sweeps meet them; messages are kept, each with its reason."""
     await until(lambda: {"damaged-task|task", "damaged-step|step|00"} <= _named(bench))
     assert (await _next_sweep(bench))["unreadable"] >= 3
+    await bench.until_empty("operator-alerts")
     told = len(_unreadable(bench))
     await _next_sweep(bench)
     assert len(_unreadable(bench)) == told
