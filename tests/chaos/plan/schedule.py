@@ -28,7 +28,7 @@ _FEWEST_POISON = 3
 _AGAIN_WITHIN = 5.0
 #: Seconds in which the cancel of an order follows its submission.
 _CANCELLED_WITHIN = 8.0
-#: One order in so many, and a smooth one, is held back for faults that affected nothing in the plan's time.
+#: One order in so many is held back for faults that affected nothing in the plan's time.
 _ONE_SPARE_IN = 5
 #: How often hosts are killed after each other outage, where that is to be more often: one of them alone, then
 #: all at once, by turns; seconds before each.
@@ -243,8 +243,13 @@ _CAUSED_BY = {
 }
 
 
+#: What happens only to an order whose payment is called. During the faults, that may never be: it may be
+#: given up before. So the last orders that are held back, which come when all faults have ended, have these.
+_LAST = (Scenario.REFUSED, Scenario.GARBLED, Scenario.OVERTAKEN)
+
+
 def _scenarios(orders: int, random: Random) -> list[Scenario]:
-    """Spread the scenarios over the orders that are not held back."""
+    """Spread the scenarios over the orders that are not held back; of those, the last have some again."""
     others = [each for each in Scenario if each not in {Scenario.SMOOTH, Scenario.DRAWN}]
     others += [Scenario.CANCELLED] * (_CANCELLED_FOR_EACH - 1)
     others *= max(1, orders // _ONE_SCENARIO_IN)
@@ -253,7 +258,7 @@ def _scenarios(orders: int, random: Random) -> list[Scenario]:
     places = random.sample(range(usual), min(len(others), usual))
     for place, scenario in zip(places, others, strict=False):
         scenarios[place] = scenario
-    return scenarios
+    return scenarios[: -len(_LAST)] + list(_LAST) if orders - usual > len(_LAST) else scenarios
 
 
 def _poison(seed: int, orders: int, seconds: float) -> tuple[Poison, ...]:
