@@ -9,8 +9,10 @@ NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
 CLOCKS := tests/chaos/requirements-clocks.txt
 # Files, not tests, are distributed, in the order of their folders: a platform that they share is started once on a
-# worker, and stopped when its folder is done. Most tests of processes wait, so there are more workers than cores.
-PYTEST := pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -rsfE
+# worker, and stopped when its folder is done. Most tests of processes wait: WORKERS=3 is quicker on two cores that do
+# nothing else.
+WORKERS ?= 2
+PYTEST := pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -rsfE
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 # Runs the tests of the packages and of the application with the given options, the latter also with the second ones;
