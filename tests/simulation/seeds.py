@@ -13,11 +13,11 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 
 
-def simulated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m tests.simulation`."""
+def simulated(*arguments: str, folder: Path = _ROOT) -> subprocess.CompletedProcess[str]:
+    """Run `python -m tests.simulation`, here or in a copy of the project."""
     return subprocess.run(
         ["nice", sys.executable, "-m", "tests.simulation", *arguments],
-        cwd=_ROOT,
+        cwd=folder,
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,

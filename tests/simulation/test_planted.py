@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.planted.caught import Caught, kept
-from tests.simulation.planted.copies import make_copy, planted, simulated_in
+from tests.simulation.planted.copies import make_copy, planted
+from tests.simulation.seeds import simulated
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
@@ -28,7 +29,7 @@ def test_planted_bug_is_seen(copy: Path, bug: str) -> None:
     """The seed that has caught it first catches it, or one of the next, by an invariant that saw it then."""
     known = kept()[bug]
     with planted(copy, bug):
-        run = simulated_in(copy, "--first", str(known.seed), "--count", str(_SEEDS), "--stop")
+        run = simulated("--first", str(known.seed), "--count", str(_SEEDS), "--stop", folder=copy)
     caught = Caught.told(bug, run.stdout)
     assert caught is not None, run.stdout + run.stderr
     assert set(caught.invariants) & set(known.invariants), run.stdout

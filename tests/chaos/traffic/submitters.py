@@ -70,7 +70,7 @@ class Callers:
         return sorted(self._waiting)
 
     def send_one_more(self) -> None:
-        """Submit one of the orders that are held back, if one is left."""
+        """Submit the next of the orders that are held back, if one is left, as they are planned."""
         self._more.release()
 
     def send_the_rest(self) -> None:

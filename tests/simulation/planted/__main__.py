@@ -9,7 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 from tests.simulation.planted.caught import Caught, keep, kept
-from tests.simulation.planted.copies import every_bug, make_copy, planted, simulated_in
+from tests.simulation.planted.copies import every_bug, make_copy, planted
+from tests.simulation.seeds import simulated
 
 #: By how many seeds each must be caught.
 _MOST_SEEDS = 2_000
@@ -39,7 +40,7 @@ def main() -> int:
 
 def _search(folder: Path, bug: str, most: int) -> Caught | None:
     with planted(folder, bug):
-        run = simulated_in(folder, "--first", "0", "--count", str(most), "--stop")
+        run = simulated("--first", "0", "--count", str(most), "--stop", folder=folder)
     return Caught.told(bug, run.stdout)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,18 +37,6 @@ def planted(copy: Path, bug: str) -> Iterator[None]:
         yield
     finally:
         _patch(copy, bug, "--reverse")
-
-
-def simulated_in(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m tests.simulation` in a copy."""
-    return subprocess.run(
-        ["nice", sys.executable, "-m", "tests.simulation", *arguments],
-        cwd=copy,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def _patch(copy: Path, bug: str, *options: str) -> None:
