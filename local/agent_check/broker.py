@@ -59,6 +59,10 @@ class OwnBroker:
         """Count the messages that were taken and not settled."""
         return await self._figure(queue, "locked")
 
+    async def receivers(self, queue: str) -> int:
+        """Count the receivers that are attached to a queue."""
+        return await self._figure(queue, "receivers")
+
     async def locks_expired(self, queue: str) -> int:
         """Count the locks that ran out since the broker was started."""
         return await self._figure(queue, "locks_expired")

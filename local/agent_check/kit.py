@@ -213,21 +213,21 @@ class Kit:
         if self.broker is None:
             await asyncio.sleep(_LOOK_AGAIN)  # a namespace doesn't tell
             return True
-        broker, queue = self.broker, self.desk.queue
-        return await self._comes_true(lambda: broker.locked(queue))
+        return await self._comes_to(self.broker.locked, lambda requests: requests > 0)
+
+    async def all_receive(self) -> bool:
+        """Wait until there is a receiver for each process of the Agent; tell whether there is."""
+        if self.broker is None:
+            return True  # a namespace doesn't tell
+        return await self._comes_to(self.broker.receivers, lambda many: many >= self.options.processes)
 
     async def has_nothing_to_do(self) -> bool:
         """Wait until the Agent has settled all that it was asked; tell whether it has."""
-        broker, queue = self.own_broker(), self.desk.queue
+        return await self._comes_to(self.own_broker().active, lambda requests: requests == 0)
 
-        async def nothing() -> bool:
-            return not await broker.active(queue)
-
-        return await self._comes_true(nothing)
-
-    async def _comes_true(self, look: Callable[[], Awaitable[object]]) -> bool:
+    async def _comes_to(self, figure: Callable[[str], Awaitable[int]], enough: Callable[[int], bool]) -> bool:
         begun = asyncio.get_running_loop().time()
-        while not await look():
+        while not enough(await figure(self.desk.queue)):
             if asyncio.get_running_loop().time() > self._until(begun):
                 return False
             await asyncio.sleep(_LOOK_EVERY)

@@ -30,6 +30,7 @@ async def a_request(kit: Kit) -> None:
     await kit.desk.ask([request])
     await kit.answered(request, within=STARTS_WITHIN)
     await kit.effects(request)
+    await kit.all_receive()  # or what happens at once in two processes would not be seen
     await kit.learn_its_need()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -55,6 +56,20 @@ def test_purge_empties_queue_and_dead_letters(broker: RunningBroker, links: Link
     assert broker.admin("POST", "/queues/nowhere/purge")[0] == 404
 
 
+def test_attached_receivers_are_counted(broker: RunningBroker) -> None:
+    """One that is closed, or whose connection is, does not count any more."""
+    with open_links(broker.endpoints.port) as links:
+        closed = links.receiver("handover")
+        with open_links(broker.endpoints.port) as others:
+            others.receiver("handover")
+            assert broker.figures("handover")["receivers"] == 2
+            closed.close()
+            _wait_until(
+                lambda: broker.figures("handover")["receivers"] == 1, "it counts, though it is closed"
+            )
+    _wait_until(lambda: broker.figures("handover")["receivers"] == 0, "it counts without its connection")
+
+
 def test_health_counts_connections(broker: RunningBroker, links: Links) -> None:
     """Health answers, with the number of connected clients."""
     links.sender("orders")
@@ -76,7 +91,14 @@ def test_queue_that_matches_a_rule_is_created_on_demand_and_deleted_when_idle(br
     with open_links(broker.endpoints.port) as links:
         links.sender("private-answers").send_messages(ServiceBusMessage("answer"))
         assert broker.figures("private-answers")["active"] == 1
+    _wait_until(
+        lambda: all(figures["name"] != "private-answers" for figures in broker.admin("GET", "/queues")[1]),
+        "the idle queue is still there",
+    )
+
+
+def _wait_until(condition: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + 30
-    while any(figures["name"] == "private-answers" for figures in broker.admin("GET", "/queues")[1]):
-        assert time.monotonic() < deadline, "the idle queue is still there"
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
         time.sleep(0.05)

@@ -29,7 +29,7 @@ from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import OperationError
 
-_COUNTERS = ("sent", "completed", "abandoned", "expired", "locks_expired", "duplicates_dropped")
+_COUNTERS = ("sent", "completed", "abandoned", "expired", "locks_expired", "duplicates_dropped", "receivers")
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
@@ -106,7 +106,7 @@ class AdminEndpoint:
 
 
 def _queue_figures(queue: Queue) -> dict[str, object]:
-    """Return a queue's messages by state, and the counters since the broker started.
+    """Return a queue's messages by state, its receivers, and the counters since the broker started.
 
     Active messages include locked ones; the age is that of the oldest active message, in seconds.
     """

@@ -53,6 +53,7 @@ class QueueReceiverLink(OutgoingLink):
         super().__init__(channel, attach, queue)
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
+        entity.counters["receivers"] += 1
         self._locks: dict[int, Lock] = {}
         #: What it may still be sent at once, and when the next burst may begin (monotonic seconds).
         self._allowance = channel.client.burst
@@ -60,6 +61,8 @@ class QueueReceiverLink(OutgoingLink):
 
     def close(self) -> None:
         """Receive nothing any more."""
+        if not self.closed:
+            self._entity.counters["receivers"] -= 1
         super().close()
         self._entity.remove_receiver(self)
 
