@@ -18,7 +18,7 @@ from typing import Any
 from servicebus_local.config import BrokerConfig
 from servicebus_local.server import HOST, Broker, Endpoints
 
-_HTTP_SECONDS = 5
+_HTTP_SECONDS = 30
 
 
 def connection_string(port: int) -> str:
