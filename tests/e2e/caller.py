@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -100,31 +100,41 @@ class Caller:
             return figures
 
 
-def rows(platform: Platform, table: str, query: str | None = None) -> list[dict[str, Any]]:
-    """Read a table directly, not through the application."""
+def rows(
+    platform: Platform, table: str, query: str | None = None, columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Read a table directly, not through the application; all columns if none is named."""
     connection = platform.addresses.storage_connection
     with TableServiceClient.from_connection_string(connection) as service:
         client = service.get_table_client(table)
-        found = client.list_entities() if query is None else client.query_entities(query)
+        select = list(columns) or None
+        found = (
+            client.list_entities(select=select)
+            if query is None
+            else client.query_entities(query, select=select)
+        )
         return [dict(row) for row in found]
 
 
-def states(platform: Platform) -> dict[str, str]:
+async def until_all_are(
+    state: str, platform: Platform, order_ids: set[str], *, patience: float = PATIENCE
+) -> None:
+    """Wait until exactly these tasks are in the store, all in `state`.
+
+    However many there are and however slow the machine is: each `patience` seconds, one more must be.
+    """
+    now = asyncio.get_running_loop().time
+    wanted = dict.fromkeys(order_ids, state)
+    there, since = 0, now()
+    while (found := await asyncio.to_thread(_states, platform)) != wanted:
+        before, there = there, sum(each == state for each in found.values())
+        since = now() if there > before else since
+        missing = [f"{order}: {found.get(order)}" for order in wanted if found.get(order) != state]
+        assert now() - since < patience, f"{len(missing)} of {len(wanted)} are not {state}: {missing[:10]}"
+        await asyncio.sleep(0.5 + len(found) / 1_000)
+
+
+def _states(platform: Platform) -> dict[str, str]:
     """Return the state of every task in the store."""
-    found = rows(platform, "Tasks", "ProcessState ne ''")
+    found = rows(platform, "Tasks", "ProcessState ne ''", ["RowKey", "OrderID", "ProcessState"])
     return {row["OrderID"]: row["ProcessState"] for row in found if row["RowKey"].endswith("|task")}
-
-
-async def until_all_processed(platform: Platform, order_ids: set[str], *, within: float = PATIENCE) -> None:
-    """Wait until exactly these tasks are in the store, all `Processed`; for `within` seconds at most."""
-    wanted = dict.fromkeys(order_ids, "Processed")
-    found: dict[str, str] = {}
-    try:
-        async with asyncio.timeout(within):
-            while (found := await asyncio.to_thread(states, platform)) != wanted:
-                await asyncio.sleep(0.5)
-    except TimeoutError:
-        missing = {
-            order: found.get(order, "not recorded") for order in wanted if found.get(order) != "Processed"
-        }
-        raise AssertionError(f"{len(missing)} of {len(wanted)} not processed: {missing}") from None

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from local.platform import PartName
-from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_processed
+from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_are
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(600)]
 
 _ORDERS = 200
 #: A recovery may be needed: the step's limit (60 s), the skew (5 s), a sweep interval (30 s), and its run.
@@ -27,7 +27,7 @@ async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> Non
         await platform.kill(part)
         await platform.start(part)
         await asyncio.gather(*submissions)
-        await until_all_processed(platform, set(ids), within=_BOUND)
+        await until_all_are("Processed", platform, set(ids), patience=_BOUND)
         assert sorted(row["RowKey"].partition(".")[0] for row in rows(platform, "Payments")) == sorted(ids)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from local.callers.demo import run_demo
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
-from tests.e2e.caller import NEEDS_ORDERS, Caller, until_all_processed
+from tests.e2e.caller import NEEDS_ORDERS, Caller, until_all_are
 
 pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
 
@@ -51,4 +51,4 @@ async def test_front_takes_orders_while_no_other_role_runs(platform: Platform) -
         assert await caller.put("o-1") == HTTPStatus.ACCEPTED
     for part in others:
         await platform.start(part)
-    await until_all_processed(platform, {"o-1"})
+    await until_all_are("Processed", platform, {"o-1"})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_processed
+from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_are
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
 
 
 async def test_thousand_orders_submitted_twice_are_processed_once(tmp_path: Path) -> None:
@@ -19,6 +19,6 @@ async def test_thousand_orders_submitted_twice_are_processed_once(tmp_path: Path
     async with running(tmp_path) as platform, Caller.of(platform) as caller:
         statuses = await asyncio.gather(*(caller.put(order_id) for order_id in ids * 2))
         assert set(statuses) == {HTTPStatus.ACCEPTED}
-        await until_all_processed(platform, set(ids))
+        await until_all_are("Processed", platform, set(ids))
         payments = rows(platform, "Payments")
         assert sorted(row["RowKey"].partition(".")[0] for row in payments) == sorted(ids)

@@ -22,9 +22,14 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 _ORDERS = 40
 _AT_ONCE = 4
-_CALL_SECONDS = 1.0
-#: Seconds for the payment, and to be taken for it: less than the queue is long.
-_LIMITS = {"STEP_SECONDS": "orders.payment=4", "AGENTS_PICK_UP_SECONDS": "4", "SKEW_SECONDS": "1"}
+_CALL_SECONDS = 2.0
+#: Seconds for the payment, far more than it takes, and to be taken for it: less than the queue is long.
+_OWN, _PICK_UP = 12, 5
+_LIMITS = {
+    "STEP_SECONDS": f"orders.payment={_OWN}",
+    "AGENTS_PICK_UP_SECONDS": str(_PICK_UP),
+    "SKEW_SECONDS": "1",
+}
 _SETTINGS = {
     **_LIMITS,
     "azurefunctionsjobhost__extensions__serviceBus__maxConcurrentCalls": str(_AT_ONCE),
@@ -58,7 +63,7 @@ async def test_requests_that_wait_longer_than_their_own_time_are_processed_in_th
     tmp_path: Path,
 ) -> None:
     """Each is paid once, also those that were not taken at first; the service's circuit stays closed."""
-    assert _ORDERS * _CALL_SECONDS / _AT_ONCE > 4 + 4
+    assert _ORDERS * _CALL_SECONDS / _AT_ONCE > _OWN + _PICK_UP
     payments, orders = _Payments(), [f"crowd-{number}" for number in range(_ORDERS)]
     async with RemoteService().serving() as remote, payments.serving() as address:
         urls = {f"{step.upper()}_URL": f"{remote.url}/{step}" for step in STEPS}

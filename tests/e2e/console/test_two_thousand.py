@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
 from local.platform import PartName
-from tests.e2e.caller import rows, states, until_all_processed
+from tests.e2e.caller import rows, until_all_are
 from tests.e2e.console.bench import Console, running
 from tests.e2e.fleet.bench import PARCEL
 from tests.e2e.recovery.bench import Bench
@@ -24,7 +22,7 @@ pytestmark = [
 
 _TASKS = 2_000
 _BATCH = 500
-#: Seconds until all have failed, or are processed: a recovery may be needed for those under way in the kill.
+#: Seconds until the next is resubmitted, or processed: those under way in the kill may have to be recovered.
 _PATIENCE = 300
 _REASON = "the fleet is back"
 
@@ -54,7 +52,7 @@ async def test_two_thousand_are_resubmitted_through_a_kill(
                 await run.get_by_role("button", name="Go on").click()
             await expect(run.get_by_role("alert")).to_contain_text("Finished.", timeout=_PATIENCE * 1_000)
             assert await run.get_by_text("refused:").all_text_contents() == []
-            await until_all_processed(bench.platform, ids, within=_PATIENCE)
+            await until_all_are("Processed", bench.platform, ids, patience=_PATIENCE)
             await run.get_by_role("button", name="Close").click()
             await expect(console.page.get_by_text("No task is in Error here.")).to_be_visible()
         _check_audit(bench, ids)
@@ -78,9 +76,7 @@ async def _refused(bench: Bench, ids: set[str]) -> None:
         batch = {"errands": orders[first : first + _BATCH]}
         async with bench.session.post("/api/errands/batch", json=batch) as answer:
             assert answer.status == 200, await answer.text()
-    async with asyncio.timeout(_PATIENCE):
-        while Counter((await asyncio.to_thread(states, bench.platform)).values()) != {"Error": _TASKS}:
-            await asyncio.sleep(1)
+    await until_all_are("Error", bench.platform, ids)
     bench.remote.refusing.clear()
 
 
