@@ -56,7 +56,7 @@ _SETTINGS = {"RATE_PER_MINUTE": "1000000", "STATE_SHARDS": "2"}
 
 
 @pytest.mark.process
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 async def test_five_thousand_requests_get_documented_answers(tmp_path: Path) -> None:
     """Valid and invalid ones: no 5xx, no undocumented status, type or content."""
     async with running(tmp_path, _SETTINGS) as platform:

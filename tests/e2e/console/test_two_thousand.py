@@ -17,7 +17,7 @@ from tests.e2e.recovery.bench import Bench
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 _TASKS = 2_000

@@ -9,7 +9,7 @@ import pytest
 
 from tests.local.agent_check.samples import check, go_sample, keeps_every_rule
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
 @pytest.mark.timeout(900)  # the client is downloaded and compiled when it runs for the first time

@@ -8,7 +8,7 @@ import pytest
 
 from tests.local.agent_check.planted import check_changed
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 _CHECK = "sent once work that ends late"
 #: It waits for its ledger longer than the kit ever holds that up: its work is under way all the time.

@@ -51,7 +51,7 @@ def test_patience_begins_anew() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_slow_agent_is_passed(tmp_path: Path) -> None:
     """One process has much to do; as long as it is at work, it is waited for."""
     report = check_changed(_SLOW, _ALL_AT_ONCE, tmp_path, processes=1)

@@ -15,7 +15,7 @@ from tests.local.agent_check.samples import (
     lock_the_ledger,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_python_keeps_every_rule(tmp_path: Path) -> None:
