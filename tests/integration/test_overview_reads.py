@@ -24,7 +24,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.integration.bulk_rows import create_rows
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 SHARDS = 16
 TASKS = 100_000
