@@ -17,7 +17,7 @@ from tests.e2e.recovery.remote import RemoteService
 from tests.e2e.recovery.workflows import CARGO, STEPS
 
 #: Seconds that a test waits at most: more than any machine needs.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 #: The application's allowance for clocks that differ.
 SKEW_SECONDS = 0.5

@@ -18,12 +18,12 @@ _SETTINGS = {
     "STEP_SECONDS": ",".join(
         f"booking.{name}={seconds}"
         for name, seconds in {
-            "flight": 4,
-            "hotel": 4,
-            "car": 4,
-            "approval": 6,
-            "charge": 6,
-            "ticket": 6,
+            "flight": 6,
+            "hotel": 6,
+            "car": 6,
+            "approval": 12,
+            "charge": 8,
+            "ticket": 8,
         }.items()
     ),
     "SUPERVISOR_THRESHOLD": "1",

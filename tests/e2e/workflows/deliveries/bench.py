@@ -10,7 +10,7 @@ from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.workflows.deliveries.services import STEPS, DeliveryServices
 
 #: Seconds that a step may take: long enough for a busy machine; recoveries follow at this interval.
-COMPLETE_WITHIN = 4
+COMPLETE_WITHIN = 6
 
 #: The folder of the product's `function_app.py`.
 APP = Path(__file__).parents[4]
