@@ -15,7 +15,7 @@ from tests.chaos.evidence.alerts import PostedAlert, grouped
 from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
 
 #: Seconds; Azurite may be frozen.
-_TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_total": 0}
+_TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_backoff_factor": 0.2}
 
 
 class Tables:
@@ -27,13 +27,14 @@ class Tables:
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, connections: Sequence[str]) -> AsyncIterator[Self]:
+    async def at(cls, connections: Sequence[str], *, retries: int = 0) -> AsyncIterator[Self]:
         """Open the tables until the block ends."""
+        opened = [
+            TableServiceClient.from_connection_string(each, **_TIMES, retry_total=retries)
+            for each in connections
+        ]
         async with AsyncExitStack() as stack:
-            services = [
-                await stack.enter_async_context(TableServiceClient.from_connection_string(each, **_TIMES))
-                for each in connections
-            ]
+            services = [await stack.enter_async_context(each) for each in opened]
             yield cls(services)
 
     async def shards(self) -> list[str]:

@@ -31,6 +31,8 @@ from tests.chaos.traffic.submitters import Callers, PoisonSender
 
 #: Seconds, after everything has settled, in which requests in flight arrive.
 _LATE_CALLS = 8.0
+#: The observer leaves out what it can't read; evidence is read until it is there.
+_READ_AGAIN = 5
 
 
 class Run:
@@ -71,7 +73,8 @@ class Run:
                     task.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        return await self._evidence(settling)
+        async with Tables.at(self._environment.connections, retries=_READ_AGAIN) as tables:
+            return await self._evidence(settling, tables)
 
     def _background(self, progress: RunProgress) -> list[Coroutine[None, None, None]]:
         return [
@@ -115,7 +118,7 @@ class Run:
             *(f"order {order} still needs an operator" for order in self._operators.waiting),
         ]
 
-    async def _evidence(self, settling: Settling) -> Evidence:
+    async def _evidence(self, settling: Settling, tables: Tables) -> Evidence:
         environment, remotes = self._environment, self._environment.remotes
         calls = list(remotes.ledger.calls)  # before the rows: what has not settled goes on meanwhile
         return Evidence(
@@ -128,14 +131,14 @@ class Run:
             refused=self._callers.refused,
             cancelled=self._callers.cancelled,
             both_won=self._operators.both_won,
-            tasks=await self._tables.tasks(),
-            in_accounts=await self._tables.in_accounts(),
-            rejected=await self._tables.rejected(),
+            tasks=await tables.tasks(),
+            in_accounts=await tables.in_accounts(),
+            rejected=await tables.rejected(),
             observations=self._observer.observations,
             asked=asked(
                 read_journals(host.journal for host in environment.hosts), self._limits.within_of_a_dispatch
             ),
             calls=calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
-            alerts=[*remotes.alerts.alerts, *await self._tables.waiting_alerts()],
+            alerts=[*remotes.alerts.alerts, *await tables.waiting_alerts()],
         )

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.core.pipeline.transport import AioHttpTransport
 from azure.storage.blob.aio import ContainerClient
 
 from functions_local.connections import ConnectionSettings, malformed, missing
@@ -21,15 +22,18 @@ _STORAGE = "AzureWebJobsStorage"
 
 def checkpoint_container(settings: ConnectionSettings, used_by: str) -> ContainerClient:
     """Return the container in the host's storage account. Raises StartError without a usable setting."""
+    # The environment's proxy and .netrc would be looked up for every request.
+    transport = AioHttpTransport(use_env_settings=False)
     if text := settings.value(_STORAGE):
         try:
-            return ContainerClient.from_connection_string(text, CONTAINER)
+            return ContainerClient.from_connection_string(text, CONTAINER, transport=transport)
         except ValueError as error:
             raise malformed(_STORAGE, used_by, error) from error
     if address := settings.value(_STORAGE, "__blobServiceUri"):
-        return ContainerClient(address, CONTAINER, settings.login())
+        return ContainerClient(address, CONTAINER, settings.login(), transport=transport)
     if name := settings.value(_STORAGE, "__accountName"):
-        return ContainerClient(f"https://{name}.blob.core.windows.net", CONTAINER, settings.login())
+        address = f"https://{name}.blob.core.windows.net"
+        return ContainerClient(address, CONTAINER, settings.login(), transport=transport)
     raise missing(_STORAGE, used_by)
 
 
