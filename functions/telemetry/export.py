@@ -27,8 +27,9 @@ from functions.telemetry.spans import facts_of
 #: The application's own loggers lie below this one; other libraries' lines may quote what they handle.
 _LOGGER = "functions"
 
-#: Seconds that the last export may take; by default, the SDK takes half a minute for each kind.
-_LONGEST = 0.3
+#: Seconds that the last export may take: a connection, a token, and the request. By default, the SDK takes
+#: half a minute for each kind.
+_LONGEST = 2.0
 
 #: What every log record has; what others add to it (`extra=`) is not on the allow-list.
 _OWN = frozenset(vars(logging.makeLogRecord({})))

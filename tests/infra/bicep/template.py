@@ -105,14 +105,16 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
+@cache
 def text_of(node: Node | None) -> str:
-    """Return a node's source text; empty for None."""
+    """Return a node's source text, with a cache; empty for None."""
     return "" if node is None or node.text is None else node.text.decode()
 
 
-def named(node: Node) -> list[Node]:
-    """Return a node's children without punctuation and comments."""
-    return [child for child in node.children if child.is_named and child.type != "comment"]
+@cache
+def named(node: Node) -> tuple[Node, ...]:
+    """Return a node's children without punctuation and comments, with a cache."""
+    return tuple(child for child in node.children if child.is_named and child.type != "comment")
 
 
 def within(node: Node, name: str) -> bool:
@@ -130,7 +132,7 @@ def decorators_of(node: Node) -> dict[str, tuple[Node, ...]]:
         return {}
     calls = [named(decorator)[0] for decorator in named(before)]
     return {
-        text_of(call.child_by_field_name("function")): tuple(named(arguments))
+        text_of(call.child_by_field_name("function")): named(arguments)
         for call in calls
         if (arguments := call.child_by_field_name("arguments")) is not None
     }
