@@ -114,6 +114,19 @@ def test_alert_of_what_is_noted_needs_no_error() -> None:
     assert _broken(replace(evidence, tasks={ORDER: rows(task("Processed", 1), *steps)})) == set()
 
 
+def test_alert_of_a_doubt_that_has_gone_is_of_a_step_that_was_under_way() -> None:
+    """Its task was undone without it; that it was not done became known later."""
+    doubt = PostedAlert(ORDER, 2, "c: its outcome is unknown, and it has no undo: if it was done, it stands")
+    evidence = _compensated()
+    evidence = replace(evidence, alerts=(*evidence.alerts, doubt))
+    assert _broken(evidence) == {Invariant.ALERTS}
+    of = evidence.tasks[ORDER]
+    steps = [_step("c", "Running") if each.name == "c" else each for each in of.history[0].steps]
+    closed = of.history[0].model_copy(update={"steps": tuple(steps)})
+    known = replace(evidence, tasks={ORDER: of.model_copy(update={"history": (closed,)})})
+    assert Invariant.ALERTS not in _broken(known)
+
+
 def test_run_in_which_nothing_drawn_was_called_proves_nothing() -> None:
     """Its orders were lost before their first step."""
     assert Invariant.NOT_VACUOUS in _broken(replace(_processed(), calls=()))

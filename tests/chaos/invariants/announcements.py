@@ -15,6 +15,8 @@ from tests.chaos.invariants.violations import Invariant, Violation
 #: The notice of each final state.
 _ENDS = {"Processed": "completed", "Error": "failed", "Compensated": "compensated"}
 _RECEIVED = ("received", 1)
+#: What is told of a step that was under way when its task was to be undone.
+_DOUBT = "its outcome is unknown, and it has no undo"
 #: How the epoch of a parked task ends.
 _RELEASED = "released"
 
@@ -53,9 +55,17 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _tells_what_is_noted(alert: PostedAlert, evidence: Evidence) -> bool:
-    """Tell whether an alert is of what became known of a step when that changed nothing any more."""
+    """Tell whether an alert is of what became known of a step when that changed nothing any more.
+
+    A note that its outcome is unknown goes when it is known later that nothing was done.
+    """
     rows = evidence.tasks.get(alert.order or "")
-    return rows is not None and any(step.noted and step.noted in alert.text for step in rows.steps)
+    if rows is None or alert.epoch is None:
+        return False
+    before = [step for each in rows.history if each.epoch == alert.epoch - 1 for step in each.steps]
+    in_doubt = [f"{step.name}: {_DOUBT}" for step in before if step.state == "Running"]
+    noted = [step.noted for step in rows.steps if step.noted]
+    return any(each in alert.text for each in (*in_doubt, *noted))
 
 
 def _history(rows: TaskRows) -> list[_Sent]:
