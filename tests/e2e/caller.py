@@ -129,9 +129,14 @@ async def until_all_are(
     while (found := await asyncio.to_thread(_states, platform)) != wanted:
         before, there = there, sum(each == state for each in found.values())
         since = now() if there > before else since
-        missing = [f"{order}: {found.get(order)}" for order in wanted if found.get(order) != state]
-        assert now() - since < patience, f"{len(missing)} of {len(wanted)} are not {state}: {missing[:10]}"
+        assert now() - since < patience, _differences(found, wanted)
         await asyncio.sleep(0.5 + len(found) / 1_000)
+
+
+def _differences(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    states = {order: found.get(order, "not recorded") for order in {*wanted, *found}}
+    different = [f"{order}: {state}" for order, state in states.items() if wanted.get(order) != state]
+    return f"{len(different)} of {len(wanted)} are not as wanted: {different[:10]}"
 
 
 def _states(platform: Platform) -> dict[str, str]:

@@ -27,7 +27,8 @@ async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> Non
         await platform.kill(part)
         await platform.start(part)
         await asyncio.gather(*submissions)
-        await until_all_are("Processed", platform, set(ids), patience=_BOUND)
+        async with asyncio.timeout(_BOUND):
+            await until_all_are("Processed", platform, set(ids), patience=_BOUND)
         assert sorted(row["RowKey"].partition(".")[0] for row in rows(platform, "Payments")) == sorted(ids)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.local.agent_check.samples import check, go_sample, keeps_every_rule
 
+# The client is downloaded and compiled when it runs for the first time.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
-@pytest.mark.timeout(900)  # the client is downloaded and compiled when it runs for the first time
 def test_go_keeps_every_rule(tmp_path: Path) -> None:
     """Its ledger is a file, whose lock holds it up."""
     agent = " ".join(go_sample(tmp_path))
