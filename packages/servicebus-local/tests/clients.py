@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from azure.servicebus import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiver,
+    ServiceBusSender,
+)
 
 from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.config import BrokerConfig
 from servicebus_local.testing import connection_string
 
 _SECOND = 1000
+#: Seconds until the next message: the client ends a wait in which its process stood still, whatever has come.
+_PATIENCE = 30
 #: Shorter times than a configuration file may have, so that tests need not wait long.
 CONFIG = BrokerConfig(
     queues={
@@ -20,10 +27,8 @@ CONFIG = BrokerConfig(
         # For tests with receivers of their own: an idle receiver of another test would take messages.
         "solo": QueueSettings(lock_ms=30 * _SECOND),
         "handover": QueueSettings(lock_ms=30 * _SECOND),
-        # Long enough for two requests of a client on a busy machine.
-        "short-lock": QueueSettings(lock_ms=3 * _SECOND, max_delivery_count=3),
-        # The client's renewers need at least this when the machine is busy.
-        "five-seconds": QueueSettings(lock_ms=5 * _SECOND),
+        # The client's renewers have ten seconds of this left when they renew.
+        "short-lock": QueueSettings(lock_ms=14 * _SECOND),
         "expiring": QueueSettings(dead_letters_expired=True),
         "daily": QueueSettings(time_to_live_ms=24 * 3600 * _SECOND),
         "dropping": QueueSettings(time_to_live_ms=400),
@@ -43,6 +48,16 @@ def connect(port: int, retry_total: int = 0) -> ServiceBusClient:
     return ServiceBusClient.from_connection_string(
         connection_string(port), retry_total=retry_total, retry_backoff_factor=0.1
     )
+
+
+def take(receiver: ServiceBusReceiver, number: int = 1) -> list[ServiceBusReceivedMessage]:
+    """Receive so many messages: the client returns what it has when 0.2 s pass without another."""
+    taken = receiver.receive_messages(number, _PATIENCE)
+    while len(taken) < number:
+        more = receiver.receive_messages(number - len(taken), _PATIENCE)
+        assert more, f"{number - len(taken)} messages are missing"
+        taken += more
+    return taken
 
 
 class Links:

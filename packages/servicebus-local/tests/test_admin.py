@@ -10,7 +10,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError
 
 from servicebus_local.testing import RunningBroker
-from tests.clients import Links, open_links
+from tests.clients import Links, open_links, take
 
 pytestmark = pytest.mark.process
 
@@ -20,12 +20,12 @@ def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> Non
     sender, receiver = links.sender("orders"), links.receiver("orders")
     before, began = broker.figures("orders"), time.monotonic()
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
-    completed, abandoned, deferred, dead = receiver.receive_messages(4, 3)
+    completed, abandoned, deferred, dead = take(receiver, 4)
     receiver.complete_message(completed)
     receiver.abandon_message(abandoned)
     receiver.defer_message(deferred)
     receiver.dead_letter_message(dead)
-    receiver.receive_messages(1, 3)
+    take(receiver)
     after = broker.figures("orders")
     states = ("active", "locked", "deferred", "scheduled", "dead_lettered")
     assert {state: after[state] for state in states} == {
@@ -44,7 +44,7 @@ def test_purge_empties_queue_and_dead_letters(broker: RunningBroker, links: Link
     """Purging deletes everything; the holder of a locked message is refused afterwards."""
     receiver = links.receiver("solo")
     links.sender("solo").send_messages([ServiceBusMessage("dead"), ServiceBusMessage("held")])
-    dead, held = receiver.receive_messages(2, 3)
+    dead, held = take(receiver, 2)
     receiver.dead_letter_message(dead)
     answer = broker.admin("POST", "/queues/solo/purge")
     assert answer == (200, {"deleted": 1, "dead_letters_deleted": 1})

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from azure.servicebus import ServiceBusMessage
-from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
+from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusReceiver
 
 from servicebus_local.testing import RunningBroker
 
 pytestmark = pytest.mark.process
+
+
+async def _next_of(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
+    (message,) = await receiver.receive_messages(1, 30)
+    return message
 
 
 async def test_async_client_sends_receives_and_settles(broker: RunningBroker) -> None:
@@ -22,7 +27,7 @@ async def test_async_client_sends_receives_and_settles(broker: RunningBroker) ->
         client.get_queue_receiver("orders") as receiver,
     ):
         await sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
-        done, abandoned, dead, deferred, renewed = await receiver.receive_messages(5, 3)
+        done, abandoned, dead, deferred, renewed = [await _next_of(receiver) for _ in range(5)]
         await asyncio.gather(
             receiver.complete_message(done),
             receiver.abandon_message(abandoned),
@@ -31,7 +36,7 @@ async def test_async_client_sends_receives_and_settles(broker: RunningBroker) ->
             receiver.renew_message_lock(renewed),
         )
         await receiver.complete_message(renewed)
-        (again,) = await receiver.receive_messages(1, 3)
+        again = await _next_of(receiver)
         assert (str(again), again.delivery_count) == ("1", 1)
         await receiver.complete_message(again)
         (found,) = await receiver.receive_deferred_messages(deferred.sequence_number or 0)
@@ -46,16 +51,16 @@ async def test_async_renewer_outlasts_a_lock(broker: RunningBroker) -> None:
     client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
     async with (
         client,
-        client.get_queue_sender("five-seconds") as sender,
-        client.get_queue_receiver("five-seconds") as receiver,
+        client.get_queue_sender("short-lock") as sender,
+        client.get_queue_receiver("short-lock") as receiver,
         AutoLockRenewer() as renewer,
     ):
         await sender.send_messages(ServiceBusMessage("long work"))
-        (message,) = await receiver.receive_messages(1, 3)
+        message = await _next_of(receiver)
         renewer.register(receiver, message)
-        assert await receiver.receive_messages(1, 6) == []
+        assert await receiver.receive_messages(1, 15) == []
         await receiver.complete_message(message)
-    assert broker.figures("five-seconds")["locks_expired"] == 0
+    assert broker.figures("short-lock")["locks_expired"] == 0
 
 
 async def test_async_iteration(broker: RunningBroker) -> None:
@@ -63,7 +68,7 @@ async def test_async_iteration(broker: RunningBroker) -> None:
     client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
     async with client, client.get_queue_sender("solo") as sender:
         await sender.send_messages([ServiceBusMessage(str(number)) for number in range(20)])
-        async with client.get_queue_receiver("solo", max_wait_time=1) as receiver:
+        async with client.get_queue_receiver("solo", max_wait_time=3) as receiver:
             bodies: list[str] = []
             async for message in receiver:
                 await receiver.complete_message(message)

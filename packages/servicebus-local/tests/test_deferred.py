@@ -15,7 +15,7 @@ from servicebus_local.codec.encoding import composite, int32, long_array, uint
 from servicebus_local.codec.values import Encodable, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
-from tests.clients import Links
+from tests.clients import Links, take
 from tests.wire import WireClient, attach_receiver, credit, detach, performative, read_sections, verdict
 
 pytestmark = pytest.mark.process
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.process
 def _deferred(links: Links, queue: str, message: ServiceBusMessage) -> int:
     sender, receiver = links.sender(queue), links.receiver(queue)
     sender.send_messages(message)
-    (received,) = receiver.receive_messages(1, 3)
+    (received,) = take(receiver)
     receiver.defer_message(received)
     return received.sequence_number or 0
 

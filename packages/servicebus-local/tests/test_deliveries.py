@@ -14,7 +14,7 @@ from servicebus_local.codec.encoding import ubyte, uint
 from servicebus_local.codec.values import Described, Encodable, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
-from tests.clients import Links
+from tests.clients import Links, take
 from tests.wire import (
     Seen,
     WireClient,
@@ -121,11 +121,11 @@ def test_largest_message_is_received(client: ServiceBusClient, links: Links) -> 
     links.sender("solo").send_messages([ServiceBusMessage(body)])
     links.sender("solo").send_messages(ServiceBusMessage(body))
     assert len(links.receiver("solo").peek_messages(2, sequence_number=1)) == 2
-    (locked,) = links.receiver("solo").receive_messages(1, 3)
+    (locked,) = take(links.receiver("solo"))
     links.receiver("solo").complete_message(locked)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with client.get_queue_receiver("solo", receive_mode=mode) as receiver:
-        (deleted,) = receiver.receive_messages(1, 3)
+        (deleted,) = take(receiver)
     assert b"".join(locked.body) == b"".join(deleted.body) == body
 
 
@@ -210,7 +210,7 @@ def test_time_to_live_of_the_queue_is_shown_and_limits_a_longer_one(links: Links
     """The receiver sees when the message expires, whoever set the time."""
     times = (timedelta(hours=1), None, timedelta(days=9))
     links.sender("daily").send_messages([ServiceBusMessage("lives", time_to_live=each) for each in times])
-    received = links.receiver("daily").receive_messages(3, 3)
+    received = take(links.receiver("daily"), 3)
     assert [message.time_to_live for message in received] == [
         timedelta(hours=1),
         timedelta(days=1),

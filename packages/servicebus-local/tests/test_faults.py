@@ -13,7 +13,7 @@ from azure.servicebus.exceptions import (
 )
 
 from servicebus_local.testing import RunningBroker
-from tests.clients import Links
+from tests.clients import Links, take
 
 pytestmark = pytest.mark.process
 
@@ -22,7 +22,7 @@ def test_server_busy_refuses_as_often_as_requested(broker: RunningBroker, links:
     """Sends, settlements and requests are refused; then everything works again."""
     sender, receiver = links.sender("faulty"), links.receiver("faulty")
     sender.send_messages(ServiceBusMessage("a"))
-    (message,) = receiver.receive_messages(1, 3)
+    (message,) = take(receiver)
     broker.inject(kind="server-busy", queue="FAULTY", count=3)
     with pytest.raises(ServiceBusServerBusyError):
         sender.send_messages(ServiceBusMessage("b"))
@@ -49,7 +49,7 @@ def test_late_acknowledgement_delays_the_sender_not_the_message(broker: RunningB
     sender.send_messages(ServiceBusMessage("slowly acknowledged"))
     assert time.monotonic() - started > 0.6
     broker.admin("DELETE", "/faults")
-    (message,) = links.receiver("faulty").receive_messages(1, 3)
+    (message,) = take(links.receiver("faulty"))
     assert message.enqueued_time_utc is not None
     assert time.time() - message.enqueued_time_utc.timestamp() > 0.6
 
@@ -65,7 +65,7 @@ def test_late_delivery(broker: RunningBroker, links: Links) -> None:
     broker.inject(kind="delay-deliveries", queue="faulty", milliseconds=700)
     started = time.monotonic()
     sender.send_messages(ServiceBusMessage("late"))
-    (message,) = receiver.receive_messages(1, 20)
+    (message,) = take(receiver)
     assert str(message) == "late"
     assert time.monotonic() - started > 0.6
     receiver.complete_message(message)
@@ -79,7 +79,7 @@ def test_completed_message_is_delivered_twice_and_not_three_times(
     broker.inject(kind="deliver-twice", queue="faulty", count=5)
     links.sender("faulty").send_messages(ServiceBusMessage("again"))
     for count in range(2):
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
         assert message.delivery_count == count
         receiver.complete_message(message)
     assert receiver.peek_messages(1, sequence_number=1) == []
@@ -90,12 +90,12 @@ def test_expired_locks_make_messages_available_again(broker: RunningBroker, link
     """All locks of a queue end at once: the holder is refused and the message is delivered again."""
     receiver = links.receiver("faulty")
     links.sender("faulty").send_messages(ServiceBusMessage("stolen"))
-    (stale,) = receiver.receive_messages(1, 3)
+    (stale,) = take(receiver)
     assert broker.figures("Faulty")["locked"] == 1
     assert broker.inject(kind="expire-locks", queue="faulty") == 1
     with pytest.raises(MessageLockLostError):
         receiver.complete_message(stale)
-    (fresh,) = receiver.receive_messages(1, 3)
+    (fresh,) = take(receiver)
     assert fresh.delivery_count == 1
     receiver.complete_message(fresh)
 

@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import MessageLockLostError, ServiceBusConnecti
 
 from servicebus_local.testing import running_broker
 from tests.broker_process import BrokerProcess, command
-from tests.clients import CONFIG, connect, open_links
+from tests.clients import CONFIG, connect, open_links, take
 
 #: The client forgets to close a socket that was cut.
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
@@ -53,7 +53,7 @@ def test_restart_keeps_messages_states_and_numbers(tmp_path: Path) -> None:
     with running_broker(CONFIG, tmp_path) as broker, open_links(broker.endpoints.port) as links:
         sender, receiver = links.sender("orders"), links.receiver("orders")
         sender.send_messages([ServiceBusMessage(name) for name in ("deferred", "dead", "active")])
-        deferred, dead = receiver.receive_messages(2, 3)
+        deferred, dead = take(receiver, 2)
         receiver.defer_message(deferred)
         receiver.dead_letter_message(dead, reason="bad")
         sender.schedule_messages(ServiceBusMessage("scheduled"), datetime.now(UTC) + timedelta(hours=1))
@@ -64,7 +64,7 @@ def test_restart_keeps_messages_states_and_numbers(tmp_path: Path) -> None:
         sender.send_messages(ServiceBusMessage("new"))
         (again,) = receiver.receive_deferred_messages(deferred.sequence_number or 0)
         assert str(again) == "deferred"
-        old, new = receiver.receive_messages(2, 3)
+        old, new = take(receiver, 2)
         assert [str(old), str(new)] == ["active", "new"]
         assert (new.sequence_number or 0) > (old.sequence_number or 0)
 
@@ -85,12 +85,12 @@ def test_client_finds_a_restarted_broker(config: Path, tmp_path: Path) -> None:
     with BrokerProcess(command(config, data)) as broker, connect(broker.port, retry_total=5) as client:
         sender, receiver = client.get_queue_sender("work"), client.get_queue_receiver("work")
         sender.send_messages(ServiceBusMessage("survivor"))
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
         broker.kill()
         with BrokerProcess(command(config, data, broker.port)):
             with pytest.raises(MessageLockLostError):
                 receiver.complete_message(message)
-            (again,) = receiver.receive_messages(1, 5)
+            (again,) = take(receiver)
             assert (str(again), again.delivery_count) == ("survivor", 0)
             receiver.complete_message(again)
             sender.send_messages(ServiceBusMessage("next"))

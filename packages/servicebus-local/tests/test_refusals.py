@@ -23,7 +23,7 @@ from servicebus_local.codec.encoding import (
 from servicebus_local.codec.values import Described, Encodable, Encoded, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
-from tests.clients import Links
+from tests.clients import Links, take
 from tests.wire import (
     Seen,
     WireClient,
@@ -126,7 +126,7 @@ def test_second_use_of_a_number_ends_the_first(broker: RunningBroker, links: Lin
         wire.send(repeated[again], attach_receiver("faulty", 1))
         wire.until(Performative.ATTACH)
         links.sender("solo").send_messages(ServiceBusMessage("for others"))
-        (message,) = links.receiver("solo").receive_messages(1, 3)
+        (message,) = take(links.receiver("solo"))
         links.receiver("solo").complete_message(message)
 
 
@@ -147,7 +147,7 @@ def test_refused_attach_ends_what_had_its_number(broker: RunningBroker, links: L
         wire.send(attach_receiver("nowhere"))
         wire.until(Performative.DETACH)
         links.sender("solo").send_messages(ServiceBusMessage("for others"))
-        (message,) = links.receiver("solo").receive_messages(1, 3)
+        (message,) = take(links.receiver("solo"))
         links.receiver("solo").complete_message(message)
 
 
@@ -193,11 +193,11 @@ def test_dead_letters_count_towards_the_size_of_their_queue(links: Links) -> Non
     """A queue full of dead letters refuses, until they are completed."""
     sender, receiver = links.sender("small"), links.receiver("small")
     sender.send_messages(ServiceBusMessage(b"z" * 800))
-    (message,) = receiver.receive_messages(1, 3)
+    (message,) = take(receiver)
     receiver.dead_letter_message(message)
     with pytest.raises(ServiceBusQuotaExceededError):
         sender.send_messages(ServiceBusMessage(b"z" * 300))
-    (dead,) = links.dead_letters("small").receive_messages(1, 3)
+    (dead,) = take(links.dead_letters("small"))
     links.dead_letters("small").complete_message(dead)
     sender.send_messages(ServiceBusMessage(b"z" * 300))
 

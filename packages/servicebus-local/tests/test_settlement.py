@@ -15,7 +15,8 @@ from azure.servicebus import (
 )
 from azure.servicebus.exceptions import MessageLockLostError, MessageNotFoundError, ServiceBusError
 
-from tests.clients import Links
+from servicebus_local.testing import RunningBroker
+from tests.clients import Links, take
 
 pytestmark = pytest.mark.process
 
@@ -30,10 +31,10 @@ def test_abandoned_message_returns_until_its_limit_and_is_dead_lettered(links: L
     receiver = links.receiver("orders")
     links.sender("orders").send_messages(ServiceBusMessage("poison", application_properties={"k": "v"}))
     for count in range(3):
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
         assert message.delivery_count == count
         receiver.abandon_message(message)
-    (dead,) = links.dead_letters("orders").receive_messages(1, 3)
+    (dead,) = take(links.dead_letters("orders"))
     assert dead.dead_letter_reason == "MaxDeliveryCountExceeded"
     assert dead.dead_letter_error_description == "Message could not be consumed after 3 delivery attempts."
     assert dead.dead_letter_source is None  # only a forwarded one has it
@@ -44,17 +45,17 @@ def test_abandoned_message_returns_to_its_old_place(links: Links) -> None:
     """An abandoned message is received again before those that were sent after it."""
     receiver = links.receiver("orders")
     links.sender("orders").send_messages([ServiceBusMessage("first"), ServiceBusMessage("second")])
-    (first,) = receiver.receive_messages(1, 3)
+    (first,) = take(receiver)
     receiver.abandon_message(first)
-    assert [str(message) for message in receiver.receive_messages(2, 3)] == ["first", "second"]
+    assert [str(message) for message in take(receiver, 2)] == ["first", "second"]
 
 
 def test_expired_lock_redelivers_and_its_token_is_refused(links: Links) -> None:
     """When a lock expires the message is redelivered and counted, and the old token settles nothing."""
     receiver = links.receiver("short-lock")
     links.sender("short-lock").send_messages(ServiceBusMessage("slow"))
-    (stale,) = receiver.receive_messages(1, 3)
-    (fresh,) = receiver.receive_messages(1, 20)
+    (stale,) = take(receiver)
+    (fresh,) = take(receiver)
     assert stale.locked_until_utc is not None
     assert datetime.now(UTC) >= stale.locked_until_utc
     assert (fresh.delivery_count, fresh.sequence_number) == (1, stale.sequence_number)
@@ -68,14 +69,14 @@ def test_dead_letter_keeps_reason_and_description(links: Links) -> None:
     """Reasons are optional; a dead letter can be abandoned, but not dead-lettered again."""
     receiver, dead_letters = links.receiver("orders"), links.dead_letters("orders")
     links.sender("orders").send_messages([ServiceBusMessage("with"), ServiceBusMessage("without")])
-    with_reason, without = receiver.receive_messages(2, 3)
+    with_reason, without = take(receiver, 2)
     receiver.dead_letter_message(with_reason, reason="bad", error_description="because")
     receiver.dead_letter_message(without)
     assert [str(message) for message in dead_letters.peek_messages(5, sequence_number=1)] == [
         "with",
         "without",
     ]
-    first, second = dead_letters.receive_messages(2, 3)
+    first, second = take(dead_letters, 2)
     assert (first.dead_letter_reason, first.dead_letter_error_description) == ("bad", "because")
     assert second.dead_letter_reason is None
     with pytest.raises(ServiceBusError, match="cannot be dead-lettered"):
@@ -83,7 +84,7 @@ def test_dead_letter_keeps_reason_and_description(links: Links) -> None:
     # The refusal closed the client's link. The lock is still valid, and any operation opens another link.
     dead_letters.peek_messages(1)
     dead_letters.abandon_message(first)
-    (again,) = dead_letters.receive_messages(1, 3)
+    (again,) = take(dead_letters)
     assert (str(again), again.delivery_count) == ("with", 0)
     dead_letters.complete_message(again)
     dead_letters.complete_message(second)
@@ -93,7 +94,7 @@ def test_deferred_message_is_received_only_by_its_number(links: Links) -> None:
     """A deferred message is invisible to receivers, peeks as deferred, and is settled like any other."""
     receiver = links.receiver("orders")
     links.sender("orders").send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
-    first, second = receiver.receive_messages(2, 3)
+    first, second = take(receiver, 2)
     numbers = [message.sequence_number or 0 for message in (first, second)]
     receiver.defer_message(first)
     receiver.defer_message(second)
@@ -110,24 +111,25 @@ def test_deferred_message_is_received_only_by_its_number(links: Links) -> None:
         receiver.receive_deferred_messages(numbers[0])
     (other,) = receiver.receive_deferred_messages(numbers[1])
     receiver.dead_letter_message(other, reason="later")
-    (dead,) = links.dead_letters("orders").receive_messages(1, 3)
+    (dead,) = take(links.dead_letters("orders"))
     assert dead.dead_letter_reason == "later"
 
 
-def test_renewed_lock_outlives_its_first_time(links: Links) -> None:
+def test_renewed_lock_outlives_its_first_time(broker: RunningBroker, links: Links) -> None:
     """Renewing in time keeps a message; renewing too late is refused."""
     receiver = links.receiver("short-lock")
     links.sender("short-lock").send_messages(ServiceBusMessage("kept"))
-    (message,) = receiver.receive_messages(1, 3)
-    deadline = time.monotonic() + 4
-    while time.monotonic() < deadline:
-        until = receiver.renew_message_lock(message)
-        assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=3.1)
-        time.sleep(0.3)
+    (message,) = take(receiver)
+    first_end = message.locked_until_utc
+    assert first_end is not None
+    while datetime.now(UTC) < first_end:
+        assert receiver.renew_message_lock(message) > first_end
+        time.sleep(0.5)
     receiver.complete_message(message)
     links.sender("short-lock").send_messages(ServiceBusMessage("lost"))
-    (message,) = receiver.receive_messages(1, 3)
-    (again,) = receiver.receive_messages(1, 20)
+    (message,) = take(receiver)
+    broker.inject(kind="expire-locks", queue="short-lock")
+    (again,) = take(receiver)
     ask_the_server(message)
     with pytest.raises(MessageLockLostError):
         receiver.renew_message_lock(message)
@@ -136,12 +138,12 @@ def test_renewed_lock_outlives_its_first_time(links: Links) -> None:
 
 def test_automatic_renewer_keeps_a_long_handler_alive(links: Links) -> None:
     """The client's AutoLockRenewer holds a message longer than its lock."""
-    receiver = links.receiver("five-seconds")
-    links.sender("five-seconds").send_messages(ServiceBusMessage("long work"))
+    receiver = links.receiver("short-lock")
+    links.sender("short-lock").send_messages(ServiceBusMessage("long work"))
     with AutoLockRenewer() as renewer:
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
         renewer.register(receiver, message, max_lock_renewal_duration=30)
-        assert receiver.receive_messages(1, 6) == []
+        assert receiver.receive_messages(1, 15) == []
         assert message.auto_renew_error is None
         receiver.complete_message(message)
 
@@ -152,21 +154,17 @@ def test_closing_releases_what_was_prefetched_without_counting(
     """Messages that a closing receiver fetched but did not return are available at once, not counted."""
     links.sender("solo").send_messages([ServiceBusMessage(str(number)) for number in range(10)])
     with client.get_queue_receiver("solo", prefetch_count=10) as receiver:
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
         receiver.complete_message(message)
     receiver = links.receiver("solo")
-    rest = receiver.receive_messages(9, 3)
-    # It returns what it has already.
-    while len(rest) < 9 and (more := receiver.receive_messages(9 - len(rest), 3)):
-        rest += more
-    assert [message.delivery_count for message in rest] == [0] * 9
+    assert [message.delivery_count for message in take(receiver, 9)] == [0] * 9
 
 
 def test_lock_outlives_its_receiver(client: ServiceBusClient, links: Links) -> None:
     """A message that a closed receiver had locked is settled through another one."""
     links.sender("handover").send_messages(ServiceBusMessage("handed over"))
     with client.get_queue_receiver("handover") as receiver:
-        (message,) = receiver.receive_messages(1, 3)
+        (message,) = take(receiver)
     other = links.receiver("handover")
     assert other.receive_messages(1, 0.2) == []
     other.complete_message(message)

@@ -15,7 +15,7 @@ const deadLetters = client.createReceiver(QUEUE, { subQueueType: "deadLetter" })
 async function receive(count = 1, from = receiver) {
   const messages = [];
   while (messages.length < count) {
-    const more = await from.receiveMessages(count - messages.length, { maxWaitTimeInMs: 5000 });
+    const more = await from.receiveMessages(count - messages.length, { maxWaitTimeInMs: 60_000 });
     assert.ok(more.length, `${count - messages.length} messages are missing`);
     messages.push(...more);
   }
@@ -121,7 +121,7 @@ test("receivers that delete, and come and go, lose nothing", async () => {
   const got = [];
   while (got.length < names.length) {
     const passing = client.createReceiver("solo", { receiveMode: "receiveAndDelete" });
-    const messages = await passing.receiveMessages(50, { maxWaitTimeInMs: 2000 });
+    const messages = await passing.receiveMessages(50, { maxWaitTimeInMs: 60_000 });
     await passing.close();
     assert.ok(messages.length, `${names.length - got.length} messages are lost`);
     got.push(...messages.map(({ body }) => body));

@@ -137,9 +137,7 @@ class Main {
         fill(3000);
         var seen = new HashSet<String>();
         try (var receiver = receiver("solo", ServiceBusReceiveMode.RECEIVE_AND_DELETE)) {
-            for (var message : receiver.receiveMessages(3000, Duration.ofSeconds(10))) {
-                seen.add(message.getBody().toString());
-            }
+            receive(receiver, 3000).forEach(message -> seen.add(message.getBody().toString()));
         }
         equal(seen.size(), 3000);
     }
@@ -192,7 +190,7 @@ class Main {
         var messages = new ArrayList<ServiceBusReceivedMessage>();
         while (messages.size() < count) {
             var before = messages.size();
-            receiver.receiveMessages(count - before, Duration.ofSeconds(10)).forEach(messages::add);
+            receiver.receiveMessages(count - before, Duration.ofSeconds(30)).forEach(messages::add);
             equal(messages.size() > before, true);
         }
         return messages;
