@@ -19,7 +19,7 @@ from servicebus_local.testing import connection_string
 
 _SECOND = 1000
 #: Seconds until the next message: the client ends a wait in which its process stood still, whatever has come.
-_PATIENCE = 30
+PATIENCE = 30
 #: Shorter times than a configuration file may have, so that tests need not wait long.
 CONFIG = BrokerConfig(
     queues={
@@ -28,7 +28,7 @@ CONFIG = BrokerConfig(
         "solo": QueueSettings(lock_ms=30 * _SECOND),
         "handover": QueueSettings(lock_ms=30 * _SECOND),
         # The client's renewers have ten seconds of this left when they renew.
-        "short-lock": QueueSettings(lock_ms=14 * _SECOND),
+        "short-lock": QueueSettings(lock_ms=14 * _SECOND, max_delivery_count=3),
         "expiring": QueueSettings(dead_letters_expired=True),
         "daily": QueueSettings(time_to_live_ms=24 * 3600 * _SECOND),
         "dropping": QueueSettings(time_to_live_ms=400),
@@ -52,9 +52,9 @@ def connect(port: int, retry_total: int = 0) -> ServiceBusClient:
 
 def take(receiver: ServiceBusReceiver, number: int = 1) -> list[ServiceBusReceivedMessage]:
     """Receive so many messages: the client returns what it has when 0.2 s pass without another."""
-    taken = receiver.receive_messages(number, _PATIENCE)
+    taken = list[ServiceBusReceivedMessage]()
     while len(taken) < number:
-        more = receiver.receive_messages(number - len(taken), _PATIENCE)
+        more = receiver.receive_messages(number - len(taken), PATIENCE)
         assert more, f"{number - len(taken)} messages are missing"
         taken += more
     return taken

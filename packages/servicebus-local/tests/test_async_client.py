@@ -9,12 +9,13 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusReceiver
 
 from servicebus_local.testing import RunningBroker
+from tests.clients import PATIENCE
 
 pytestmark = pytest.mark.process
 
 
 async def _next_of(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
-    (message,) = await receiver.receive_messages(1, 30)
+    (message,) = await receiver.receive_messages(1, PATIENCE)
     return message
 
 
