@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -25,12 +25,11 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
     """From the HTTP request to the calls of all five services, every span descends from the request's."""
     await submit(bench, "traced")
     await bench.until_state("traced", "Processed")
-    spans = await _trace_of(receiver, "traced", calls=6)
+    names = {"process submissions", "run_steps", *(f"step {step}" for step in STEPS)}
+    spans = await _trace_of(receiver, "traced", calls=6, names=names)
     root = _only_root(spans)
     assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{id}")
     assert {call.facts["peer.service"] for call in _calls(spans)} == set(STEPS)
-    names = {span.name for span in spans.values()}
-    assert {"submit", "process submissions", "run_steps", *(f"step {step}" for step in STEPS)} <= names
 
 
 async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
@@ -39,11 +38,10 @@ async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
     async with bench.session.put("/api/orders/callers", json=ORDER, headers=headers) as answer:
         assert answer.status == 202
     await bench.until_state("callers", "Processed")
-    spans = await _trace_of(receiver, "callers", calls=1, also="process agent-replies")
+    names = {"step payment", "process agent-payment-requests", "process agent-replies"}
+    spans = await _trace_of(receiver, "callers", calls=1, names=names)
     assert _only_root(spans, outside=_CALLERS_SPAN).trace == _CALLERS_TRACE
     assert {call.facts["peer.service"] for call in _calls(spans)} == {"payment"}
-    names = {span.name for span in spans.values()}
-    assert {"step payment", "process agent-payment-requests", "process agent-replies"} <= names
 
 
 async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Receiver) -> None:
@@ -51,15 +49,19 @@ async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Re
     bench.remote.script(asking("recovered", "drone"), Behaviour.HANGS, Behaviour.ANSWERS)
     await submit(bench, "recovered")
     await bench.until_state("recovered", "Processed")
-    spans = await _trace_of(receiver, "recovered", calls=7)
-    root = _only_root(spans)
-    recovery = _one(receiver.of_task("recovered"), "recover")
+    root = _only_root(await _trace_of(receiver, "recovered", calls=7))
+    recovery = await _seen(receiver, "recovered", "recover")
     assert recovery.trace != root.trace
+    await until(lambda: recovery.parent in receiver.in_trace(recovery.trace))
     assert receiver.in_trace(recovery.trace)[recovery.parent].name == "supervisor sweep"
     assert {trace for trace, _ in recovery.links} == {root.trace}
-    again = [span for span in spans.values() if span.facts.get("task.epoch") == 2]
-    assert {span.name for span in again} == {"run_steps", "step drone", "step delivery"}
-    assert all(span.links == {(recovery.trace, recovery.id)} for span in again)
+
+    def again() -> list[SeenSpan]:
+        spans = receiver.in_trace(root.trace).values()
+        return [span for span in spans if span.facts.get("task.epoch") == 2]
+
+    await until(lambda: {span.name for span in again()} == {"run_steps", "step drone", "step delivery"})
+    assert all(span.links == {(recovery.trace, recovery.id)} for span in again())
 
 
 async def test_each_order_of_a_batch_has_its_own_trace(bench: Bench, receiver: Receiver) -> None:
@@ -88,7 +90,7 @@ async def test_log_records_name_task_step_and_trace(bench: Bench, receiver: Rece
     record = next(each for each in receiver.records if each.facts.get("task.id") == "logged")
     assert record.text.startswith("drone answered 503; attempt 2 follows in ")
     assert (record.facts["step.name"], record.facts["task.epoch"]) == ("drone", 1)
-    assert record.trace == _submitted(receiver, "logged").trace
+    assert record.trace == (await _seen(receiver, "logged", "submit")).trace
 
 
 async def test_metrics_are_exported(bench: Bench, receiver: Receiver) -> None:
@@ -118,30 +120,33 @@ async def test_no_library_adds_telemetry_of_its_own(bench: Bench, receiver: Rece
 
 
 async def _trace_of(
-    receiver: Receiver, task: str, *, calls: int, also: str = "run_steps"
+    receiver: Receiver, task: str, *, calls: int, names: Collection[str] = ("run_steps",)
 ) -> Mapping[str, SeenSpan]:
-    """Wait for at least `calls` calls, and return the trace in which a task was submitted, by span id."""
+    """Wait for at least `calls` calls and spans of these names, and return a task's trace by span id.
 
-    def is_there() -> bool:
-        submitted = [span for span in receiver.of_task(task) if span.name == "submit"]
-        if not submitted:
-            return False
-        spans = receiver.in_trace(submitted[0].trace)
+    Spans and records are exported in batches, each on its own, so that any of them can be the last.
+    """
+    trace = (await _seen(receiver, task, "submit")).trace
+
+    def is_whole() -> bool:
+        spans = receiver.in_trace(trace)
         return (
             len(_calls(spans)) >= calls
-            and any(span.name == also for span in spans.values())
+            and {*names} <= {span.name for span in spans.values()}
             and len(_roots(spans)) == 1
         )
 
     try:
-        await until(is_there)
+        await until(is_whole)
     except TimeoutError:
         raise AssertionError(f"timed out: {receiver.spans}") from None
-    return receiver.in_trace(_submitted(receiver, task).trace)
+    return receiver.in_trace(trace)
 
 
-def _submitted(receiver: Receiver, task: str) -> SeenSpan:
-    return _one(receiver.of_task(task), "submit")
+async def _seen(receiver: Receiver, task: str, name: str) -> SeenSpan:
+    """Wait for a task's span of this name."""
+    await until(lambda: any(span.name == name for span in receiver.of_task(task)))
+    return _one(receiver.of_task(task), name)
 
 
 def _one(spans: list[SeenSpan], name: str) -> SeenSpan:
