@@ -106,22 +106,22 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
     first, messages = outside.storage[0].table(TASKS_TABLE), outside.messages
     shards = Shards.over(outside.storage, TASKS_TABLE, outside.shards, figures)
     shared = single_rows.ConditionalRows(first, new_id=new_id, figures=figures)
-    # What timers leave there is read every second, whatever comes in: it is no order's cost.
-    timers_rows = single_rows.ConditionalRows(first, new_id=new_id, figures=StoreFigures())
+    by_time = StoreFigures()  # of what is read and written every so often, whatever comes in: no order's cost
+    timers_rows = single_rows.ConditionalRows(first, new_id=new_id, figures=by_time)
     rows = TaskTable(shards, figures)
     writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(outside.registry))
     announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-    trends = TableTrends.of(outside.storage[0], figures)
+    trends = TableTrends.of(outside.storage[0], by_time)
     collected = CollectedTrends(trends, clock=clock, new_id=new_id)
     return {
         "store": TableStateStore(rows, writer, CountedChanges(announcer, collected)),
         "index": TableTaskIndex(shards, figures),
         "index_rows": TableIndexRows(shards, figures),
         "outbox": TableOutbox(shards, figures),
-        "retention": TableTaskRetention(shards, figures),
+        "retention": TableTaskRetention(shards, by_time),
         "heartbeats": single_rows.TableHeartbeats(timers_rows),
         "times": single_rows.TableTimes(shared),
-        "alert_groups": single_rows.TableContent(shared, ALERT_GROUPS),
+        "alert_groups": single_rows.TableContent(timers_rows, ALERT_GROUPS),
         "trends": trends,
     }
 
