@@ -9,6 +9,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
+from functions.bus import queue_depths, queue_line
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.queue_line import PeekedLine
 from functions.pattern.intake import Line
@@ -18,12 +19,17 @@ from servicebus_local.testing import running_broker
 
 pytestmark = pytest.mark.process
 
+#: Seconds, more than a busy machine needs for anything here.
+_PATIENCE = 60
+
 _NOTHING = Pile(count=0, more=False, oldest_at=None)
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[ServiceBusClient]:
-    """Run a broker, and connect to it as the application does."""
+async def client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServiceBusClient]:
+    """Run a broker, and connect to it as the application does; no look at it is given up."""
+    for looking in (queue_depths, queue_line):
+        monkeypatch.setattr(looking, "_LOOK_SECONDS", _PATIENCE)
     with running_broker(queues_named(["orders", "solo"])) as broker:
         async with ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client:
             yield client
@@ -42,7 +48,7 @@ async def test_messages_are_counted_and_the_age_of_the_oldest_is_given(client: S
         client.get_queue_receiver("orders") as receiver,
     ):
         await sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
-        [first] = await receiver.receive_messages(1, 5)
+        [first] = await receiver.receive_messages(1, _PATIENCE)
         await receiver.dead_letter_message(first, reason="bad")
     queues = PeekedQueues(lambda: client, ["orders", "solo"])
     for _ in range(2):

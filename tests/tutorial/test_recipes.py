@@ -12,7 +12,7 @@ from tests.tutorial.cook import Cook, commands, cooking
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 #: Days are seconds here: the guest's and the host's waits are sat out by their Scheduler.
-_SECONDS = {"STEP_SECONDS": "invitation.first=2,invitation.second=2,invitation.host=2"}
+_SECONDS = {"STEP_SECONDS": "invitation.first=5,invitation.second=5,invitation.host=5"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -13,9 +13,9 @@ from tests.chaos.evidence.tables import Tables
 _LOOK_EVERY = 1.0
 #: How many times as long as a look the observer rests after it: more would slow down what it observes.
 _REST = 3
-#: Seconds after which an incomplete task is read again: in Azurite, unlike in Table Storage, others see a
-#: transaction that is still being carried out.
-_LOOK_AGAIN_AFTER = 0.3
+#: Seconds after which an incomplete task is read again, and how often: in Azurite, unlike in Table Storage,
+#: others see a transaction that is still being carried out.
+_LOOK_AGAIN_AFTER, _MOST_LOOKS = 0.3, 10
 
 
 @dataclass(slots=True)
@@ -62,12 +62,13 @@ class Observer:
         for task, rows in seen.items():
             self._record(task, rows)
         suspects = [task for task, rows in seen.items() if not rows.is_complete]
-        if suspects:
+        for _ in range(_MOST_LOOKS):
+            if not suspects:
+                return
             await asyncio.sleep(_LOOK_AGAIN_AFTER)
             again = await self._tables.look(shard)
-            self._observations.incomplete += [
-                task for task in suspects if task not in again or not again[task].is_complete
-            ]
+            suspects = [task for task in suspects if task not in again or not again[task].is_complete]
+        self._observations.incomplete += suspects
 
     def _record(self, task: str, rows: TaskRows) -> None:
         seen = self._observations.tasks.setdefault(task, [])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -32,13 +34,14 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
 class BrokerFaults:
-    """Injects the broker's faults; the broker may be down at that moment."""
+    """Injects the broker's faults, each into the queues in turn; the broker may be down at that moment."""
 
     def __init__(self, admin: str, random: Random, *, by_hub: bool) -> None:
         """Leave the queue for submissions alone if orders come through the hub."""
         self._admin = admin
         self._random = random
         self._queues = _QUEUES if by_hub else (_SUBMISSIONS, *_QUEUES)
+        self._turns = defaultdict[InjectedFault, Iterator[str]](lambda: cycle(self._queues))
 
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how often it affected something."""
@@ -65,7 +68,7 @@ class BrokerFaults:
                 return await self._for_a_while(session, self._body(injection.fault), injection.lasts)
 
     def _body(self, fault: InjectedFault) -> dict[str, Any]:
-        queue = {"queue": self._random.choice(self._queues)}
+        queue = {"queue": next(self._turns[fault])}
         late = queue | {"milliseconds": self._random.randint(*_MILLISECONDS)}
         bodies: Mapping[InjectedFault, dict[str, Any]] = {
             InjectedFault.SERVER_BUSY: queue | {"kind": "server-busy", "count": _BUSY_ANSWERS},

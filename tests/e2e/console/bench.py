@@ -10,14 +10,13 @@ from typing import Literal
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, expect
 
 from tests.e2e.fleet import bench as fleet
-from tests.e2e.fleet.services import STEPS
 from tests.e2e.recovery.bench import Bench
 
 _APP = Path(__file__).parent / "app"
 
 SHARDS = 2
 _SETTINGS = {
-    "STEP_SECONDS": ",".join(["orders.payment=4", *(f"delivery.{step}=4" for step in STEPS)]),
+    "STEP_SECONDS": "orders.payment=4,delivery.account=4,delivery.drone=4",
     "AGENTS_PICK_UP_SECONDS": "4",
     "STATE_SHARDS": str(SHARDS),
 }

@@ -19,13 +19,13 @@ from tests.e2e.fleet.services import DONE_ONCE
 from tests.e2e.recovery.bench import PATIENCE, Bench, events, until
 from tests.e2e.recovery.remote import Call
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 _TASKS = [f"delivery-{number}" for number in range(12)]
 #: How many half-open intervals the test observes.
 _INTERVALS = 4
 #: Long enough to record a probe's result in time on a busy machine; otherwise another may follow at once.
-_OPEN_FOR = timedelta(seconds=3)
+_OPEN_FOR = timedelta(seconds=8)
 #: By then every instance has read that the circuit is open, and its last call before that has ended: the row
 #: is read once a second, with a timeout of one second.
 _KNOWN_AFTER = timedelta(seconds=3)

@@ -39,7 +39,9 @@ class WrongAgent:
         return check_changed(changes, sorted(chosen), folder, self.processes)
 
 
-def check_changed(changes: list[tuple[str, str]], only: list[str], folder: Path, processes: int) -> Report:
+def check_changed(
+    changes: list[tuple[str, str]], only: list[str], folder: Path, processes: int, lock: int = _LOCK
+) -> Report:
     """Run the kit on the sample with changes; a text that it does not have is an error."""
     text = PYTHON_SAMPLE.read_text(encoding="utf-8")
     for old, new in changes:
@@ -51,7 +53,7 @@ def check_changed(changes: list[tuple[str, str]], only: list[str], folder: Path,
     chosen = [word for name in only for word in ("--only", name)]
     commands = ("--effects", f"{run} effects", "--hold", lock_the_ledger(folder))
     return check(
-        folder, f"exec {run}", *commands, *chosen, "--processes", str(processes), "--lock", str(_LOCK)
+        folder, f"exec {run}", *commands, *chosen, "--processes", str(processes), "--lock", str(lock)
     )
 
 

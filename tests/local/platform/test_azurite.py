@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 from azure.data.tables import TableClient
 
-from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, folder
 from local.platform.blueprint import Stages, whole_platform
 from local.platform.process import ROOT
-from tests.local.platform.processes import descendants, left_running
+from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process
 
 
 def azurite_only(options: PlatformOptions, addresses: Addresses) -> Stages:
-    """Return the real platform's Azurite, without the other parts."""
+    """Return the real platform's Azurite, without the other parts; it may take its time to save."""
     return [
         [
-            part
+            replace(part, stop_within=PATIENCE)
             for stage in whole_platform(options, addresses)
             for part in stage
             if part.name is PartName.AZURITE
@@ -73,8 +74,11 @@ async def test_what_was_written_just_before_a_restart_is_kept(tmp_path: Path) ->
         assert await asyncio.to_thread(_read, connection) == "last-moment"
 
 
-async def test_what_was_written_just_before_the_platform_was_killed_is_kept(tmp_path: Path) -> None:
+async def test_what_was_written_just_before_the_platform_was_killed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The watchdog then stops Azurite gently, and the next platform waits for that."""
+    monkeypatch.setattr(folder, "_LEAVING_WITHIN", PATIENCE)
     killed = await asyncio.to_thread(_write_and_kill, tmp_path)
     async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
         assert await asyncio.to_thread(_read, platform.addresses.storage_connection) == "last-moment"

@@ -47,7 +47,7 @@ async def test_the_last_bad_answer_is_in_the_error(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, said: str
 ) -> None:
     """The developer sees what the part said."""
-    monkeypatch.setattr(readiness, "_READY_WITHIN", 1.0)
+    monkeypatch.setattr(readiness, "_READY_WITHIN", 3.0)
     async with _answering(answer) as url:
         with pytest.raises(TimeoutError, match=said):
             await readiness.until_answered(Readiness(url))

@@ -109,6 +109,7 @@ def test_a_killed_platform_can_be_started_again_at_once(start: Start) -> None:
     """The new one waits until the old one's parts have released the data folder."""
     first = start()
     first.kill()
+    first.wait()  # until then its number is taken, as if it ran
     second = start()
     second.terminate()
     assert second.wait(PATIENCE) == 0

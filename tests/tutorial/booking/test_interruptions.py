@@ -18,7 +18,7 @@ from tests.tutorial.project import RECIPES
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
-_SETTINGS = {"STEP_SECONDS": "booking.charge=15", "SUPERVISOR_THRESHOLD": "100"}
+_SETTINGS = {"STEP_SECONDS": "booking.charge=15,booking.ticket=240", "SUPERVISOR_THRESHOLD": "100"}
 
 #: What services are asked when the host is killed. Of the rooms, the first is booked, the last not begun.
 _HELD_AT = (

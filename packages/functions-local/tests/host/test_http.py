@@ -170,11 +170,19 @@ async def test_log_lines_name_function_and_invocation(
     await until(lambda: f"[{function} " in host.log)
 
 
-async def test_blocking_function_is_named(http: aiohttp.ClientSession, host: Part) -> None:
-    """An async function that blocks the loop is named in the log with its line."""
-    async with http.get("/api/blocks") as response:
-        assert await response.text() == "done"
-    await until(lambda: "function blocks " in host.log)
+async def test_blocking_function_is_named(http: aiohttp.ClientSession, host: Part, folder: Path) -> None:
+    """An async function that blocks the loop is named in the log with its line, while it does."""
+
+    async def text() -> str:
+        async with http.get("/api/blocks") as response:
+            return await response.text()
+
+    blocked = asyncio.create_task(text())
+    try:
+        await until(lambda: "function blocks " in host.log)
+    finally:
+        (folder / "unblock").touch()
+    assert await blocked == "done"
     assert "has blocked the event loop for more than 1 s at " in host.log
 
 

@@ -115,17 +115,17 @@ async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: 
 async def test_single_messages_are_processed_concurrently(one: ServiceBusSender, folder: Path) -> None:
     """Up to maxConcurrentCalls (4) at once, and no more."""
     await one.send_messages([ServiceBusMessage(f"hold {number}") for number in range(5)])
-    await until(lambda: len(traces(folder, "hold")) == 4)
+    await until(lambda: len(traces(folder, "hold")) >= 4)
     (folder / "release").touch()
-    held = await until(lambda: len(found := traces(folder, "hold")) == 5 and found)
+    held = await until(lambda: len(found := traces(folder, "hold")) >= 5 and found)
     assert max(trace["running"] for trace in held) == 4
 
 
 async def test_lock_is_renewed_while_a_function_runs(one: ServiceBusSender, folder: Path) -> None:
-    """A message processed for longer than its lock (5 s) is neither redelivered nor lost."""
-    await one.send_messages(ServiceBusMessage("sleep 6.5 long"))
-    await until(lambda: [trace for trace in traces(folder, "slept") if trace["body"] == "sleep 6.5 long"])
-    assert [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "sleep 6.5 long"] == [
+    """A message processed for longer than its lock (15 s) is neither redelivered nor lost."""
+    await one.send_messages(ServiceBusMessage("sleep 16.5 long"))
+    await until(lambda: [trace for trace in traces(folder, "slept") if trace["body"] == "sleep 16.5 long"])
+    assert [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "sleep 16.5 long"] == [
         1
     ]
 
@@ -139,22 +139,25 @@ async def test_many_messages_are_delivered_in_batches(client: ServiceBusClient, 
         ]
         await sender.send_messages(messages)
 
-    def taken() -> list[dict[str, Any]]:
-        return [trace for trace in traces(folder, "many") if trace["ids"] != ["slow"]]  # another test's
+    def taken() -> list[list[tuple[Any, ...]]]:
+        batches = (
+            zip(trace["ids"], trace["bodies"], trace["properties"], strict=True)
+            for trace in traces(folder, "many")
+        )
+        others = ([each for each in batch if each[0] != "slow"] for batch in batches)  # another test's
+        return [batch for batch in others if batch]
 
-    await until(lambda: sum(len(trace["ids"]) for trace in taken()) == len(names))
+    await until(lambda: sum(map(len, taken())) >= len(names))
     batches = taken()
-    assert [body for batch in batches for body in batch["bodies"]] == names
-    assert [name for batch in batches for name in batch["ids"]] == names
-    assert [each["n"] for batch in batches for each in batch["properties"]] == names
-    assert max(len(batch["ids"]) for batch in batches) <= 50
+    assert [each for batch in batches for each in batch] == [(name, name, {"n": name}) for name in names]
+    assert max(map(len, batches)) <= 50
     assert len(batches) < 20
 
 
 async def test_locks_of_a_batch_are_not_renewed(client: ServiceBusClient, folder: Path) -> None:
-    """As in Azure: a batch processed for longer than its locks (5 s) is delivered again."""
+    """As in Azure: a batch processed for longer than its locks (10 s) is delivered again."""
     async with client.get_queue_sender("many") as sender:
-        await sender.send_messages(ServiceBusMessage("sleep 5.5", message_id="slow"))
+        await sender.send_messages(ServiceBusMessage("sleep 11", message_id="slow"))
     again = await until(lambda: [t for t in traces(folder, "many") if t["ids"] == ["slow"]][1:])
     assert again[0]["deliveries"] == [2]
 
@@ -192,7 +195,7 @@ async def test_stop_releases_unfinished_messages(tmp_path: Path) -> None:
     """An unfinished message is available at once, without waiting for its lock to expire."""
     broker = await start_broker(tmp_path)
     address = connection_string(broker_port(broker))
-    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address, "STOP_GRACE": "3"})
+    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address, "STOP_GRACE": "8"})
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
         async with client.get_queue_sender("one") as sender:
             await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.3")])

@@ -118,8 +118,9 @@ async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding as
 
 @app.route(route="blocks", methods=["GET"])
 async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
-    """Block, which an async function must not do."""
-    time.sleep(2.5)  # noqa: ASYNC251 - blocking is the point
+    """Block, which an async function must not do, until the test has seen what it waits for."""
+    while not (TRACES / "unblock").exists():
+        time.sleep(0.05)  # noqa: ASYNC251 - blocking is the point
     return "done"
 
 
