@@ -68,10 +68,13 @@ def due(groups: Sequence[AlertGroup], now: datetime) -> tuple[AlertGroup, ...]:
 
 
 def after_telling(groups: Sequence[AlertGroup], told: AlertGroup, now: datetime) -> tuple[AlertGroup, ...]:
-    """Begin the time of a group anew that was told; what came meanwhile, and what comes, waits again."""
+    """Begin the time of a group anew that was told; what came meanwhile, and what comes, waits again.
+
+    One whose time has begun anew since it was read was told by another, or by us, and stays as it is.
+    """
     return tuple(
         replace(each, since=now, waiting=each.waiting - told.waiting, named=each.named[len(told.named) :])
-        if each.cause == told.cause and each.waiting >= told.waiting
+        if (each.cause, each.since) == (told.cause, told.since)
         else each
         for each in groups
     )

@@ -21,7 +21,7 @@ from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker, Swap
 from functions.store.connect import table_faults
 from functions.store.entities import BREAKER, WRITE_ID, Entity
 from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row, heartbeat_row, time_row
-from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.pages import every_row
 
 _log = logging.getLogger(__name__)
 
@@ -72,9 +72,9 @@ class ConditionalRows:
         return VersionedRow(row, str(row.metadata["etag"]))
 
     async def every(self, prefix: str) -> Sequence[Mapping[str, Any]]:
-        """Read the rows whose keys begin with `prefix|`, in one request: they are few."""
+        """Read the rows whose keys begin with `prefix|`: they are few."""
         keys = {"partition": self._partition, "first": f"{prefix}|", "end": f"{prefix}}}"}
-        return (await read_page(self._table, self._figures, KEYS_BETWEEN, keys)).rows
+        return [row async for row in every_row(self._table, self._figures, keys)]
 
     async def swap(self, entity: Entity, version: str | None) -> tuple[bool, VersionedRow | None]:
         """Write a row if it is still at `version` (None: not there); tell whether, and what is there now."""

@@ -10,7 +10,7 @@ from functions.pattern.store_ports import OutboxPage
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, readable
 from functions.store.keys import OUTBOX, beyond_queue, outbox_row
-from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.pages import first_rows
 from functions.store.shards import Shards
 
 
@@ -24,13 +24,13 @@ class TableOutbox:
     async def unsent(
         self, shard: int, before: datetime, most: int, *, after: str | None = None
     ) -> OutboxPage:
-        """Read announcements older than `before` in one request; alerts come first.
+        """Read a page of announcements older than `before`; alerts come first.
 
         What is left of the page's last queue is passed over: a queue that takes nothing would fill all pages.
         """
         async with self._shards.numbered(shard) as there:
             keys = {"partition": there.key, "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
-            page = await read_page(there.account.table, self._figures, KEYS_BETWEEN, keys, most=most)
+            page = await first_rows(there.account.table, self._figures, keys, most)
         found, damaged = readable(announcement_of, page.rows)
         following = None
         if page.rows and page.continuation is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -52,3 +52,24 @@ async def read_page(
             following: Any = pages.continuation_token
             return Page(found, _TOKEN.dump_json(following).decode() if following else None)
     return Page((), None)
+
+
+async def first_rows(table: TableClient, figures: StoreFigures, keys: dict[str, Any], most: int) -> Page:
+    """Read the first page between two keys that has rows, or the last: the service's may be empty."""
+    page = await read_page(table, figures, KEYS_BETWEEN, keys, most=most)
+    while not page.rows and page.continuation is not None:
+        page = await read_page(table, figures, KEYS_BETWEEN, keys, after=page.continuation, most=most)
+    return page
+
+
+async def every_row(
+    table: TableClient, figures: StoreFigures, keys: dict[str, Any]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Give the rows between two keys, page by page."""
+    page = await read_page(table, figures, KEYS_BETWEEN, keys)
+    while True:
+        for row in page.rows:
+            yield row
+        if page.continuation is None:
+            return
+        page = await read_page(table, figures, KEYS_BETWEEN, keys, after=page.continuation)

@@ -58,11 +58,14 @@ def test_time_begins_anew_when_a_group_was_told() -> None:
 
 
 def test_two_tellers_forget_nothing() -> None:
-    """The second has told the same; what it would take away is gone already."""
+    """The second has told the same; what it would take away is gone already, and what came since is not."""
     groups, _ = _after(*[_alert()] * 5)
     [told] = due(groups, after(300))
     once = after_telling(groups, told, after(300))
     assert after_telling(once, told, after(301)) == once
+    for number in range(told.waiting):
+        once, _ = joined(once, _alert(seconds=301), f"later-{number}", SINGLY)
+    assert after_telling(once, told, after(302)) == once
 
 
 def test_what_is_kept_is_bounded() -> None:
