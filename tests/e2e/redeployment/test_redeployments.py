@@ -21,10 +21,11 @@ from tests.e2e.recovery.bench import Bench, bench_with, events
 from tests.e2e.recovery.remote import Behaviour, RemoteService
 from tests.e2e.redeployment.definitions import AGENTS, CASES, Case, Deployment, Treatment
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1_200)]
 
 _APP = Path(__file__).parent / "app"
-_PATIENCE = 240
+#: Longer than a request is waited for that was lost with its host: until its complete-by, 340 s.
+_PATIENCE = 420
 #: What hangs while the host is killed, and how many tasks of each case it holds; "" holds none.
 #: Not more at once than the host has room for: 64 requests on a queue, 200 activities.
 _HELD_AT = {"send/undo": 3, "send/do": 3, "payment/do": 3, "label/do": 3, "pick/do": 3, "": 4}
