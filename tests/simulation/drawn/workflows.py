@@ -19,6 +19,8 @@ _WAYS = (
     (64, 18, 7, 6, 5),
 )
 _REMEDIES = (Remedy.HOLD, Remedy.COMPENSATE)
+#: From so many steps on, the part of workflows that are wide, and of those that do not need the first step.
+_LARGE, _WIDE_PART, _AT_ONCE_PART = 20, 0.5, 0.5
 #: Services that steps share.
 AGENTS = ("red", "green", "blue", "white")
 #: The one Agent that has a queue.
@@ -40,6 +42,23 @@ def draw_next(chance: Random, registrations: Sequence[Registration]) -> tuple[Re
     drawn = _workflow(chance, f"{first.workflow.name}b", _size(chance, most=8), ways)
     following = replace(drawn, name=first.workflow.name, resource=first.workflow.resource, version=2)
     return (Registration(following, older=first.versions), *others)
+
+
+def widen(chance: Random, registrations: Sequence[Registration]) -> tuple[Registration, ...]:
+    """Have steps of some large workflows need nothing, or only the first one: all are ready at once."""
+    return tuple(
+        Registration(_wide(each.workflow, at_once=chance.random() < _AT_ONCE_PART))
+        if len(each.workflow.steps) >= _LARGE and chance.random() < _WIDE_PART
+        else each
+        for each in registrations
+    )
+
+
+def _wide(workflow: Workflow, *, at_once: bool) -> Workflow:
+    first, *others = workflow.steps
+    needs = frozenset[StepName]() if at_once else frozenset({first.name})
+    steps = (replace(first, needs=frozenset()), *(replace(each, needs=needs) for each in others))
+    return replace(workflow, steps=steps)
 
 
 def _size(chance: Random, most: int = 40) -> int:

@@ -12,7 +12,7 @@ from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.drawn.load import DrawnOrder, draw_orders
-from tests.simulation.drawn.workflows import draw_next, draw_workflows
+from tests.simulation.drawn.workflows import draw_next, draw_workflows, widen
 from tests.simulation.faults.adversary import Adversary
 from tests.simulation.faults.deployment import Deployment
 from tests.simulation.faults.fates import FaultyFates
@@ -49,7 +49,7 @@ class Scenario:
     def drawn(cls, seed: int | str) -> Scenario:
         """Draw it."""
         chance = Random(f"{seed}/scenario")
-        registrations = draw_workflows(chance)
+        registrations = widen(Random(f"{seed}/layers"), draw_workflows(chance))
         orders = draw_orders(chance, registrations)
         following = draw_next(Random(f"{seed}/next"), registrations)
         return cls(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 
 from tests.simulation.hosts.substitutes import of_chance, of_durable
 from tests.simulation.run.platform import Platform
+from tests.simulation.world.defects import defects_in
 from tests.simulation.world.fate import Fates
 from tests.simulation.world.loop import VirtualLoop
 from tests.simulation.world.world import World
@@ -36,8 +36,7 @@ async def _tell[ResultT](world: World, story: Story[ResultT], settings: Mapping[
     with ExitStack() as stack:
         stack.enter_context(of_chance(world.chance("application"), world.timestamp))
         stack.enter_context(of_durable(platform.requests.post, platform.requests.delete))
-        stack.callback(logging.disable, logging.root.manager.disable)
-        logging.disable(logging.CRITICAL)  # the timeline tells what happened
+        stack.enter_context(defects_in(world.loop.unhandled))
         try:
             return await story(platform)
         finally:

@@ -14,6 +14,7 @@ from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.every import violations
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.drawn.expected import expected_states
+from tests.simulation.drawn.load import PLAIN
 from tests.simulation.faults.fates import FaultyFates
 from tests.simulation.faults.kinds import CALM, FaultPlan, SimulatedFault
 from tests.simulation.run.drawn_run import Scenario, take_place
@@ -66,6 +67,7 @@ def run_seed(seed: int, *, calm: bool = False, without: Collection[SimulatedFaul
     found = violations(evidence)
     if plan.is_mild:
         found += _unexpected(scenario, evidence)
+    found += _unfinished(evidence)
     return Verdict(
         seed=seed,
         violations=found,
@@ -74,17 +76,25 @@ def run_seed(seed: int, *, calm: bool = False, without: Collection[SimulatedFaul
         tasks=len(evidence.tasks),
         seconds=world.loop.time(),
         cpu=time.process_time() - begin,
-        widest=max(len(each.workflow.steps) for each in scenario.registrations),
-        deepest=max(_depth(each.workflow) for each in scenario.registrations),
+        widest=max(max(Counter(_depths(each.workflow)).values()) for each in scenario.registrations),
+        deepest=max(max(_depths(each.workflow)) for each in scenario.registrations),
     )
 
 
-def _depth(workflow: Workflow) -> int:
-    """Count the steps of the longest chain of needs."""
+def _depths(workflow: Workflow) -> Sequence[int]:
+    """Count the steps of the longest chain of needs to each step; no two of one depth need each other."""
     depths: dict[str, int] = {}
     for step in workflow.steps:
         depths[step.name] = 1 + max((depths[need] for need in step.needs), default=0)
-    return max(depths.values())
+    return [*depths.values()]
+
+
+def _unfinished(evidence: SimulatedEvidence) -> list[Violation]:
+    """Find out whether the order to which nothing happens was not processed: all is healed when it comes."""
+    rows = evidence.tasks.get(PLAIN)
+    state = None if rows is None or rows.task is None else rows.task.state
+    what = f"ended {state}, though it came after the last fault"
+    return [] if state == "Processed" else [Violation(Invariant.UNHARMED, PLAIN, what)]
 
 
 def _unexpected(scenario: Scenario, evidence: SimulatedEvidence) -> list[Violation]:

@@ -1,4 +1,4 @@
-"""OData filters, as far as the application and the SDK write them: comparisons, joined by `and`."""
+"""OData filters, as far as the application and the SDK write them: joined by `and`, in brackets by `or`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _TERM = re.compile(
     r"\s*(?P<name>\w+) (?P<by>eq|ne|ge|gt|le|lt) "
     r"(?:(?P<kind>datetime)?'(?P<text>(?:[^']|'')*)'|(?P<bare>[^\s']+))\s*(?:and|$)"
 )
+#: What is joined by `or` stands in brackets, and has none inside.
+_ANY = re.compile(r"\s*\((?P<any>[^()]*)\)\s*(?:and|$)")
 _BY: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -42,15 +44,30 @@ class Term:
         return type(there) is type(self.value) and _BY[self.by](there, self.value)
 
 
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Filters of which one has to hold."""
+
+    filters: tuple[tuple[Term | AnyOf, ...], ...]
+
+    def holds(self, properties: Mapping[str, Any]) -> bool:
+        """Tell whether one is true of a row."""
+        return any(all(term.holds(properties) for term in each) for each in self.filters)
+
+
 @lru_cache(maxsize=512)
-def terms_of(text: str) -> tuple[Term, ...]:
-    """Read a filter. Raises `NotImplementedError` for what nobody writes here."""
-    terms, place = [], 0
+def terms_of(text: str) -> tuple[Term | AnyOf, ...]:
+    """Read a filter; all its terms have to hold. Raises `NotImplementedError` for what nobody writes."""
+    terms: list[Term | AnyOf] = []
+    place = 0
     while place < len(text):
-        found = _TERM.match(text, place)
+        found = _ANY.match(text, place) or _TERM.match(text, place)
         if found is None:
             raise NotImplementedError(f"filter: {text}")
-        terms.append(Term(found["name"], found["by"], _value(found)))
+        if found.re is _ANY:
+            terms.append(AnyOf(tuple(map(terms_of, found["any"].split(" or ")))))
+        else:
+            terms.append(Term(found["name"], found["by"], _value(found)))
         place = found.end()
     return tuple(terms)
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.simulation.tables.filters import Term, terms_of
+from tests.simulation.tables.filters import AnyOf, Term, terms_of
 from tests.simulation.tables.groups import group_answer, group_changes
 from tests.simulation.tables.rows import Change, RefusedError, RowChange, Rows, StoredRow
 
@@ -159,9 +159,11 @@ _JSON = {"Content-Type": "application/json"}
 _MIXED = {"Content-Type": "multipart/mixed; boundary=batchresponse_1"}
 
 
-def _looked_at(rows: Rows, terms: tuple[Term, ...], after: tuple[str, str] | None) -> Iterator[StoredRow]:
+def _looked_at(
+    rows: Rows, terms: tuple[Term | AnyOf, ...], after: tuple[str, str] | None
+) -> Iterator[StoredRow]:
     """Give the rows that the keys in the filter leave."""
-    named = {(each.name, each.by): str(each.value) for each in terms}
+    named = {(each.name, each.by): str(each.value) for each in terms if isinstance(each, Term)}
     partition = named.get(("PartitionKey", "eq"))
     first = named.get(("RowKey", "ge"), named.get(("RowKey", "gt"), ""))
     end = named.get(("RowKey", "lt"), named.get(("RowKey", "le")))
