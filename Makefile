@@ -72,8 +72,10 @@ simulate-many: $(PYTHON_PACKAGES) ## Simulate 2,000 seeds
 	@$(VENV)/python -m tests.simulation --count 2000 --processes 2 --whole
 
 simulate-night: $(PYTHON_PACKAGES) ## Go on for an hour with 23,000 seeds and 20,000 pairs of faults (VERDICTS=folder)
-	@$(VENV)/python -m tests.simulation --count 23000 --processes 2 --whole --minutes 60 --keep $(VERDICTS)/seeds
-	@$(VENV)/python -m tests.simulation --pairs --count 20000 --processes 2 --minutes 60 --keep $(VERDICTS)/pairs
+	@failed=0; \
+	$(VENV)/python -m tests.simulation --count 23000 --processes 2 --whole --minutes 60 --keep $(VERDICTS)/seeds || failed=1; \
+	$(VENV)/python -m tests.simulation --pairs --count 20000 --processes 2 --minutes 60 --keep $(VERDICTS)/pairs || failed=1; \
+	exit $$failed
 
 simulate-planted: $(PYTHON_PACKAGES) ## Search which seed catches each planted bug first
 	@$(VENV)/python -m tests.simulation.planted

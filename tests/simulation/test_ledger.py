@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.simulation.run import figures
 from tests.simulation.run.figures import Figures, KeptFigures
 from tests.simulation.run.ledger import ledger
 
@@ -36,3 +39,27 @@ def test_kept_figures_know_their_commit(tmp_path: Path) -> None:
     [kept] = KeptFigures(tmp_path).read()
     assert len(kept.commit) >= 7
     assert kept == _figures(1).model_copy(update={"commit": kept.commit})
+
+
+def test_line_that_was_cut_off_costs_its_own_seed_only(tmp_path: Path) -> None:
+    """The process was killed while it wrote; who goes on runs that seed again, and each counts once."""
+    kept = KeptFigures(tmp_path)
+    for seed in (1, 2):
+        kept.keep(_figures(seed))
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    assert [*kept.known()] == [1]
+    for seed in (2, 3, 3):
+        kept.keep(_figures(seed))
+    assert [each.seed for each in kept.read()] == [1, 2, 3]
+
+
+def test_what_another_commit_violated_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this one violated is not, and what was right stays so."""
+    before = KeptFigures(tmp_path)
+    before.keep(_figures(1, "I1"))
+    before.keep(_figures(2))
+    monkeypatch.setattr(figures, "_commit", lambda: "later")
+    now = KeptFigures(tmp_path)
+    now.keep(_figures(3, "I2"))
+    assert [*now.known()] == [2, 3]

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
     """Run the seeds, except those whose figures are kept: these are added to the report at once."""
     kept = None if given.keep is None else KeptFigures(given.keep)
-    known = {} if kept is None else {each.seed: each for each in kept.read()}
+    known = {} if kept is None else kept.known()
     seeds = [*range(given.first, given.first + given.count)]
     seeds += [] if given.seed is None else [given.seed]
     for seed in seeds:

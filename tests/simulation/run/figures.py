@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 _VERDICTS = "verdicts.jsonl"
 
@@ -39,16 +40,24 @@ class KeptFigures:
         self._commit = _commit()
 
     def read(self) -> Iterator[Figures]:
-        """Read what is kept; a line that was cut off by the end of its process is passed over."""
+        """Read what is kept, of each seed and commit once; a line that was cut off is passed over."""
+        kept: dict[tuple[int, str], Figures] = {}
         if self._path.exists():
             for line in self._path.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):
-                    yield Figures.model_validate_json(line)
+                with suppress(ValidationError):  # its process was killed in the midst of it
+                    figures = Figures.model_validate_json(line)
+                    kept[figures.seed, figures.commit] = figures
+        yield from kept.values()
+
+    def known(self) -> Mapping[int, Figures]:
+        """Give those that need not be run again: what another commit has violated is."""
+        return {each.seed: each for each in self.read() if not each.violations or each.commit == self._commit}
 
     def keep(self, figures: Figures) -> None:
-        """Add those of one seed."""
+        """Add those of one seed, on a line of its own whatever was cut off before."""
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(figures.model_copy(update={"commit": self._commit}).model_dump_json() + "\n")
+            line = figures.model_copy(update={"commit": self._commit}).model_dump_json()
+            file.write(f"\n{line}\n")
 
 
 def _commit() -> str:
