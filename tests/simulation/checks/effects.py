@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from functions.pattern.states import Way
 from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
@@ -20,19 +21,20 @@ def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
 
 
 def nothing_is_only_said(evidence: SimulatedEvidence) -> Iterator[Violation]:
-    """Find steps that were recorded as done, or undone, before their service had done it."""
+    """Find steps that were recorded as done, or undone, before their service, or task, had done it."""
     for task, changes in evidence.step_changes.items():
         for change in changes:
             state, name = str(change.after.get("State")), change.after["Name"]
             is_known = {"Completed": change.was_done, "Undone": change.was_undone}.get(state, True)
-            if state != change.before.get("State") and not is_known and _is_called(evidence, task, name):
+            if state != change.before.get("State") and not is_known and _has_effect(evidence, task, name):
                 yield Violation(Invariant.NET_EFFECT, task, f"{name} was recorded {state}, and was not")
 
 
-def _is_called(evidence: SimulatedEvidence, task: str, step: str) -> bool:
-    """Tell whether a step has an effect: what only reads has none, nor has an operator's word."""
+def _has_effect(evidence: SimulatedEvidence, task: str, step: str) -> bool:
+    """Tell whether a step has an effect: what only waits or reads has none, nor has an operator's word."""
     definition = evidence.steps.step(step)
-    is_read = definition.via.waits or definition.agent in evidence.only_read
+    only_waits = definition.via.waits and definition.via is not Way.WORKFLOW
+    is_read = only_waits or definition.agent in evidence.only_read
     return not is_read and (task, step) not in evidence.given
 
 
@@ -50,15 +52,12 @@ def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
 def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
-        if (
-            step.state == "Completed"
-            and _is_called(evidence, task, step.name)
-            and not evidence.ledger.done[key]
-        ):
+        was_begun = evidence.ledger.done[key] or key in evidence.children
+        if step.state == "Completed" and not was_begun and _has_effect(evidence, task, step.name):
             yield f"Processed, but {step.name} was never done"
         if evidence.ledger.undone[key]:
             yield f"Processed, but {step.name} was undone"
-        if step.state == "Skipped" and evidence.ledger.done[key]:
+        if step.state == "Skipped" and was_begun:
             yield f"Processed without {step.name}, which was done"
 
 
@@ -66,7 +65,8 @@ def _compensated(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iter
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         definition = evidence.steps.step(step.name)
+        is_undone = definition.undo or definition.via is Way.WORKFLOW
         if definition.undo and key in evidence.ledger.stands:
             yield f"Compensated, but {step.name} stands ({step.state})"
-        elif definition.undo and step.started_at is not None and step.state != "Undone":
+        elif is_undone and step.started_at is not None and step.state != "Undone":
             yield f"Compensated, but {step.name} is {step.state}"

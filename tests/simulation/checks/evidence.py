@@ -25,6 +25,8 @@ class SimulatedEvidence:
     versions: Mapping[str, int]
     journal: Mapping[str, Sequence[Version]]
     step_changes: Mapping[str, Sequence[StepChange]]
+    #: Tasks that are steps of others, by task, birth and step of those.
+    children: Mapping[str, str]
     seen: Sequence[Violation]
     steps: StepsByName
     ledger: RemoteLedger

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +38,8 @@ class Version:
 class StepChange:
     """A step's row before and after a transaction, and its task's; times in them are the writer's.
 
-    What its service had done by then, and undone, is from the service's own ledger.
+    What its service had done by then, and undone, is from the service's own ledger; of a step that is a
+    task, from that one's row.
     """
 
     before: Mapping[str, Any]
@@ -58,6 +61,8 @@ class Journal:
     step_changes: dict[str, list[StepChange]] = field(default_factory=dict)
     #: How many steps each task was born with.
     steps: dict[str, int] = field(default_factory=dict)
+    #: Tasks that are steps of others, by task, birth and step of those, as their own orders say.
+    children: dict[str, str] = field(default_factory=dict)
     #: Tasks of which an index row was taken away.
     robbed: set[str] = field(default_factory=set)
     torn: list[Violation] = field(default_factory=list)
@@ -78,6 +83,7 @@ class Journal:
             if part == "task" and change.key in partition.rows:
                 version = self._version(partition, change.key)
                 self.tasks.setdefault(task, []).append(version)
+                self._note_child(partition, task)
                 for what in self._missing(partition, task):
                     self.torn.append(Violation(Invariant.ATOMIC_CREATION, task, what))
         for change in changes:
@@ -102,10 +108,20 @@ class Journal:
             after=after,
             task_before=before.get(own) or self._latest[own],
             task_after=self._latest[own],
-            was_done=bool(self.ledger.done.get(effect)),
-            was_undone=bool(self.ledger.undone.get(effect)),
+            was_done=bool(self.ledger.done.get(effect)) or self._child_was(effect, "Processed"),
+            was_undone=bool(self.ledger.undone.get(effect)) or self._child_was(effect, "Compensated"),
         )
         self.step_changes.setdefault(task, []).append(change)
+
+    def _note_child(self, partition: Partition, task: str) -> None:
+        order = partition.rows.get(f"{task}|order")
+        if order is not None and "Parent" in order.properties:
+            parent = json.loads(b64decode(order.properties["Parent"]))
+            self.children[f"{parent['task']}.{parent['birth']}/{parent['step']}"] = task
+
+    def _child_was(self, effect: str, state: str) -> bool:
+        child = self.children.get(effect, "")
+        return any(version.state == state for version in self.tasks.get(child, ()))
 
     def _version(self, partition: Partition, key: str) -> Version:
         there = partition.rows[key].properties

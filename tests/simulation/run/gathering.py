@@ -45,6 +45,7 @@ class Gathering:
             versions=versions(tables),
             journal=self._journal.tasks,
             step_changes=self._journal.step_changes,
+            children=self._journal.children,
             seen=[*self._journal.torn, *self._calls.violations],
             steps=self._steps,
             ledger=platform.services.ledger,
