@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from functions.pattern.states import Way
@@ -11,13 +12,22 @@ from tests.simulation.checks.evidence import SimulatedEvidence
 
 
 def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
-    """Find what was done, or undone, more than once; what knows no keys, too."""
-    for kind, times in (("done", evidence.ledger.done), ("undone", evidence.ledger.undone)):
-        for step, count in times.items():
+    """Find what was done, or undone, more than once; what knows no keys, or under other keys, too.
+
+    No id of a run's tasks is taken a second time, so each has one birth: that of its order's row.
+    """
+    for kind, effects in (("done", evidence.ledger.done), ("undone", evidence.ledger.undone)):
+        times = Counter[tuple[str, str]]()
+        for effect, count in effects.items():
+            times[effect.partition(".")[0], effect.partition("/")[2]] += count
+        for (task, step), count in times.items():
             if count > 1:
-                yield Violation(
-                    Invariant.ONE_EFFECT, step.partition(".")[0], f"{step} was {kind} {count} times"
-                )
+                yield Violation(Invariant.ONE_EFFECT, task, f"{step} was {kind} {count} times")
+    for call in evidence.ledger.calls:
+        birth = evidence.births.get(call.task)
+        if birth is not None and not call.key.startswith(f"{call.task}.{birth}/"):
+            what = f"{call.key} was called, and its task's birth is {birth}"
+            yield Violation(Invariant.ONE_EFFECT, call.task, what)
 
 
 def nothing_is_only_said(evidence: SimulatedEvidence) -> Iterator[Violation]:
