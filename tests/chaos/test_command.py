@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
 from local.command_line import main
+from local.platform import INTERRUPTED, PlatformError
 from tests.chaos.run import command
 from tests.chaos.run.environment import Layout
 
@@ -68,3 +74,21 @@ def test_a_wrong_option_is_refused_with_the_reason(
         main(["chaos", *arguments])
     assert end.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_kept"), [(PlatformError("host ended"), True), (asyncio.CancelledError(), False)]
+)
+async def test_folder_of_a_run_that_fails_is_kept(
+    raised: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
+) -> None:
+    """Whoever has to find out why needs it; of one that was interrupted, nobody does."""
+
+    async def judged(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(command, "judged", judged)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with nullcontext() if not is_kept else pytest.raises(PlatformError):
+        assert await command.chaos(1, 2, 0.1, Layout()) == INTERRUPTED
+    assert any(tmp_path.iterdir()) is is_kept

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from local.platform import PlatformError
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.invariants import Invariant, Violation
 from tests.chaos.plan.faults import InjectedFault
@@ -54,6 +55,25 @@ async def test_violation_is_kept_for_ever(tmp_path: Path) -> None:
     assert await go_on(tmp_path, replace(_GOAL, tasks=1, kills=1), _runs([], found=found)) is False
     assert await go_on(tmp_path, _GOAL, _runs([])) is False
     assert RunVerdicts(tmp_path).all()[0].violations == ("I1 order-1: is lost",)
+
+
+async def test_run_that_fails_is_kept_as_violated(tmp_path: Path) -> None:
+    """Its seed is not run again, and the runs after it go on."""
+    seeds: list[int] = []
+    inner = _runs(seeds)
+
+    async def run(seed: int, layout: Layout) -> RunVerdict | None:
+        verdict = await inner(seed, layout)
+        if seed == 1:
+            raise PlatformError("host ended with exit code 139")
+        return verdict
+
+    assert await go_on(tmp_path, _GOAL, run) is False
+    assert await go_on(tmp_path, _GOAL, run) is False
+    assert seeds == [1, 2, 3, 4]
+    [failed, *others] = RunVerdicts(tmp_path).all()
+    assert "host ended with exit code 139" in failed.violations[0]
+    assert not any(each.violations for each in others)
 
 
 def test_file_that_was_cut_off_is_no_verdict(tmp_path: Path) -> None:

@@ -60,9 +60,10 @@ def _plan(seed: int, orders: int, minutes: float) -> Plan:
 async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
     """Carry out one run, report it, and return its verdict; None if it was stopped.
 
-    The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold.
+    The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold,
+    or the run fails. The commit is asked for first: that of the code that runs, whatever comes meanwhile.
     """
-    console = Console()
+    console, at = Console(), await commit()
     limits = Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     verdicts: list[RunVerdict] = []
@@ -72,14 +73,16 @@ async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
         evidence, found = await judged(plan, limits, environment, folder, console)
         report(console, evidence, found)
         today = datetime.now(UTC).date()
-        verdicts.append(verdict_of(evidence, found, day=today, commit=await commit(), hosts=layout.hosts))
+        verdicts.append(verdict_of(evidence, found, day=today, commit=at, hosts=layout.hosts))
         return _HELD
 
     try:
         await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
-    finally:
-        if not any(verdict.violations for verdict in verdicts):
-            shutil.rmtree(folder)
+    except Exception:
+        console.print(f"the run failed; state and log of the parts: {folder}", soft_wrap=True)
+        raise
+    if not any(verdict.violations for verdict in verdicts):
+        shutil.rmtree(folder)
     return verdicts[0] if verdicts else None
 
 

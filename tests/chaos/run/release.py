@@ -8,10 +8,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import format_exception
 
 from local.platform import ROOT
 from tests.chaos.run.environment import Layout
-from tests.chaos.run.verdicts import RunVerdict, RunVerdicts, ledger
+from tests.chaos.run.verdicts import RunVerdict, RunVerdicts, failed_verdict, ledger
 
 #: Carries out the run of a seed, reports it, and gives its verdict; None when it was stopped.
 type SeedRun = Callable[[int, Layout], Awaitable[RunVerdict | None]]
@@ -41,7 +42,7 @@ async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
     is_stopped = False
     while not goal.is_reached(verdicts.all()) and time.monotonic() - begun < goal.piece and not is_stopped:
         with verdicts.next_seed() as seed:
-            verdict = await run(seed, layout_of(seed))
+            verdict = await _verdict(run, seed)
             is_stopped = verdict is None
             if verdict is not None:
                 verdicts.keep(verdict)
@@ -50,6 +51,17 @@ async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
     left = "the goal is reached" if goal.is_reached(kept) else "the same command goes on"
     print(f"{len(kept)} runs are kept in {folder}: {left}")
     return None if is_stopped else not any(each.violations for each in kept)
+
+
+async def _verdict(run: SeedRun, seed: int) -> RunVerdict | None:
+    """Run a seed; one that fails is not run again as if it were new: what it raised is its violation."""
+    layout, at = layout_of(seed), await commit()
+    try:
+        return await run(seed, layout)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is kept
+        print(traceback := "".join(format_exception(error)))
+        what = f"the run failed: {traceback}"
+        return failed_verdict(seed, what, commit=at, hosts=layout.hosts, accounts=layout.accounts)
 
 
 def layout_of(seed: int) -> Layout:

@@ -6,7 +6,7 @@ import fcntl
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -43,7 +43,7 @@ class RunVerdict(BaseModel):
     @property
     def kills(self) -> int:
         """How many processes were killed."""
-        return sum(self.faults[kind] for kind in _KILLS)
+        return sum(self.faults.get(kind, 0) for kind in _KILLS)
 
 
 def verdict_of(
@@ -65,6 +65,25 @@ def verdict_of(
         late_refused=sum(call.effect is Effect.TOMBSTONED for call in evidence.calls),
         settled=evidence.settling.seconds,
         violations=tuple(f"{each.invariant.number} {each.order}: {each.what}" for each in found),
+    )
+
+
+def failed_verdict(seed: int, what: str, *, commit: str, hosts: int, accounts: int) -> RunVerdict:
+    """Keep of a run that failed, or whose evidence could not be judged, what it raised."""
+    return RunVerdict(
+        seed=seed,
+        day=datetime.now(UTC).date(),
+        commit=commit,
+        hosts=hosts,
+        accounts=accounts,
+        tasks=0,
+        faults={},
+        not_run=(),
+        states={},
+        recoveries=0,
+        late_refused=0,
+        settled=0.0,
+        violations=(what,),
     )
 
 
