@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import format_exception
 
 from local.platform import ROOT
 from tests.chaos.run.environment import Layout
@@ -42,7 +41,7 @@ async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
     is_stopped = False
     while not goal.is_reached(verdicts.all()) and time.monotonic() - begun < goal.piece and not is_stopped:
         with verdicts.next_seed() as seed:
-            verdict = await _verdict(run, seed)
+            verdict = await _kept_if_it_fails(seed, run, verdicts)
             is_stopped = verdict is None
             if verdict is not None:
                 verdicts.keep(verdict)
@@ -53,15 +52,18 @@ async def go_on(folder: Path, goal: ReleaseGoal, run: SeedRun) -> bool | None:
     return None if is_stopped else not any(each.violations for each in kept)
 
 
-async def _verdict(run: SeedRun, seed: int) -> RunVerdict | None:
-    """Run a seed; one that fails is not run again as if it were new: what it raised is its violation."""
+async def _kept_if_it_fails(seed: int, run: SeedRun, verdicts: RunVerdicts) -> RunVerdict | None:
+    """Run a seed; one that fails is not run again as if it were new: what it raised is its violation.
+
+    This ends the piece: where nothing runs, each further seed would fail as well.
+    """
     layout, at = layout_of(seed), await commit()
     try:
         return await run(seed, layout)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is kept
-        print(traceback := "".join(format_exception(error)))
-        what = f"the run failed: {traceback}"
-        return failed_verdict(seed, what, commit=at, hosts=layout.hosts, accounts=layout.accounts)
+    except Exception as error:
+        what = f"the run failed: {type(error).__name__}: {error}"
+        verdicts.keep(failed_verdict(seed, what, commit=at, hosts=layout.hosts, accounts=layout.accounts))
+        raise
 
 
 def layout_of(seed: int) -> Layout:
