@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.chaos.evidence.clocks import ToldTimes
-from tests.chaos.evidence.dispatches import Dispatch
+from tests.chaos.evidence.dispatches import Dispatch, Request
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.hosts.clock import ClockSetting
 from tests.chaos.invariants import Invariant, violations
@@ -31,7 +31,7 @@ def test_call_has_no_more_time_than_its_dispatch() -> None:
     late = replace(processed(), calls=calls)
     assert _broken(late) == {Invariant.NO_LATE_OUTCOME}
     first = Dispatch("payment", "do", after(1), after(5.2))
-    assert _broken(replace(late, asked={ORDER: {first}})) == set()
+    assert _broken(replace(late, asked={ORDER: {Request(1, first)}})) == set()
 
 
 @pytest.mark.parametrize(("started", "called", "is_known"), [(0.5, 0.8, True), (0.9, 0.8, False)])
@@ -43,7 +43,26 @@ def test_call_belongs_to_a_dispatch_that_the_next_one_has_replaced(
     calls = (call(CallDirection.DO, called), call(CallDirection.DO, 1.5, Effect.REPEATED))
     twice = replace(processed(), calls=calls)
     assert Invariant.ORDER in _broken(twice)
-    assert (Invariant.ORDER not in _broken(replace(twice, asked={ORDER: {first}}))) is is_known
+    assert (Invariant.ORDER not in _broken(replace(twice, asked={ORDER: {Request(1, first)}}))) is is_known
+
+
+@pytest.mark.parametrize(
+    ("epoch", "at", "is_vouched"),
+    [(1, 1.1, True), (1, 0.8, False), (2, 1.1, False)],
+)
+def test_journal_is_no_proof_of_what_rows_do_not_show(epoch: int, at: float, *, is_vouched: bool) -> None:
+    """It is written by the act of sending: a step asked for before it was recorded, or never, is found."""
+    assert _is_vouched(processed(), epoch, Dispatch("payment", "do", after(at), after(5))) is is_vouched
+
+
+@pytest.mark.parametrize(("epoch", "is_vouched"), [(3, True), (2, False)])
+def test_undo_is_asked_for_in_an_epoch_of_undoing(epoch: int, *, is_vouched: bool) -> None:
+    """Its row tells the begin of what it undoes."""
+    assert _is_vouched(compensated(), epoch, Dispatch("payment", "undo", after(13), after(20))) is is_vouched
+
+
+def _is_vouched(evidence: Evidence, epoch: int, asked: Dispatch) -> bool:
+    return asked in replace(evidence, asked={ORDER: {Request(epoch, asked)}}).dispatches_of(ORDER)
 
 
 @pytest.mark.parametrize(("since", "is_known"), [(0.5, True), (1.5, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,12 +14,17 @@ from functions.pattern.agent_messages import AgentRequest
 
 
 class AskedStep(BaseModel):
-    """A step that its Agent was asked to do, or to undo, until `complete_by`."""
+    """A step that its Agent was asked to do, or to undo, in an epoch, until `complete_by`.
+
+    It was asked `at` that time, by the monotonic clock: that of its host may be wrong.
+    """
 
     task: str
     step: str
     direction: str
+    epoch: int
     complete_by: datetime
+    at: float
 
 
 def journal_requests(file: Path) -> None:
@@ -30,7 +36,9 @@ def journal_requests(file: Path) -> None:
             task=request.task_id,
             step=request.of_step,
             direction=request.direction,
+            epoch=request.epoch,
             complete_by=request.complete_by,
+            at=time.monotonic(),
         )
         with file.open("a", encoding="utf-8") as journal:
             journal.write(f"{asked.model_dump_json()}\n")

@@ -52,9 +52,14 @@ class _Told(BaseModel):
 def read_sending(header: str) -> Sending:
     """Read what a call has told. Raises `ValueError`."""
     told = _Told.model_validate_json(header)
-    now, clock = datetime.now(UTC), time.monotonic()
-    at, turn, ends_at = (now + timedelta(seconds=each - clock) for each in (told.at, told.turn, told.ends_at))
+    at, turn, ends_at = true_times(told.at, told.turn, told.ends_at)
     return Sending(at, turn, ends_at, told.complete_by)
+
+
+def true_times(*monotonic: float) -> list[datetime]:
+    """Give the true times (UTC) at which the machine's monotonic clock told these."""
+    now, clock = datetime.now(UTC), time.monotonic()
+    return [now + timedelta(seconds=each - clock) for each in monotonic]
 
 
 class _Turns:

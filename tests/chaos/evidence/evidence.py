@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.clocks import ToldTimes
-from tests.chaos.evidence.dispatches import Dispatch, dispatches
+from tests.chaos.evidence.dispatches import Dispatch, Request, dispatches, vouched
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import TaskRows
@@ -49,7 +49,7 @@ class Evidence:
     rejected: Sequence[Mapping[str, Any]]
     observations: Observations
     #: What Agents behind queues were asked for, by task.
-    asked: Mapping[str, Collection[Dispatch]]
+    asked: Mapping[str, Collection[Request]]
     calls: Sequence[ServiceCall]
     notices: Sequence[Notice]
     alerts: Sequence[PostedAlert]
@@ -71,5 +71,6 @@ class Evidence:
         return self._by_order.get(order, [])
 
     def dispatches_of(self, order: str) -> set[Dispatch]:
-        """Return the dispatches of one order that are on record, or were when they were asked for."""
-        return {*self.asked.get(order, ()), *dispatches(self.tasks[order])}
+        """Return the dispatches of one order that are on record, or for which its record vouches."""
+        rows = self.tasks[order]
+        return {*vouched(self.asked.get(order, ()), rows, self.told), *dispatches(rows)}

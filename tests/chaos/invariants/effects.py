@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from tests.chaos.evidence.dispatches import GRAIN
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
@@ -15,7 +16,11 @@ from tests.simulation.checks.definitions import StepsByName
 
 def one_effect(evidence: Evidence) -> Iterator[Violation]:
     """Find what was done or undone more than once, and keys that do not belong to the effect."""
-    for order in {**evidence.plan.scenarios, **evidence.tasks}:
+    for order in {
+        **evidence.plan.scenarios,
+        **evidence.tasks,
+        **{call.order: None for call in evidence.calls},
+    }:
         rows, calls = evidence.tasks.get(order, TaskRows()), evidence.calls_of(order)
         for direction in CallDirection:
             for step in {call.step for call in calls}:
@@ -83,14 +88,10 @@ def order_of_calls(evidence: Evidence) -> Iterator[Violation]:
             is_undo = call.direction is CallDirection.UNDO
             told = _undo_decided_at(rows) if is_undo else _dispatched_at(evidence, order, call.step)
             allowed_from = None if told is None else evidence.told.earliest(told)
-            if allowed_from is None or call.sending.at < allowed_from - _GRAIN:
+            if allowed_from is None or call.sending.at < allowed_from - GRAIN:
                 sent = f"{call.sending.at:%X.%f}"
                 what = f"'{call.step}/{call.direction}' was sent {sent}, recorded {told or 'never'}"
                 yield Violation(Invariant.ORDER, order, what)
-
-
-#: Times come from processes of one machine, in microseconds; their rounding may differ.
-_GRAIN = timedelta(milliseconds=5)
 
 
 def _performed(calls: Sequence[ServiceCall], step: str, direction: CallDirection) -> list[ServiceCall]:
@@ -119,5 +120,9 @@ def _dispatched_at(evidence: Evidence, order: str, name: str) -> datetime | None
     rows = evidence.tasks[order]
     steps = [*(step for epoch in rows.history for step in epoch.steps), *rows.steps]
     found = [step.started_at for step in steps if step.name == name]
-    found += [each.started_at for each in evidence.dispatches_of(order) if each.step == name]
+    found += [
+        each.started_at
+        for each in evidence.dispatches_of(order)
+        if (each.step, each.direction) == (name, "do")
+    ]
     return min((each for each in found if each is not None), key=evidence.told.earliest, default=None)

@@ -135,9 +135,7 @@ class Run:
             in_accounts=await tables.in_accounts(),
             rejected=await tables.rejected(),
             observations=self._observer.observations,
-            asked=asked(
-                read_journals(host.journal for host in environment.hosts), self._limits.within_of_a_dispatch
-            ),
+            asked=asked(read_journals(host.journal for host in environment.hosts)),
             calls=calls,
             notices=await read_notices(environment.platform.addresses.service_bus_connection),
             alerts=[*remotes.alerts.alerts, *await tables.waiting_alerts()],
