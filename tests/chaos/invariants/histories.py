@@ -8,6 +8,7 @@ from itertools import pairwise
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import FINAL, RawEpoch, RawTask, TaskRows
 from tests.chaos.invariants.cancelling import CANCELLED
+from tests.chaos.invariants.timeliness import all_steps, answered_by_operators, start_of
 from tests.chaos.invariants.violations import Invariant, Violation
 
 #: The order of states within one epoch.
@@ -30,7 +31,8 @@ def mutual_exclusion(evidence: Evidence) -> Iterator[Violation]:
     """Find two writers of one epoch, and epochs that are missing or decreased."""
     for order, rows in evidence.tasks.items():
         seen = evidence.observations.tasks.get(order, ())
-        for what in (*_wrong_epochs(rows), *_wrong_holders(order, rows, seen), *_decreases(seen)):
+        late = _outcomes_of_ended_epochs(rows, evidence)
+        for what in (*_wrong_epochs(rows), *_wrong_holders(order, rows, seen), *_decreases(seen), *late):
             yield Violation(Invariant.MUTUAL_EXCLUSION, order, what)
     for order in evidence.both_won:
         what = "two operators were both told that they opened the same epoch"
@@ -53,6 +55,24 @@ def _wrong_holders(order: str, rows: TaskRows, seen: Sequence[RawTask]) -> Itera
         own = f"{order}.{row.epoch}" + (f".{row.run}" if row.run else "")
         if row.locked_by not in {None, own}:
             yield f"epoch {row.epoch}, run {row.run} was held by {row.locked_by}"
+
+
+def _outcomes_of_ended_epochs(rows: TaskRows, evidence: Evidence) -> Iterator[str]:
+    """Find outcomes that count though the epoch of their step had ended before.
+
+    Not of what must not be repeated: that it was done is kept whenever it becomes known. And operators give
+    results in an epoch of their own.
+    """
+    ended = {epoch.epoch: evidence.told.latest(epoch.ended_at) for epoch in rows.history}
+    answered = answered_by_operators(rows)
+    for step in all_steps(rows):
+        if step.epoch not in ended or step.finished_at is None or step.state not in {"Completed", "Undone"}:
+            continue
+        definition = evidence.steps.step(step.name)
+        is_kept = not definition.idempotent or definition.via.waits
+        is_late = evidence.told.earliest(step.finished_at) > ended[step.epoch]
+        if is_late and not is_kept and start_of(step) not in answered:
+            yield f"{step.name} is {step.state} by an outcome of epoch {step.epoch}, which had ended"
 
 
 def _decreases(seen: Sequence[RawTask]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.chaos.remotes.ledger import ServiceCall
 
+#: Seconds that a look may take, which begins before the bound: what it sees may have come to rest in time.
+_LAST_LOOK = 60.0
 #: Of what is `Unrecorded` it was known in time that it was done, but not with which result.
 _DONE = frozenset({"Completed", "Unrecorded", "Undone"})
 
@@ -28,6 +30,10 @@ def termination(evidence: Evidence) -> Iterator[Violation]:
         elif rows.task.state not in FINAL:
             what = f"is still {rows.task.state} in epoch {rows.task.epoch}: {rows.task.last_error}"
             yield Violation(Invariant.TERMINATION, order, what)
+    settling, bound = evidence.settling, evidence.limits.termination(drawn=evidence.plan.has_drawn)
+    if settling.seconds > bound + _LAST_LOOK:
+        what = f"came to rest after {settling.seconds:.0f} s; the bound is {bound:.0f} s"
+        yield Violation(Invariant.TERMINATION, None, what)
     for what in evidence.settling.leftovers:
         yield Violation(Invariant.TERMINATION, None, f"after {evidence.settling.seconds:.0f} s: {what}")
 
@@ -40,11 +46,15 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
             for what in _out_of_time(call, dispatches, evidence):
                 sent = f"'{call.step}/{call.direction}', sent {call.sending.at:%X.%f}, {what}"
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, sent)
-        answered = _answered_by_operators(rows)
-        for step in _all_steps(rows):
+        answered = answered_by_operators(rows)
+        for step in all_steps(rows):
             definition = evidence.steps.step(step.name)
             is_judged = definition.idempotent and not definition.via.waits
-            if is_judged and _is_late(step) and (step.state == "Unrecorded" or _start(step) not in answered):
+            if (
+                is_judged
+                and _is_late(step)
+                and (step.state == "Unrecorded" or start_of(step) not in answered)
+            ):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
                 yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
@@ -70,19 +80,21 @@ def _belongs(call: ServiceCall, dispatch: Dispatch, evidence: Evidence) -> bool:
     return begin <= call.sending.at and call.sending.complete_by <= dispatch.complete_by
 
 
-def _all_steps(rows: TaskRows) -> Iterator[RawStep]:
+def all_steps(rows: TaskRows) -> Iterator[RawStep]:
+    """Yield the steps as they were when each epoch ended, and as they are now."""
     for epoch in rows.history:
         yield from epoch.steps
     yield from rows.steps
 
 
-def _answered_by_operators(rows: TaskRows) -> set[tuple[str, datetime | None]]:
+def answered_by_operators(rows: TaskRows) -> set[tuple[str, datetime | None]]:
     """Give the starts of steps whose results operators have given, which may be at any time."""
     asked = (epoch for epoch in rows.history if epoch.ended_by == "found done")
-    return {_start(step) for epoch in asked for step in epoch.steps if step.state == "Unrecorded"}
+    return {start_of(step) for epoch in asked for step in epoch.steps if step.state == "Unrecorded"}
 
 
-def _start(step: RawStep) -> tuple[str, datetime | None]:
+def start_of(step: RawStep) -> tuple[str, datetime | None]:
+    """Tell one start of a step from others."""
     return step.name, step.started_at
 
 
