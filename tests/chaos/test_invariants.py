@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.evidence.alerts import PostedAlert, grouped
+from tests.chaos.evidence.alerts import PostedAlert, grouped, posted, unnamed
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.observer import Observations
 from tests.chaos.evidence.rows import RawEpoch, TaskRows
@@ -70,6 +70,7 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
             Invariant.TERMINATION,
             {"settling": Settling(seconds=250.0, leftovers=["queue x holds 1 messages"])},
         ),
+        (Invariant.TERMINATION, {"settling": Settling(seconds=10_000.0, leftovers=())}),
         (
             Invariant.NO_LATE_OUTCOME,
             {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 6.5))},
@@ -160,8 +161,17 @@ def test_epoch_may_end_before_a_scheduler_begins_it(ended_by: str, *, is_broken:
 )
 def test_alert_may_be_told_with_others(named: str, tasks: int, *, is_broken: bool) -> None:
     """By its name; of a group that is too large to name all, the count must fit."""
-    told = grouped(named.split(", "), tasks, "many")
+    told = grouped(named.split(", "), tasks, "many", ())
     assert (Invariant.ALERTS in _broken(replace(compensated(), alerts=tuple(told)))) is is_broken
+
+
+def test_group_that_is_posted_again_excuses_no_other_alert() -> None:
+    """Its answer was lost, or another host told of it as well; it may have grown meanwhile."""
+    group = {"event": "operator alerts", "workflow": "orders", "state": "Error", "reason": "x", "named": ""}
+    at = {"since": after(0).isoformat()}
+    again = [each for tasks in (21, 22) for each in posted({**group, **at, "tasks": tasks})]
+    others = posted({**group, "since": after(300).isoformat(), "tasks": 3})
+    assert unnamed([*again, *others]) == 25
 
 
 @pytest.mark.parametrize(
@@ -209,6 +219,23 @@ def test_parked_task_is_alerted_once_or_for_each_reason() -> None:
     assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:1]))
     assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:2]))
     assert Invariant.ALERTS in _broken(replace(evidence, alerts=told))
+
+
+@pytest.mark.parametrize(("finished", "is_broken"), [(1.9, False), (3.0, True)])
+def test_outcome_of_an_epoch_that_had_ended_is_found(finished: float, *, is_broken: bool) -> None:
+    """It counts though the Supervisor had ended the step's epoch at the second second."""
+    ended = compensated().tasks[ORDER].history[0].model_copy(update={"ended_at": after(2)})
+    end = task("Processed", 2, failure_count=1)
+    done = rows(end, step("Completed", 1, started=1, finished=finished), history=(ended,))
+    found = _broken(replace(processed(), tasks={ORDER: done}))
+    assert (Invariant.MUTUAL_EXCLUSION in found) is is_broken
+
+
+def test_call_for_what_has_no_task_is_found() -> None:
+    """Nobody planned it, and its rows are gone, or never were."""
+    stranger = replace(call(CallDirection.DO, 1.5), order="c-0123", key="c-0123.0a1b2c3d/payment/do")
+    evidence = replace(processed(), calls=(*processed().calls, stranger))
+    assert _broken(evidence) == {Invariant.ONE_EFFECT}
 
 
 def test_only_an_operator_restarts_a_finished_task() -> None:

@@ -63,6 +63,13 @@ async def test_payment_is_made_once_for_each_key(client: _Client, ledger: Ledger
     assert _effects(ledger) == [Effect.PERFORMED, Effect.REPEATED, Effect.PERFORMED]
 
 
+async def test_call_without_a_key_stands_in_the_ledger(client: _Client, ledger: Ledger) -> None:
+    """It tells nothing of its sending, either; whoever judges it finds that it has no key."""
+    async with client.put("/payments/smooth.0a1b2c3d") as answer:
+        assert answer.status == 201
+    assert [(each.order, each.key) for each in ledger.calls] == [("smooth", "")]
+
+
 async def test_undone_payment_is_never_made(client: _Client, ledger: Ledger) -> None:
     """The undo leaves a tombstone, also when it comes first."""
     assert [await _undo(client, "smooth"), await _undo(client, "smooth")] == [201, 204]

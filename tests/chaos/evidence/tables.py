@@ -11,7 +11,7 @@ from typing import Any, Self
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
-from tests.chaos.evidence.alerts import PostedAlert, grouped
+from tests.chaos.evidence.alerts import PostedAlert, group_of, grouped
 from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
 
 #: Seconds; Azurite may be frozen.
@@ -77,7 +77,11 @@ class Tables:
         except ResourceNotFoundError:
             return []
         groups = [each for each in json.loads(row["Content"]) if each["waiting"]]
-        return [alert for each in groups for alert in grouped(each["named"], each["waiting"], each["reason"])]
+        return [
+            alert
+            for each in groups
+            for alert in grouped(each["named"], each["waiting"], each["reason"], group_of(each))
+        ]
 
     async def rejected(self) -> list[dict[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tests.chaos.evidence.alerts import UNNAMED, PostedAlert
+from tests.chaos.evidence.alerts import PostedAlert, unnamed
 from tests.chaos.evidence.clocks import ToldTimes
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.notices import Notice
@@ -46,8 +46,7 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
         if alert.order is not None and alert.epoch is not None and not _tells_what_is_noted(alert, evidence)
     }
     needed = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _alarming(rows)}
-    unnamed = sum(alert.text == UNNAMED for alert in evidence.alerts)
-    for order, epoch in sorted(needed - sent)[unnamed:]:
+    for order, epoch in sorted(needed - sent)[unnamed(evidence.alerts) :]:
         yield Violation(Invariant.ALERTS, order, f"no alert of what happened in epoch {epoch}")
     may_be = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _perhaps_parked(rows)}
     for order, epoch in sent - needed - may_be:

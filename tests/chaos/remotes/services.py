@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 from random import Random
 
 from aiohttp import web
 
 from tests.chaos.app.deployment import RECEIPT
-from tests.chaos.app.sending import SENT, read_sending
+from tests.chaos.app.sending import SENT, Sending, read_sending
 from tests.chaos.plan.faults import InjectedFault
 from tests.chaos.remotes.call_faults import CallFaults
 from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger, ServiceCall
@@ -60,7 +61,7 @@ class FaultyServices:
 
     async def _answer(self, request: web.Request, direction: CallDirection) -> web.StreamResponse:
         order = request.match_info["resource"].partition(".")[0]  # its birth is in the key as well
-        sending = read_sending(request.headers[SENT])
+        sending = _sending_of(request)
         call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction, sending)
         return await self._with_fault(self._call_faults.next_for(call), call, request)
 
@@ -97,6 +98,14 @@ class FaultyServices:
     async def _until_undone(self, call: ServiceCall) -> None:
         async with asyncio.timeout(_UNDONE_WITHIN):
             await self._ledger.until_undone(call)
+
+
+def _sending_of(request: web.Request) -> Sending:
+    """Read when a call was sent; one that does not tell stands in the ledger with its arrival."""
+    if told := request.headers.get(SENT):
+        return read_sending(told)
+    now = datetime.now(UTC)
+    return Sending(at=now, turn=now, ends_at=now, complete_by=now)
 
 
 def _answer_to(effect: Effect) -> web.Response:

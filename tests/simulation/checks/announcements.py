@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import itemgetter
 
-from tests.chaos.evidence.alerts import UNNAMED
+from tests.chaos.evidence.alerts import unnamed
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
 
@@ -55,6 +55,5 @@ def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
         entered = {epoch for state, epoch in _entered(evidence, task) if state == "Error"}
         exhausted = {each.epoch for each in rows.history if each.ended_by == "exhausted"}
         missing += [(task, epoch) for epoch in sorted(entered | exhausted) if (task, epoch) not in sent]
-    unnamed = sum(alert.text == UNNAMED for alert in evidence.alerts)
-    for task, epoch in missing[unnamed:]:
+    for task, epoch in missing[unnamed(evidence.alerts) :]:
         yield Violation(Invariant.ALERTS, task, f"no alert of what happened in epoch {epoch}")
