@@ -60,10 +60,24 @@ def task(state: str, epoch: int, **changed: Any) -> RawTask:
     return row.model_copy(update=changed)
 
 
-def rows(the_task: RawTask, *steps: RawStep, history: tuple[RawEpoch, ...] = ()) -> TaskRows:
-    """Make all rows of a task."""
+def rows(
+    the_task: RawTask,
+    *steps: RawStep,
+    history: tuple[RawEpoch, ...] = (),
+    workflow: tuple[str, int] = ("orders", 1),
+) -> TaskRows:
+    """Make all rows of a task, of a workflow in a version."""
     index = ("!done|20260101|order-1",)
-    return TaskRows(task=the_task, has_order=True, steps=steps, history=history, index=index)
+    name, version = workflow
+    return TaskRows(
+        task=the_task,
+        has_order=True,
+        workflow=name,
+        version=version,
+        steps=steps,
+        history=history,
+        index=index,
+    )
 
 
 def notice(kind: str, epoch: int, at: float) -> Notice:

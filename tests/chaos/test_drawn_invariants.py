@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -24,10 +25,10 @@ from tests.chaos.sample_evidence import (
     compensated,
     notice,
     processed,
-    rows,
     sending,
     task,
 )
+from tests.chaos.sample_evidence import rows as sample_rows
 from tests.simulation.drawn.parcels import DrawnParcel, request
 
 _DRAWN = Workflow(
@@ -48,6 +49,9 @@ _DRAWN = Workflow(
         Step(StepName("d"), agent="red", request=request, complete_within=4, idempotent=False),
     ),
 )
+
+
+rows = partial(sample_rows, workflow=("w0", 1))
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +101,37 @@ def test_need_that_is_undone_first_is_found() -> None:
         for each in _compensated().calls
     ]
     assert _broken(replace(_compensated(), calls=spoilt)) == {Invariant.ORDER}
+
+
+@pytest.mark.parametrize(("need", "called", "is_broken"), [("a", 3.0, True), ("a", 1.2, False)])
+def test_step_that_is_called_before_what_it_needs_is_found(
+    need: str, called: float, *, is_broken: bool
+) -> None:
+    """Its rows say nothing of that at the end; what it needs may be called again later, to no effect."""
+    again = replace(_call(need, CallDirection.DO, 4.0), effect=Effect.REPEATED)
+    calls = [_call("b", CallDirection.DO, 1.5), _call("d", CallDirection.DO, 1.5), again]
+    calls.append(_call(need, CallDirection.DO, called))
+    steps = [
+        each.model_copy(update={"complete_by": after(9)}) if each.name == need else each
+        for each in _processed().tasks[ORDER].steps
+    ]
+    early = replace(_processed(), calls=calls, tasks={ORDER: rows(task("Processed", 1), *steps)})
+    assert (Invariant.ORDER in _broken(early)) is is_broken
+
+
+def test_what_may_fail_may_be_carried_out_after_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was gone on without, as nobody knew its outcome."""
+    *others, last = _DRAWN.steps
+    needing = replace(_DRAWN, steps=(*others, replace(last, needs=frozenset({StepName("c")}))))
+    monkeypatch.setattr(Plan, "registrations", (Registration(needing),))
+    late = [*_processed().calls, _call("c", CallDirection.DO, 3)]
+    assert Invariant.ORDER not in _broken(replace(_processed(), calls=late))
+
+
+def test_task_that_was_born_without_one_of_its_steps_is_found() -> None:
+    """It has others."""
+    evidence = replace(_processed(), tasks={ORDER: rows(task("Processed", 1), *map(_step, "abd"))})
+    assert Invariant.ATOMIC_CREATION in _broken(evidence)
 
 
 def test_step_that_has_an_undo_and_stands_is_found() -> None:

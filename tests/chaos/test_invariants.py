@@ -238,6 +238,20 @@ def test_call_for_what_has_no_task_is_found() -> None:
     assert _broken(evidence) == {Invariant.ONE_EFFECT}
 
 
+@pytest.mark.parametrize(("version", "is_broken"), [(2, True), (3, False)])
+def test_orders_go_by_the_version_that_they_have(version: int, *, is_broken: bool) -> None:
+    """The receipt needs the payment, or the payment the receipt, by turns."""
+    paid = step("Completed", 1, started=3, finished=4)
+    receipt = step("Completed", 1, started=1, finished=2).model_copy(update={"name": "receipt"})
+    calls = [
+        call(CallDirection.DO, at, key=f"{ORDER}.0a1b2c3d/{name}/do")
+        for name, at in (("receipt", 1.5), ("payment", 3.5))
+    ]
+    its_rows = rows(task("Processed", 1), paid, receipt, workflow=("orders", version))
+    evidence = replace(processed(), tasks={ORDER: its_rows}, calls=calls)
+    assert (Invariant.ORDER in _broken(evidence)) is is_broken
+
+
 def test_only_an_operator_restarts_a_finished_task() -> None:
     """A Supervisor that recovers a task in `Error` breaks the rule."""
     evidence = compensated()

@@ -32,6 +32,7 @@ def test_rows_of_a_recovered_task_are_read() -> None:
     record = _recovered()
     found = tasks_of(_rows(record))[_TASK]
     assert found.is_complete
+    assert (found.workflow, found.version) == ("orders", 1)
     assert found.task is not None
     assert (found.task.state, found.task.epoch, found.task.failure_count) == ("Pending", 2, 1)
     (closed,) = found.history

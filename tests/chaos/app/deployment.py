@@ -36,7 +36,7 @@ class Deployed(BaseModel):
     @property
     def registrations(self) -> Sequence[Registration]:
         """What the application is made of."""
-        newest, *older = [_orders(number, self.step) for number in range(self.version, 0, -1)]
+        newest, *older = [orders_of(number, self.step) for number in range(self.version, 0, -1)]
         drawn = () if self.seed is None else drawn_registrations(self.seed, self.version, self.step)
         return [_watched(each) for each in (Registration(newest, older=tuple(older)), *drawn)]
 
@@ -52,7 +52,7 @@ def _watched(registration: Registration) -> Registration:
     return replace(registration, agents={step.agent: WatchedAgent for step in steps if not step.via.waits})
 
 
-def _orders(version: int, limit: float) -> Workflow:
+def orders_of(version: int, limit: float) -> Workflow:
     """Make a version: the product's own; then one with a receipt after the payment, or before it, in turn."""
     if version == 1:
         return ORDERS

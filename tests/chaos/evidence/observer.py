@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from azure.core.exceptions import AzureError
 
+from tests.chaos.evidence.definitions import Definitions
 from tests.chaos.evidence.rows import FINAL, RawTask, TaskRows
 from tests.chaos.evidence.tables import Tables
 
@@ -35,8 +36,9 @@ class Observations:
 class Observer:
     """Observes the tasks, shard by shard."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, definitions: Definitions) -> None:
         self._tables = tables
+        self._definitions = definitions
         self._observations = Observations()
 
     @property
@@ -61,14 +63,17 @@ class Observer:
         seen = await self._tables.look(shard)
         for task, rows in seen.items():
             self._record(task, rows)
-        suspects = [task for task, rows in seen.items() if not rows.is_complete]
+        suspects = [task for task, rows in seen.items() if not self._is_whole(rows)]
         for _ in range(_MOST_LOOKS):
             if not suspects:
                 return
             await asyncio.sleep(_LOOK_AGAIN_AFTER)
             again = await self._tables.look(shard)
-            suspects = [task for task in suspects if task not in again or not again[task].is_complete]
+            suspects = [task for task in suspects if task not in again or not self._is_whole(again[task])]
         self._observations.incomplete += suspects
+
+    def _is_whole(self, rows: TaskRows) -> bool:
+        return rows.is_complete and not self._definitions.missing(rows)
 
     def _record(self, task: str, rows: TaskRows) -> None:
         seen = self._observations.tasks.setdefault(task, [])

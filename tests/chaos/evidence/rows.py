@@ -78,9 +78,10 @@ class RawEpoch(_Row):
         return cls.model_validate({**row, "steps": _STEPS.validate_json(row.get("Steps", "[]"))})
 
 
-#: The columns of a look: those of the task's own row, the name of a step, and whose an index row is.
+#: The columns of a look: those of the task's own row, the name of a step, whose an index row is, and an
+#: order's workflow.
 LOOKED_AT = [
-    *("PartitionKey", "RowKey", "OrderID", "Name"),
+    *("PartitionKey", "RowKey", "OrderID", "Name", "Workflow", "WorkflowVersion"),
     *(each.alias for each in RawTask.model_fields.values() if each.alias),
 ]
 
@@ -94,6 +95,9 @@ class TaskRows(BaseModel):
 
     task: RawTask | None = None
     has_order: bool = False
+    #: The order's workflow, as its row names it.
+    workflow: str | None = None
+    version: int | None = None
     steps: tuple[RawStep, ...] = ()
     history: tuple[RawEpoch, ...] = ()
     index: tuple[str, ...] = ()
@@ -146,6 +150,7 @@ def _task_rows(rows: Iterable[Mapping[str, Any]]) -> TaskRows:
                 found["task"] = RawTask.model_validate(dict(row))
             case [_, "order"]:
                 found["has_order"] = True
+                found["workflow"], found["version"] = row.get("Workflow"), row.get("WorkflowVersion")
             case [_, "step", _]:
                 found["steps"].append(RawStep.model_validate(dict(row)))
             case [_, "epoch", _]:

@@ -33,8 +33,10 @@ def atomic_creation(evidence: Evidence) -> Iterator[Violation]:
     for order in evidence.observations.incomplete:
         yield Violation(Invariant.ATOMIC_CREATION, order, "seen without its order, steps or one index row")
     for order, rows in evidence.tasks.items():
-        if not rows.is_complete:
+        missing = evidence.definitions.missing(rows)
+        if not rows.is_complete or missing:
             there = f"order {rows.has_order}, {len(rows.steps)} steps, index rows {list(rows.index)}"
+            there += f", without {sorted(missing)}" if missing else ""
             yield Violation(Invariant.ATOMIC_CREATION, order, f"is not complete at the end: {there}")
 
 

@@ -20,6 +20,10 @@ class StepsByName:
                     self._steps[step.name] = step
                     self._remedies[step.name] = step.on_failure or version.on_failure
 
+    def knows(self, name: str) -> bool:
+        """Tell whether there is such a step, or an item of it."""
+        return name.partition(".")[0] in self._steps
+
     def step(self, name: str) -> Step:
         """Find the definition of a step, or of an item."""
         return self._steps[name.partition(".")[0]]
