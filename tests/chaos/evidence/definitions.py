@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 
 from functions.pattern.definition import Workflow
 from functions.workflows.registration import Registration
@@ -25,7 +25,7 @@ class Definitions:
     def of(self, rows: TaskRows) -> Workflow | None:
         """Find the definition of a task; None where its order's row does not name it."""
         if rows.workflow == ORDERS.name and rows.version:
-            return orders_of(rows.version, _ANY_LIMIT)
+            return _orders(rows.version)
         return self._known.get((rows.workflow or "", rows.version or 0))
 
     def steps_of(self, rows: TaskRows) -> StepsByName | None:
@@ -40,6 +40,11 @@ class Definitions:
         return frozenset(step.name for step in expected) - {step.name for step in rows.steps}
 
 
-@lru_cache(maxsize=64)
+@cache  # the observer asks for each task at each look
+def _orders(version: int) -> Workflow:
+    return orders_of(version, _ANY_LIMIT)
+
+
+@cache
 def _by_name(workflow: Workflow) -> StepsByName:
     return StepsByName([Registration(workflow)])

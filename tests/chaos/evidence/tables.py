@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import chain
 from typing import Any, Self
 
 from azure.core.exceptions import ResourceNotFoundError
@@ -47,18 +48,23 @@ class Tables:
 
         A query of one partition sees a transaction whole. Of ended epochs, nothing is read.
         """
-        rows = await self._shard(shard, columns=LOOKED_AT)
-        return tasks_of(row for row in rows if not is_epoch(row))
+        return tasks_of(await self._look(shard))
+
+    async def _look(self, shard: str) -> list[Any]:
+        return [row for row in await self._shard(shard, columns=LOOKED_AT) if not is_epoch(row)]
 
     async def look_at_all(self) -> dict[str, TaskRows]:
         """Read all tasks, partition by partition, for little work. Raises `AzureError`."""
-        found = [await self.look(shard) for shard in await self.shards()]
-        return {task: rows for tasks in found for task, rows in tasks.items()}
+        found = [await self._look(shard) for shard in await self.shards()]
+        return tasks_of(chain(*found))
 
     async def tasks(self) -> dict[str, TaskRows]:
-        """Read everything of all tasks. Raises `AzureError`."""
+        """Read everything of all tasks. Raises `AzureError`.
+
+        A task that is recorded in two shards has all its rows twice, so it is not complete.
+        """
         found = await asyncio.gather(*(self._shard(shard) for shard in await self.shards()))
-        return {task: rows for each in found for task, rows in tasks_of(each).items()}
+        return tasks_of(chain(*found))
 
     async def in_accounts(self) -> list[int]:
         """Count the tasks of each account. Raises `AzureError`."""
