@@ -15,7 +15,7 @@ from tests.simulation.checks.definitions import StepsByName
 _ANY_LIMIT = 1.0
 
 
-class Definitions:
+class TaskDefinitions:
     """The workflows of a run. Of the product's orders, any number of versions may be deployed in it."""
 
     def __init__(self, registrations: Iterable[Registration]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.chaos.evidence.alerts import PostedAlert
 from tests.chaos.evidence.clocks import ToldTimes
-from tests.chaos.evidence.definitions import Definitions
+from tests.chaos.evidence.definitions import TaskDefinitions
 from tests.chaos.evidence.dispatches import Dispatch, Request, dispatches, vouched
 from tests.chaos.evidence.notices import Notice
 from tests.chaos.evidence.observer import Observations
@@ -61,9 +61,9 @@ class Evidence:
         return StepsByName(self.plan.registrations)
 
     @cached_property
-    def definitions(self) -> Definitions:
+    def definitions(self) -> TaskDefinitions:
         """The definitions of tasks."""
-        return Definitions(self.plan.registrations)
+        return TaskDefinitions(self.plan.registrations)
 
     @cached_property
     def _by_order(self) -> Mapping[str, list[ServiceCall]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from azure.core.exceptions import AzureError
 
-from tests.chaos.evidence.definitions import Definitions
+from tests.chaos.evidence.definitions import TaskDefinitions
 from tests.chaos.evidence.rows import FINAL, RawTask, TaskRows
 from tests.chaos.evidence.tables import Tables
 
@@ -36,7 +36,7 @@ class Observations:
 class Observer:
     """Observes the tasks, shard by shard."""
 
-    def __init__(self, tables: Tables, definitions: Definitions) -> None:
+    def __init__(self, tables: Tables, definitions: TaskDefinitions) -> None:
         self._tables = tables
         self._definitions = definitions
         self._observations = Observations()

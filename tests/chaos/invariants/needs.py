@@ -67,7 +67,7 @@ def _is_done(call: ServiceCall) -> bool:
 
 
 def _needed(step: RawStep, look: Sequence[RawStep], steps: StepsByName) -> list[RawStep]:
-    needs = steps.step(step.name).needs
+    needs = steps.step(step.name).needs if steps.knows(step.name) else ()
     return [each for each in look if each.name.partition(".")[0] in needs]
 
 

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from tests.chaos.app.journal import read_journals
 from tests.chaos.evidence.clocks import ToldTimes
-from tests.chaos.evidence.definitions import Definitions
+from tests.chaos.evidence.definitions import TaskDefinitions
 from tests.chaos.evidence.dispatches import asked
 from tests.chaos.evidence.evidence import Evidence, Settling
 from tests.chaos.evidence.notices import read_notices
@@ -51,7 +51,7 @@ class Run:
         self._poison = PoisonSender(addresses.service_bus_connection, plan, environment.fault_counts)
         at = [host.platform.addresses for host in hosts]
         self._operators = Operators(at, plan.scenarios, environment.remotes.call_faults)
-        self._observer = Observer(tables, Definitions(plan.registrations))
+        self._observer = Observer(tables, TaskDefinitions(plan.registrations))
         self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
         self._partitions = Partitions(environment.hosts)
         self._clocks = WrongClocks(environment.hosts, limits.clock, chance)
