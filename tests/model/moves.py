@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from functions.pattern.epochs import FINAL
 from functions.pattern.events import Cancelled
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState
 from tests.fakes.clock import START
 from tests.fakes.interventions import cancellation, found_done, found_not_done, resubmission, undo_request
 from tests.model.core import After, Core, Deed
@@ -65,6 +63,9 @@ class Moves:
                 yield fewer.with_run(run, None)
                 for call in run.calls:
                     yield from self._late(fewer.with_run(run, None), call)
+        for run in state.runs:
+            for call in (each for each in run.calls if each.is_done is None):
+                yield from self._unanswered(state, run, call)
         if left.deeds:
             yield from self._operator(state._replace(left=left._replace(deeds=left.deeds - 1)))
 
@@ -88,14 +89,14 @@ class Moves:
         return not is_kept
 
     def _begin(self, state: State, *, is_current: bool = True) -> Iterator[State]:
-        if len(state.runs) < _RUNS and self._record(state).task.process_state not in FINAL:
-            after = self._core.claimed(state.record, is_current=is_current)
-            calls = () if after is None else after.calls
-            yield self._after(state.with_run(None, Run(is_current, calls)), after)
+        """Have a run begin; one that is refused has changed nothing, and cost nothing."""
+        after = self._core.claimed(state.record, is_current=is_current) if len(state.runs) < _RUNS else None
+        if after is not None:
+            yield self._after(state.with_run(None, Run(is_current, after.calls)), after)
 
     def _of_call(self, state: State, run: Run, call: Call) -> Iterator[State]:
-        """Have the service answer a call, or its run tell the answer, or give it up when its time is over."""
-        rest = run._replace(calls=tuple(each for each in run.calls if each is not call))
+        """Have the service answer a call, or its run tell the answer."""
+        rest = run.without(call)
         if call.is_done is not None:
             after = self._core.told(state.record, call, is_current=run.is_current)
             calls = () if after is None else after.calls
@@ -103,6 +104,10 @@ class Moves:
             return
         done, is_done = self._carried_out(state, call)
         yield done.with_run(run, self._answered(state, rest, call, is_done=is_done))
+
+    def _unanswered(self, state: State, run: Run, call: Call) -> Iterator[State]:
+        """Have the service refuse a call, or its run give it up when its time is over."""
+        rest = run.without(call)
         if self._may_refuse(state, call):
             refused = state._replace(left=state.left._replace(refusals=state.left.refusals - 1))
             yield refused.with_run(run, self._answered(state, rest, call, is_done=False))
@@ -151,12 +156,11 @@ class Moves:
 
     def _operator(self, state: State) -> Iterator[State]:
         """Have an operator act, who finds out what the service did when nothing is under way to it."""
-        deeds: list[Deed] = [_cancel]
-        if self._record(state).task.process_state is ProcessState.ERROR:
-            deeds += [resubmission, undo_request]
-            under_way = {call.step for run in state.runs for call in run.calls if call.is_done is None}
-            for name, done, not_done in self._answers:
-                if name not in under_way | {call.step for call in state.late}:
-                    deeds.append(done if state.effects[self._numbers[name]].done else not_done)
-        for deed in deeds:
-            yield self._after(state, self._core.operated(state.record, deed))
+        deeds: list[Deed] = [_cancel, resubmission, undo_request]
+        under_way = {call.step for run in state.runs for call in run.calls if call.is_done is None}
+        for name, done, not_done in self._answers:
+            if name not in under_way | {call.step for call in state.late}:
+                deeds.append(done if state.effects[self._numbers[name]].done else not_done)
+        for after in (self._core.operated(state.record, deed) for deed in deeds):
+            if after is not None:
+                yield self._after(state, after)

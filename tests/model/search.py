@@ -12,12 +12,16 @@ from functions.pattern.epochs import FINAL
 from tests.model.core import Core
 from tests.model.moves import Moves
 from tests.model.rules import check_effects
-from tests.model.state import Left
+from tests.model.state import Left, State
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the search has seen. From `stuck` states no end can be reached, though nothing goes wrong."""
+    """What the search has seen.
+
+    An edge leads from one state to another, and counts once, whatever moves lead along it. From `stuck`
+    states no end can be reached, though nothing goes wrong.
+    """
 
     edges: int
     states: int
@@ -48,17 +52,21 @@ def search(workflow: Workflow, refused: str, left: Left) -> Found:
         if record.task.process_state in FINAL:
             ends[number] = record.task.process_state
         healed = list(moves.without_faults(state))
-        every = [*healed, *moves.with_faults(state)]
-        edges += len(every)
-        for each in every:
-            if each not in numbers:
-                numbers[each] = len(numbers)
-                waiting.append(each)
+        after = {_number(each, numbers, waiting) for each in (*healed, *moves.with_faults(state))}
+        edges += len(after - {number})
         for each in healed:
             before[numbers[each]].append(number)
     stuck = len(numbers) - _count_leading_to(ends, before)
     seconds = time.process_time() - begin
     return Found(edges, len(numbers), len(core.records), Counter(ends.values()), stuck, seconds)
+
+
+def _number(state: State, numbers: dict[State, int], waiting: deque[State]) -> int:
+    """Give a state's number; a new one waits for its turn."""
+    if state not in numbers:
+        numbers[state] = len(numbers)
+        waiting.append(state)
+    return numbers[state]
 
 
 def _count_leading_to(ends: Iterable[int], before: Mapping[int, Sequence[int]]) -> int:

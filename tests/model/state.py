@@ -20,6 +20,10 @@ class Run(NamedTuple):
     is_current: bool
     calls: tuple[Call, ...] = ()
 
+    def without(self, call: Call) -> Run:
+        """Take one call away."""
+        return self._replace(calls=tuple(each for each in self.calls if each is not call))
+
 
 class Effect(NamedTuple):
     """What the remote service did under one step's key: how often, and whether it was undone."""

@@ -29,10 +29,15 @@ _RIGHT = partial(step, "right", "open", idempotent=False, complete_within=_LONG)
 _LEFT = step("left", "open", undo=True, complete_within=_SHORT)
 
 _TWO = workflow(_OPEN, _RIGHT(), remedy=Remedy.COMPENSATE)
-_SIDE_BY_SIDE = workflow(_OPEN, _LEFT, _RIGHT(), remedy=Remedy.HOLD)
+_SIDE_BY_SIDE = partial(workflow, _OPEN, _LEFT, _RIGHT())
 
 SEARCHES = {
-    "faults": Search(_TWO, "right", Left(duplicates=2, crashes=2, late=1)),
+    "held side by side": Search(
+        _SIDE_BY_SIDE(remedy=Remedy.HOLD), "right", Left(duplicates=1, crashes=1, refusals=1)
+    ),
+    "undone side by side": Search(
+        _SIDE_BY_SIDE(remedy=Remedy.COMPENSATE), "right", Left(crashes=1, refusals=1)
+    ),
     "operator": Search(_TWO, "right", Left(crashes=1, late=1, refusals=1, deeds=1)),
-    "side by side": Search(_SIDE_BY_SIDE, "right", Left(duplicates=1, crashes=1, refusals=1)),
+    "faults": Search(_TWO, "right", Left(duplicates=2, crashes=2, late=1)),
 }

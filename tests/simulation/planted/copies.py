@@ -11,8 +11,16 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[3]
 _PATCHES = Path(__file__).parent
 #: What a run needs of the project.
-_COPIED = ("functions", "local", "tests/chaos", "tests/simulation")
-_FILES = ("tests/__init__.py", "infra/queues.json")
+_COPIED = (
+    "functions",
+    "local",
+    "tests/chaos",
+    "tests/fakes",
+    "tests/model",
+    "tests/simulation",
+    "tests/unit/pattern",
+)
+_FILES = ("tests/__init__.py", "tests/unit/__init__.py", "infra/queues.json")
 
 
 def every_bug() -> list[str]:
