@@ -19,7 +19,7 @@ async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
     bench: Bench, first: str, second: str
 ) -> None:
     """Both calls are in progress at once; when only one has been answered, the drone is not requested yet."""
-    task = f"overlap-{first}"
+    task, another = f"overlap-{first}", f"passes-{first}"
     calls = {name: asking(task, name) for name in (first, second)}
     for effect in calls.values():
         bench.remote.script(effect, Behaviour.WAITS)
@@ -28,6 +28,8 @@ async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
     bench.remote.release(calls[first], 0)
     found = await bench.until(task, lambda found: step(found, first)["state"] == "Completed")
     assert step(found, "drone")["state"] == "NotStarted"
+    await submit(bench, another)
+    await bench.until_state(another, "Processed")  # so a drone would have been requested by now
     released_at = datetime.now(UTC)
     bench.remote.release(calls[second], 0)
     await bench.until_state(task, "Processed")
