@@ -9,6 +9,7 @@ from datetime import datetime
 from tests.chaos.evidence.dispatches import GRAIN
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import RawStep, TaskRows
+from tests.chaos.invariants.timeliness import all_steps
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.chaos.remotes.ledger import CallDirection, Effect, ServiceCall
 from tests.simulation.checks.definitions import StepsByName
@@ -117,9 +118,7 @@ def _dispatched_at(evidence: Evidence, order: str, name: str) -> datetime | None
     is delivered twice, one can be carried out while the other waits for too long, so that the step is
     dispatched again: its row has the time of that, and the journal that of the first.
     """
-    rows = evidence.tasks[order]
-    steps = [*(step for epoch in rows.history for step in epoch.steps), *rows.steps]
-    found = [step.started_at for step in steps if step.name == name]
+    found = [step.started_at for step in all_steps(evidence.tasks[order]) if step.name == name]
     found += [
         each.started_at
         for each in evidence.dispatches_of(order)
