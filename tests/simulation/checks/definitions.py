@@ -28,6 +28,11 @@ class StepsByName:
         """Find the definition of a step, or of an item."""
         return self._steps[name.partition(".")[0]]
 
+    def before(self, name: str) -> set[str]:
+        """Name all steps that come before a step."""
+        needs = self.step(name).needs
+        return set(needs).union(*map(self.before, needs))
+
     def needed_by(self, name: str) -> frozenset[str]:
         """Name the steps that need a step."""
         own = name.partition(".")[0]

@@ -49,6 +49,11 @@ class StepChange:
     was_done: bool
     was_undone: bool
 
+    @property
+    def opens_epoch(self) -> bool:
+        """Tell whether an operator said so, which opens another epoch."""
+        return bool(self.task_before["Epoch"] != self.task_after["Epoch"])
+
 
 @dataclass(slots=True)
 class Journal:

@@ -18,7 +18,7 @@ def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find what can be repeated, and was recorded as done after its complete-by, by the writer's clock."""
     for task, change in _of_repeatable_steps(evidence):
         late = change.after.get("FinishedAt", "") > change.after.get("CompleteBy", "9")
-        if late and _has_ended(change) and not _opens_epoch(change):
+        if late and _has_ended(change) and not change.opens_epoch:
             what = f"{change.after['Name']} was recorded {change.after['State']} after its complete-by"
             yield Violation(Invariant.NO_LATE_OUTCOME, task, what)
 
@@ -26,7 +26,7 @@ def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
 def what_ended_stays(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find steps that may be repeated and were changed though their task had ended, in its last epoch."""
     for task, change in _of_repeatable_steps(evidence):
-        has_ended = change.task_before["ProcessState"] in FINAL and not _opens_epoch(change)
+        has_ended = change.task_before["ProcessState"] in FINAL and not change.opens_epoch
         if has_ended and change.before.get("State") != change.after.get("State"):
             what = f"{change.after['Name']} became {change.after['State']} after its task's end"
             yield Violation(Invariant.MONOTONE, task, what)
@@ -44,7 +44,7 @@ def no_outcome_of_another(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
     for task, change in _of_repeatable_steps(evidence):
         is_old = change.before.get("Epoch", 0) == change.after.get("Epoch") < change.task_before["Epoch"]
-        if is_old and _has_ended(change) and not _opens_epoch(change):
+        if is_old and _has_ended(change) and not change.opens_epoch:
             what = f"an outcome of {change.after['Name']} counted, of epoch {change.after['Epoch']}"
             yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
 
@@ -59,11 +59,6 @@ def _of_repeatable_steps(evidence: SimulatedEvidence) -> Iterator[tuple[str, Ste
 
 def _has_ended(change: StepChange) -> bool:
     return change.after.get("State") in _DONE and change.before.get("State") in _UNDER_WAY
-
-
-def _opens_epoch(change: StepChange) -> bool:
-    """Tell whether an operator said so, which opens another epoch."""
-    return bool(change.task_before["Epoch"] != change.task_after["Epoch"])
 
 
 def _start(step: Mapping[str, Any]) -> tuple[object, object]:

@@ -1,4 +1,4 @@
-"""In which states an order can end when nothing goes wrong but what was drawn for it."""
+"""In which states an order, and its steps, can end when nothing goes wrong but what was drawn for it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,29 @@ def expected_states(order: DrawnOrder, *, is_cancelled: bool, version: int | Non
     possible = [after for step in order.workflow.steps for after in _failing(order, step)]
     states = set().union(*possible)
     return states if any(certain) else states | {"Processed"}
+
+
+def expected_steps(order: DrawnOrder) -> dict[str, str]:
+    """Give the states of all steps of an order that is processed."""
+    return {
+        name: _expected_step(order, step, number)
+        for step in order.workflow.steps
+        for number, name in _items(order, step)
+    }
+
+
+def _items(order: DrawnOrder, step: Step) -> list[tuple[int, str]]:
+    if step.for_each is None:
+        return [(0, step.name)]
+    return [(number, f"{step.name}.{number}") for number in range(order.payload["items"])]
+
+
+def _expected_step(order: DrawnOrder, step: Step, item: int) -> str:
+    """Give it; what has failed was gone on without."""
+    number = int(step.name.rpartition("-")[2]) + item
+    if step.when is not None and number in order.payload["skipped"]:
+        return "Skipped"
+    return "Failed" if [*_failing(order, step)] else "Completed"
 
 
 def _failing(order: DrawnOrder, step: Step) -> Iterator[set[str]]:

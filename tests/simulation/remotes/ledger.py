@@ -22,11 +22,12 @@ class CallEffect(StrEnum):
 
 @dataclass(slots=True)
 class RemoteCall:
-    """One call; `key` is its idempotency key. Times are virtual."""
+    """One call; `key` is its idempotency key, `body` what it sends. Times are virtual."""
 
     agent: str
     key: str
     arrived: float
+    body: bytes = b""
     #: Seconds that the service takes for it.
     takes: float = 0.0
     effect: CallEffect = CallEffect.NONE
@@ -67,6 +68,8 @@ class RemoteLedger:
     plain: set[str] = field(default_factory=set)
     done: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     undone: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    #: What was answered to calls that do something.
+    answers: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
     #: What was done last, and not undone.
     stands: set[str] = field(default_factory=set)
 

@@ -51,7 +51,7 @@ class RemoteServices:
         self._world = world
         self.ledger = ledger
         self.manner: Callable[[RemoteCall], Manner] = lambda _call: Manner.DONE
-        self.result: Callable[[RemoteCall], bytes] = lambda _call: b'{"done":true}'
+        self.result: Callable[[RemoteCall], bytes] = lambda call: b'{"done":"%b"}' % call.step.encode()
         #: Is told of each call that does or undoes something, as it arrives.
         self.arrived: Callable[[RemoteCall], None] = lambda _call: None
         self.alerts: list[Any] = []
@@ -75,9 +75,9 @@ class RemoteServices:
         self.readers.add(agent)
         return ServiceAnswer(200, self.result(RemoteCall(agent, f"{resource}/GET", 0.0)))
 
-    async def take(self, agent: str, key: str) -> ServiceAnswer:
+    async def take(self, agent: str, key: str, body: bytes) -> ServiceAnswer:
         """Take one call that does or undoes something."""
-        call = RemoteCall(agent, key, self._world.loop.time())
+        call = RemoteCall(agent, key, self._world.loop.time(), body)
         self.ledger.calls.append(call)
         self.arrived(call)
         try:
@@ -118,4 +118,6 @@ class RemoteServices:
             return ServiceAnswer(410)
         if call.is_undo:
             return ServiceAnswer(204)
-        return ServiceAnswer(200, self.result(call))
+        result = self.result(call)
+        self.ledger.answers[call.step].add(result)
+        return ServiceAnswer(200, result)

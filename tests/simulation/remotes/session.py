@@ -51,6 +51,7 @@ class SimulatedSession:
         url: str,
         *,
         headers: Mapping[str, str],
+        data: bytes,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - as the session has it
         middlewares: Sequence[Any] = (),
         **_: Any,
@@ -62,7 +63,7 @@ class SimulatedSession:
         if method == "GET":
             work = partial(_at_once, partial(self._services.read, agent, resource))
         else:
-            work = partial(self._services.take, agent, key)
+            work = partial(self._services.take, agent, key, data)
         sent: Any = partial(self._sent, f"{method} {agent} {key or resource}", work)
         for middleware in middlewares:
             sent = partial(_through, middleware, sent)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from functions.pattern.definition import Workflow
 from functions.workflows.registration import Registration
 from tests.simulation.checks.definitions import StepsByName
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.drawn.load import DrawnOrder, draw_orders
-from tests.simulation.drawn.workflows import draw_next, draw_workflows, widen
+from tests.simulation.drawn.workflows import CHILD, draw_next, draw_workflows, widen
 from tests.simulation.faults.adversary import Adversary
 from tests.simulation.faults.deployment import Deployment
 from tests.simulation.faults.fates import FaultyFates
@@ -55,6 +56,11 @@ class Scenario:
         return cls(
             registrations, following, orders, SimulatedTimes.drawn(chance), chance.choice((1, 2, 2, 3))
         )
+
+    @property
+    def child(self) -> Workflow:
+        """Give the workflow of the tasks that are steps."""
+        return next(each.workflow for each in self.registrations if each.workflow.name == CHILD)
 
     @property
     def bound(self) -> float:

@@ -11,6 +11,7 @@ from random import Random
 
 from functions.pattern.definition import Workflow
 from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks import as_drawn
 from tests.simulation.checks.every import violations
 from tests.simulation.checks.evidence import SimulatedEvidence
 from tests.simulation.drawn.expected import expected_states
@@ -65,8 +66,10 @@ def run_seed(seed: int, *, calm: bool = False, without: Collection[SimulatedFaul
     story = partial(take_place, scenario, plan, fates)
     evidence, world = simulate(seed, fates, story, scenario.times.settings)
     found = violations(evidence)
+    drawn = as_drawn.with_children(scenario.orders, evidence, scenario.child)
+    found += [*as_drawn.requests(drawn, evidence), *as_drawn.results(evidence)]
     if plan.is_mild:
-        found += _unexpected(scenario, evidence)
+        found += [*_unexpected(scenario, evidence), *as_drawn.steps(drawn, evidence)]
     found += _unfinished(evidence)
     return Verdict(
         seed=seed,
