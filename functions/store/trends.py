@@ -19,7 +19,7 @@ from functions.store.connect import TableStorage, table_faults
 from functions.store.entities import readable
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, Operation
-from functions.store.pages import KEYS_BETWEEN, Page, read_page
+from functions.store.pages import Page, first_rows, read_page
 from functions.store.retention import delete_old_rows
 from functions.store.transactions import MOST_OPERATIONS
 
@@ -84,7 +84,7 @@ class TableTrends:
         """
         first, end = _time(into.at), _time(into.at + period.length)
         keys = {"partition": into.workflow, "first": first, "end": end}
-        page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, most=MOST_OPERATIONS - 1)
+        page = await first_rows(self._table, self._figures, keys, MOST_OPERATIONS - 1)
         operations = _sum(into, page)
         if len(operations) == 1:
             return False

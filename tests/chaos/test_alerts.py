@@ -51,6 +51,8 @@ def test_parked_task_is_alerted_once_or_for_each_reason() -> None:
     assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:1]))
     assert Invariant.ALERTS not in _broken(replace(evidence, alerts=told[:2]))
     assert Invariant.ALERTS in _broken(replace(evidence, alerts=told))
+    by_hand = done.model_copy(update={"history": (first.model_copy(update={"ended_by": "parked"}), again)})
+    assert Invariant.ALERTS not in _broken(replace(evidence, tasks={ORDER: by_hand}, alerts=told[:2]))
 
 
 def _broken(evidence: Evidence) -> set[Invariant]:

@@ -17,7 +17,7 @@ from tests.chaos.plan.faults import InjectedFault, Injection
 from tests.local.platform.processes import PATIENCE
 
 #: Seconds that a partition lasts.
-_LASTS = 0.3
+_LASTS = 1.0
 _FAULTS = {
     InjectedFault.CUT_FROM_TABLES: LinkTarget.TABLES,
     InjectedFault.CUT_FROM_BUS: LinkTarget.BUS,

@@ -55,9 +55,11 @@ async def test_held_answer_belongs_to_a_request_that_arrived() -> None:
     async with _echo_behind_proxy(received) as proxy, _connected(proxy) as (reader, writer):
         async with proxy.mode(ProxyMode.HOLDING_ANSWERS):
             writer.write(b"hello")
+            async with asyncio.timeout(PATIENCE):
+                while received != [b"hello"]:
+                    await asyncio.sleep(0.01)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(reader.read(1), 0.2)
-            assert received == [b"hello"]
         assert await reader.readexactly(5) == b"hello"
         assert proxy.affected >= 1
 

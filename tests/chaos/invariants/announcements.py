@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from tests.chaos.evidence.alerts import PostedAlert, unnamed
@@ -43,22 +43,30 @@ def alerts(evidence: Evidence) -> Iterator[Violation]:
     sent = {
         (alert.order, alert.epoch)
         for alert in evidence.alerts
-        if alert.order is not None and alert.epoch is not None and not _tells_what_is_noted(alert, evidence)
+        if not _tells_what_is_noted(alert, evidence.tasks.get(alert.order or ""))
     }
     needed = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _alarming(rows)}
     for order, epoch in sorted(needed - sent)[unnamed(evidence.alerts) :]:
         yield Violation(Invariant.ALERTS, order, f"no alert of what happened in epoch {epoch}")
-    may_be = {(order, epoch) for order, rows in evidence.tasks.items() for epoch in _perhaps_parked(rows)}
-    for order, epoch in sent - needed - may_be:
-        yield Violation(Invariant.ALERTS, order, f"an alert of epoch {epoch}, in which nothing happened")
+    yield from needless_alerts(evidence.alerts, evidence.tasks)
 
 
-def _tells_what_is_noted(alert: PostedAlert, evidence: Evidence) -> bool:
+def needless_alerts(alerts: Sequence[PostedAlert], tasks: Mapping[str, TaskRows]) -> Iterator[Violation]:
+    """Find alerts of epochs in which nothing happened that an operator has to know."""
+    for alert in alerts:
+        rows = tasks.get(alert.order or "")
+        if alert.order is None or alert.epoch is None or _tells_what_is_noted(alert, rows):
+            continue
+        if rows is None or alert.epoch not in {*_alarming(rows), *_perhaps_parked(rows)}:
+            what = f"an alert of epoch {alert.epoch}, in which nothing happened"
+            yield Violation(Invariant.ALERTS, alert.order, what)
+
+
+def _tells_what_is_noted(alert: PostedAlert, rows: TaskRows | None) -> bool:
     """Tell whether an alert is of what became known of a step when that changed nothing any more.
 
     A note that its outcome is unknown goes when it is known later that nothing was done.
     """
-    rows = evidence.tasks.get(alert.order or "")
     if rows is None or alert.epoch is None:
         return False
     before = [step for each in rows.history if each.epoch == alert.epoch - 1 for step in each.steps]
@@ -100,12 +108,13 @@ def _alarming(rows: TaskRows) -> Iterator[int]:
 
 
 def _perhaps_parked(rows: TaskRows) -> Iterator[int]:
-    """Yield the epochs in which the task was parked again, or was cancelled while it may have been parked.
+    """Yield the epochs in which a task was parked again, or that ended by hand while it may have been parked.
 
     What was told of one parking is not told again, unless its reason is another.
     """
     for epoch in rows.history:
-        if epoch.ended_by == _RELEASED or (epoch.ended_by == "cancelled" and epoch.state == "Pending"):
+        ended_by_hand = epoch.state == "Pending" and epoch.ended_by in {"cancelled", "parked"}
+        if epoch.ended_by == _RELEASED or ended_by_hand:
             yield epoch.epoch
 
 

@@ -20,7 +20,8 @@ def test_package_holds_the_application_and_nothing_else(tmp_path: Path) -> None:
     make_package(tmp_path / "package.zip")
     with zipfile.ZipFile(tmp_path / "package.zip") as archive:
         names = set(archive.namelist())
-    ours = [path for path in (ROOT / "functions").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    every = (ROOT / "functions").rglob("*")
+    ours = [path for path in every if path.is_file() and "__pycache__" not in path.parts]
     assert names == {str(path.relative_to(ROOT)) for path in ours} | _FILES
 
 

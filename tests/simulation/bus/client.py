@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
-from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
+from azure.servicebus.exceptions import (
+    MessagingEntityNotFoundError,
+    ServiceBusConnectionError,
+    ServiceBusServerBusyError,
+)
 
 from functions.messages.queues import dead_letter_queue
 from tests.simulation.bus.messages import QueuedMessage
 from tests.simulation.bus.namespace import Namespace
 from tests.simulation.bus.receiver import SimulatedReceiver
+from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.hosts.seam import Seam
 from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault
 from tests.simulation.world.world import START, World
@@ -43,6 +48,9 @@ class SimulatedSender:
             raise ServiceBusServerBusyError(message=str(fault)) from fault
 
     def _accept(self, messages: Sequence[QueuedMessage]) -> None:
+        if self._queue in self._namespace.gone:
+            self._world.fault(SimulatedFault.NOTICES_GONE, self._queue)
+            raise MessagingEntityNotFoundError
         for each in messages:
             self._namespace.accept(self._queue, each, delay=self._namespace.delay(self._queue, each))
 

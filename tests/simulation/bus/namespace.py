@@ -32,6 +32,8 @@ class Namespace:
         self._numbers = count(1)
         #: The part of messages that come late.
         self.late = 0.0
+        #: Queues that are not there.
+        self.gone: set[str] = set()
         #: Messages that died, with their queues.
         self.buried: list[tuple[str, QueuedMessage]] = []
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from tests.chaos.evidence.alerts import unnamed
+from tests.chaos.invariants.announcements import needless_alerts
 from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.evidence import SimulatedEvidence
 
@@ -44,7 +45,7 @@ def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]
 
 
 def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
-    """Find transitions to `Error`, and tasks that were given up, without an alert.
+    """Find transitions to `Error`, and tasks that were given up, without an alert; and alerts without need.
 
     Of a group that was told together, its count tells of those that it does not name.
     """
@@ -57,3 +58,4 @@ def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
         missing += [(task, epoch) for epoch in sorted(entered | exhausted) if (task, epoch) not in sent]
     for task, epoch in missing[unnamed(evidence.alerts) :]:
         yield Violation(Invariant.ALERTS, task, f"no alert of what happened in epoch {epoch}")
+    yield from needless_alerts(evidence.alerts, evidence.tasks)

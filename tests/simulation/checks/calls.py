@@ -1,9 +1,10 @@
-"""I6, order: what is called stands on the record, and comes after what it needs."""
+"""I6, order, and I8: what is called is on record, comes after what it needs, and is sent in time."""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from tests.chaos.invariants.violations import Invariant, Violation
@@ -28,8 +29,9 @@ def limits_of_services(evidence: SimulatedEvidence) -> Iterator[Violation]:
 class OrderOfCalls:
     """Looks at the record at the very moment at which a call arrives."""
 
-    def __init__(self, rows: Rows, steps: StepsByName) -> None:
+    def __init__(self, rows: Rows, steps: StepsByName, *, clocks_are_right: bool) -> None:
         self._rows = rows
+        self._clocks_are_right = clocks_are_right
         self._steps = steps
         self.violations: list[Violation] = []
 
@@ -39,6 +41,10 @@ class OrderOfCalls:
         name = call.step.rpartition("/")[2]
         found = self._faults(call, name, task, steps)
         self.violations += [Violation(Invariant.ORDER, call.task, what) for what in found]
+        complete_by = steps.get(name, {}).get("CompleteBy")
+        if self._clocks_are_right and complete_by and call.sent_at > datetime.fromisoformat(complete_by):
+            what = f"{call.key} was sent after its complete-by, {complete_by}"
+            self.violations.append(Violation(Invariant.NO_LATE_OUTCOME, call.task, what))
 
     def _faults(
         self,

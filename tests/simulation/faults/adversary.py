@@ -14,7 +14,7 @@ from tests.simulation.faults.operators import Operators
 from tests.simulation.faults.services import ServiceFaults
 from tests.simulation.hosts.clock import HostClock
 from tests.simulation.hosts.host import Host
-from tests.simulation.run.platform import Platform
+from tests.simulation.run.platform import NOTICES, Platform
 from tests.simulation.world.fate import Place
 
 #: Seconds between two faults of one kind, and of a host's absence.
@@ -74,6 +74,7 @@ class Adversary:
             SimulatedFault.BLIPS: self._blip,
             SimulatedFault.OPERATORS: self._operators.act,
             SimulatedFault.VERSIONS: self._roll,
+            SimulatedFault.NOTICES_GONE: self._lose_notices_queue,
         }
         for kind in sorted(self._plan.kinds & acts.keys()):
             self._at_work.append(asyncio.get_running_loop().create_task(self._again_and_again(acts[kind])))
@@ -89,6 +90,7 @@ class Adversary:
         self._fates.heal()
         self._platform.hub.doubled = 0.0
         self._platform.namespace.late = 0.0
+        self._platform.namespace.gone.clear()
         self._platform.missed = 0.0
         self._world.tell("adversary", "** heals everything")
         for host in self._platform.running.hosts:
@@ -164,6 +166,13 @@ class Adversary:
         self._fates.down.discard(link)
         self._world.tell(host, f"reaches {link[1]}")
 
+    async def _lose_notices_queue(self) -> None:
+        gone = self._platform.namespace.gone
+        self._world.tell("adversary", f"deletes {NOTICES}")
+        gone.add(NOTICES)
+        await asyncio.sleep(self._chance.uniform(*_LONG))
+        gone.discard(NOTICES)
+
     async def _set_clock(self) -> None:
         if (host := self._any_host()) is not None:
             seconds = self._chance.uniform(-60, 60)
@@ -174,4 +183,5 @@ class Adversary:
         self._platform.missed = self._chance.choice((0.0, 0.7))
         for host in self._platform.running.hosts:
             self._world.fault(SimulatedFault.TIMERS, host.name)
-            host.run(host.call("supervisor", {"timer": None}))
+            for function in ("supervisor", "backlog"):
+                host.run(host.call(function, {"timer": None}))

@@ -73,6 +73,10 @@ class SimulatedFault(StrEnum):
     REMOTE_DOWN = "remote service down"
     #: Operators act, several at once.
     OPERATORS = "operators"
+    #: The undo of a step is refused, now and for ever.
+    UNDO_REFUSED = "undo refused"
+    #: The queue of callers' notices is gone for a while.
+    NOTICES_GONE = "queue of notices gone"
 
 
 #: What must harm no task: all end as they were drawn, and none is recovered.
@@ -85,6 +89,7 @@ MILD = frozenset(
         SimulatedFault.BAD_ROWS,
         SimulatedFault.BLIPS,
         SimulatedFault.VERSIONS,
+        SimulatedFault.NOTICES_GONE,
     }
 )
 #: The part of seeds that have only such faults, or none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.simulation.drawn.load import DrawnOrder
+from tests.simulation.drawn.load import PLAIN, DrawnOrder
 from tests.simulation.drawn.workflows import AGENTS
 from tests.simulation.faults.fates import FaultyFates
 from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
@@ -30,9 +30,14 @@ class Manners:
         self._fates = fates
         self._refused = {(each.id, each.refused) for each in orders if each.refused is not None}
         self._down = chance.choice(AGENTS) if plan.has(SimulatedFault.REMOTE_DOWN) else None
+        self._undo_refused = {
+            (each.id, chance.choice(each.workflow.steps).name)
+            for each in orders
+            if each.id != PLAIN and plan.has(SimulatedFault.UNDO_REFUSED)
+        }
 
     def of(self, call: RemoteCall) -> Manner:
-        """Decide; an undo is never refused."""
+        """Decide; what was drawn for an order stays so when all is healed."""
         if not self._fates.is_healed:
             if call.agent == self._down:
                 self._world.met(SimulatedFault.REMOTE_DOWN)
@@ -47,5 +52,7 @@ class Manners:
             if self._plan.has(SimulatedFault.REMOTES_SLOW) and self._chance.random() < _SLOW_PART:
                 self._world.met(SimulatedFault.REMOTES_SLOW)
                 call.takes = self._chance.uniform(1, 14)
-        is_refused = not call.is_undo and (call.task, call.step_name) in self._refused
+        is_refused = (call.task, call.step_name) in (self._undo_refused if call.is_undo else self._refused)
+        if is_refused and call.is_undo:
+            self._world.met(SimulatedFault.UNDO_REFUSED)
         return Manner.REFUSED if is_refused else Manner.DONE

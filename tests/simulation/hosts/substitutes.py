@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +14,7 @@ from unittest.mock import patch
 from functions import wiring
 from functions.agents import remote
 from functions.messages import patience
+from functions.pattern import alert_groups
 from functions.store import accounts, connect, group_pipeline, shard_map, task_writer
 from functions.telemetry import collected
 from functions.web import problems
@@ -37,6 +38,13 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
         for module in (problems, shard_map):
             stack.enter_context(patch.object(module.uuid, "uuid4", uuid4))
         stack.enter_context(patch.object(group_pipeline, "time", now))
+        yield
+
+
+@contextmanager
+def of_windows() -> Iterator[None]:
+    """Have groups of alerts told while there are faults, which last five minutes at most."""
+    with patch.object(alert_groups, "WINDOW", timedelta(seconds=40)):
         yield
 
 

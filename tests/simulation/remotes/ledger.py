@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
+
+from tests.simulation.world.world import START
 
 
 class CallEffect(StrEnum):
@@ -22,11 +25,12 @@ class CallEffect(StrEnum):
 
 @dataclass(slots=True)
 class RemoteCall:
-    """One call; `key` is its idempotency key, `body` what it sends. Times are virtual."""
+    """One call: its idempotency `key`, its `body`. Times are virtual, but `sent_at` is its sender's."""
 
     agent: str
     key: str
     arrived: float
+    sent_at: datetime = START
     body: bytes = b""
     #: Seconds that the service takes for it.
     takes: float = 0.0

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -75,9 +76,9 @@ class RemoteServices:
         self.readers.add(agent)
         return ServiceAnswer(200, self.result(RemoteCall(agent, f"{resource}/GET", 0.0)))
 
-    async def take(self, agent: str, key: str, body: bytes) -> ServiceAnswer:
+    async def take(self, agent: str, key: str, sent_at: datetime, body: bytes) -> ServiceAnswer:
         """Take one call that does or undoes something."""
-        call = RemoteCall(agent, key, self._world.loop.time(), body)
+        call = RemoteCall(agent, key, self._world.loop.time(), sent_at, body)
         self.ledger.calls.append(call)
         self.arrived(call)
         try:

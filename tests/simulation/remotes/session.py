@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from tests.simulation.hosts.clock import HostClock
 from tests.simulation.hosts.seam import Seam
 from tests.simulation.remotes.service import RemoteServices, ServiceAnswer
 from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault
@@ -40,9 +41,10 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 class SimulatedSession:
     """Sends requests of one host to the remote services."""
 
-    def __init__(self, services: RemoteServices, seam: Seam) -> None:
+    def __init__(self, services: RemoteServices, seam: Seam, clock: HostClock) -> None:
         self._services = services
         self._seam = seam
+        self._clock = clock
 
     @asynccontextmanager
     async def request(
@@ -63,7 +65,7 @@ class SimulatedSession:
         if method == "GET":
             work = partial(_at_once, partial(self._services.read, agent, resource))
         else:
-            work = partial(self._services.take, agent, key, data)
+            work = partial(self._services.take, agent, key, self._clock.now(), data)
         sent: Any = partial(self._sent, f"{method} {agent} {key or resource}", work)
         for middleware in middlewares:
             sent = partial(_through, middleware, sent)

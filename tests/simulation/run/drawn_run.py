@@ -22,15 +22,16 @@ from tests.simulation.faults.operators import Operators
 from tests.simulation.faults.remotes import Manners
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.remotes.service import Manner
-from tests.simulation.run.gathering import NOTICES, Gathering
-from tests.simulation.run.platform import Platform
+from tests.simulation.run.gathering import Gathering
+from tests.simulation.run.platform import NOTICES, Platform
 from tests.simulation.run.rows import alerts_waiting, unfinished
 from tests.simulation.run.settings import SimulatedTimes
 
 #: Seconds between looks whether all is at rest.
 _LOOK_EVERY = 5.0
-#: Seconds between runs of housekeeping, which finds nothing that is past its time.
+#: Seconds between runs of housekeeping, which finds nothing that is past its time, and of the backlog's.
 _HOUSEKEEPING_EVERY = 90.0
+_BACKLOG_EVERY = 30.0
 #: Seconds of the longest wait that is drawn: of a step that is a task.
 _LONGEST_WAIT = 3_600.0
 
@@ -89,10 +90,13 @@ async def take_place(
     operators = Operators(platform, steps_by_name)
     adversary = Adversary(platform, plan, fates, deployment, operators, hosts=scenario.hosts)
     adversary.start_hosts()
-    gathering = Gathering(platform, steps_by_name, operators, adversary.services.robbed)
+    is_right = not plan.has(SimulatedFault.WILD_CLOCKS)
+    robbed = adversary.services.robbed
+    gathering = Gathering(platform, steps_by_name, operators, robbed, clocks_are_right=is_right)
     platform.every(scenario.times.sweep, "supervisor")
     platform.every(_HOUSEKEEPING_EVERY, "housekeeping")
     platform.every(_HOUSEKEEPING_EVERY, "old_rows")
+    platform.every(_BACKLOG_EVERY, "backlog")
     callers = Callers(platform)
     callers.begin(scenario.orders)
     if plan.kinds:
@@ -100,22 +104,19 @@ async def take_place(
         await asyncio.sleep(plan.until)
         await adversary.heal()
     leftovers = await rest(platform, callers, operators, scenario.bound)
-    limits = {} if plan.has(SimulatedFault.WILD_CLOCKS) else scenario.times.limits
+    limits = scenario.times.limits if is_right else {}
     return gathering.evidence(callers, leftovers, scenario.times.most_recoveries, limits)
 
 
 async def rest(platform: Platform, callers: Callers, operators: Operators, bound: float) -> list[str]:
     """Wait until all is at rest, and no late call can arrive, at most so many seconds; tell what is not.
 
-    What operators have parked, perhaps by a request that took its time, goes on; and alerts that wait to be
-    told together are told. Before that, nothing runs the backlog's timer.
+    What operators have parked, perhaps by a request that took its time, goes on.
     """
     async with asyncio.timeout(bound + 2 * _LOOK_EVERY):
         for _ in range(int(bound / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
             await operators.unpark_all()
-            if alerts_waiting(platform.tables):
-                platform.tick("backlog")
             is_late = any(call.is_open and call.is_late for call in platform.services.ledger.calls)
             if callers.are_done and not is_late and not any(True for _ in _leftovers(platform)):
                 return []

@@ -13,17 +13,21 @@ from tests.simulation.checks.evidence import SimulatedEvidence, read_body
 from tests.simulation.checks.journal import Journal
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.faults.operators import Operators
-from tests.simulation.run.platform import Platform
+from tests.simulation.run.platform import NOTICES, Platform
 from tests.simulation.run.rows import births, rows_of_table, task_rows, versions
-
-NOTICES = "notices-demo"
 
 
 class Gathering:
-    """Begin it when the tables are there."""
+    """Begin it when the tables are there. Where `clocks_are_right`, none is set, or runs too fast."""
 
     def __init__(
-        self, platform: Platform, steps: StepsByName, operators: Operators, robbed: set[str]
+        self,
+        platform: Platform,
+        steps: StepsByName,
+        operators: Operators,
+        robbed: set[str],
+        *,
+        clocks_are_right: bool,
     ) -> None:
         self._platform = platform
         self._steps = steps
@@ -31,7 +35,7 @@ class Gathering:
         tasks = platform.tables.tables["Tasks"]
         self._journal = Journal(platform.world, tasks, platform.services.ledger, robbed=robbed)
         self._journal.begin()
-        self._calls = OrderOfCalls(tasks, self._steps)
+        self._calls = OrderOfCalls(tasks, self._steps, clocks_are_right=clocks_are_right)
         platform.services.arrived = self._calls.arrived
 
     def evidence(

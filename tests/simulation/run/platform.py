@@ -33,11 +33,13 @@ from tests.simulation.tables.transport import SimulatedTransport
 from tests.simulation.world.fate import Place
 from tests.simulation.world.world import World
 
+#: The queue on which callers get their notices.
+NOTICES = "notices-demo"
 _SETTINGS = {
     "StateStore": "DefaultEndpointsProtocol=https;AccountName=sim;AccountKey=c2lt"
     ";EndpointSuffix=core.windows.net",
     "ServiceBusConnection": "Endpoint=sb://sim;SharedAccessKeyName=k;SharedAccessKey=s",
-    "REPLY_QUEUES": "notices-demo",
+    "REPLY_QUEUES": NOTICES,
     "ALERT_WEBHOOK_URL": "https://alerts.example/post",
     "STATE_SHARDS": "2",
 }
@@ -77,7 +79,7 @@ class Platform:
             transport=SimulatedTransport(self.tables, host.seam(Place.TABLES)),
             sync_tables=partial(client_at_start, self.tables),
             bus=SimulatedBusClient(world, self.namespace, host.seam(Place.BUS)),
-            session=SimulatedSession(self.services, host.seam(Place.REMOTE)),
+            session=SimulatedSession(self.services, host.seam(Place.REMOTE), host.clock),
         )
         with outside:
             is_first, self._settings = self._settings is None, self._settings or load_settings()

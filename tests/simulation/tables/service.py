@@ -133,7 +133,7 @@ class TableService:
         terms = terms_of(query["$filter"][0]) if "$filter" in query else ()
         most = min(int(query.get("$top", ["1000"])[0]), _MOST_ROWS)
         if self.torn and self._chance.random() < self.torn:
-            most = self._chance.randint(1, min(most, 5))
+            most = self._chance.randint(0, min(most, 5))
             self.on_torn()
         after = None
         if "NextPartitionKey" in query:
