@@ -32,7 +32,7 @@ COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extra
 	azure-types format bench stream vast crowds screenshots settings-page scale-page lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(PYTHON_PACKAGES) $(NODE_PACKAGES) ## Make the environment and install the pinned packages
 
@@ -65,19 +65,20 @@ check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contra
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
 
-simulate: $(PYTHON_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and tell what happened in it
-	@$(VENV)/python -m tests.simulation --seed $(SEED) --story --shrink $(if $(CALM),--calm)
+simulate: $(PYTHON_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and tell what happened in it, or to one task (TASK=t1)
+	@test -n "$(SEED)" || { echo "which seed? make simulate SEED=14"; exit 2; }
+	@$(VENV)/python -m tests.simulation --seed $(SEED) --story --shrink $(if $(CALM),--calm) $(if $(TASK),--task $(TASK))
 
 simulate-many: $(PYTHON_PACKAGES) ## Simulate 2,000 seeds
 	@$(VENV)/python -m tests.simulation --count 2000 --processes 2 --whole
 
-simulate-night: $(PYTHON_PACKAGES) ## Go on for an hour with 23,000 seeds and 20,000 pairs of faults (VERDICTS=folder)
+simulate-night: $(PYTHON_PACKAGES) ## Go on with 23,000 seeds and 20,000 pairs of faults, for an hour each (VERDICTS=folder)
 	@failed=0; \
 	$(VENV)/python -m tests.simulation --count 23000 --processes 2 --whole --minutes 60 --keep $(VERDICTS)/seeds || failed=1; \
 	$(VENV)/python -m tests.simulation --pairs --count 20000 --processes 2 --minutes 60 --keep $(VERDICTS)/pairs || failed=1; \
 	exit $$failed
 
-simulate-planted: $(PYTHON_PACKAGES) ## Search which seed catches each planted bug first
+simulate-planted: $(PYTHON_PACKAGES) ## Search the first seed that catches each planted bug, and keep it for CI
 	@$(VENV)/python -m tests.simulation.planted
 
 azure-types: $(PYTHON_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES

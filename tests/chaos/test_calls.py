@@ -21,7 +21,7 @@ def test_call_is_late_if_its_host_could_know_that_when_it_was_sent(turn: float, 
     """One that is frozen has read its clock before, and calls after. When the call arrives says nothing."""
     sent = replace(sending(4, turn=turn), ends_at=after(3), complete_by=after(5))
     calls = (replace(processed().calls[0], sending=sent, arrived=after(9)),)
-    broken = {Invariant.NO_LATE_OUTCOME} if is_late else set()
+    broken = {Invariant.SILENCE_OF_THE_LATE} if is_late else set()
     assert _broken(replace(processed(), calls=calls)) == broken
 
 
@@ -29,7 +29,7 @@ def test_call_has_no_more_time_than_its_dispatch() -> None:
     """An Agent that gives itself more acts after complete-by, though not by its own reckoning."""
     calls = (replace(processed().calls[0], sending=sending(1.5, within=3.6)),)
     late = replace(processed(), calls=calls)
-    assert _broken(late) == {Invariant.NO_LATE_OUTCOME}
+    assert _broken(late) == {Invariant.SILENCE_OF_THE_LATE}
     first = Dispatch("payment", "do", after(1), after(5.2))
     assert _broken(replace(late, asked={ORDER: {Request(1, first)}})) == set()
 

@@ -131,7 +131,7 @@ def test_what_may_fail_may_be_carried_out_after_what_needs_it(monkeypatch: pytes
 def test_task_that_was_born_without_one_of_its_steps_is_found() -> None:
     """It has others."""
     evidence = replace(_processed(), tasks={ORDER: rows(task("Processed", 1), *map(_step, "abd"))})
-    assert Invariant.ATOMIC_CREATION in _broken(evidence)
+    assert Invariant.ATOMIC_BIRTH in _broken(evidence)
 
 
 def test_step_that_has_an_undo_and_stands_is_found() -> None:

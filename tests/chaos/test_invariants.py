@@ -72,10 +72,10 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
         ),
         (Invariant.TERMINATION, {"settling": Settling(seconds=10_000.0, leftovers=())}),
         (
-            Invariant.NO_LATE_OUTCOME,
+            Invariant.SILENCE_OF_THE_LATE,
             {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 6.5))},
         ),
-        (Invariant.ATOMIC_CREATION, {"observations": Observations({}, [ORDER], 1)}),
+        (Invariant.ATOMIC_BIRTH, {"observations": Observations({}, [ORDER], 1)}),
         (Invariant.CANCELLED, {"cancelled": {ORDER}}),
         (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5),)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("completed", 1, 0.5), notice("received", 1, 2))}),
@@ -123,14 +123,14 @@ def test_task_that_waits_is_given_back_in_its_epoch() -> None:
         (Invariant.MUTUAL_EXCLUSION, rows(task("Processed", 2), step("Completed", 1, started=1, finished=2))),
         (Invariant.TERMINATION, rows(task("Processing", 1), step("Running", 1, started=1))),
         (
-            Invariant.NO_LATE_OUTCOME,
+            Invariant.SILENCE_OF_THE_LATE,
             rows(task("Processed", 1), step("Completed", 1, started=1, finished=6)),
         ),
         (
             Invariant.FAILURE_COUNT,
             rows(task("Processed", 1, failure_count=1), step("Completed", 1, started=1)),
         ),
-        (Invariant.ATOMIC_CREATION, rows(task("Processed", 1))),
+        (Invariant.ATOMIC_BIRTH, rows(task("Processed", 1))),
     ],
 )
 def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRows) -> None:
@@ -265,4 +265,4 @@ def test_result_that_an_operator_gives_is_not_late(known: float, *, is_late: boo
     )
     answered = rows(task("Processed", 2), step("Completed", 1, started=1, finished=9), history=(asked,))
     found = _broken(replace(processed(), tasks={ORDER: answered}))
-    assert (Invariant.NO_LATE_OUTCOME in found) is is_late
+    assert (Invariant.SILENCE_OF_THE_LATE in found) is is_late

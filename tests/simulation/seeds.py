@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 
-def simulated(*arguments: str, folder: Path = _ROOT) -> subprocess.CompletedProcess[str]:
+def simulated(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run `python -m tests.simulation`, here or in a copy of the project."""
     return subprocess.run(
         ["nice", sys.executable, "-m", "tests.simulation", *arguments],

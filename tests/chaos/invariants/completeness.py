@@ -1,4 +1,4 @@
-"""I1, no loss, I10, atomic creation, and I14, not vacuous: nothing is missing."""
+"""I1, no loss, I10, atomic birth, and I14, not vacuous: nothing is missing."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def no_loss(evidence: Evidence) -> Iterator[Violation]:
 def atomic_creation(evidence: Evidence) -> Iterator[Violation]:
     """Find tasks that were not complete."""
     for order in evidence.observations.incomplete:
-        yield Violation(Invariant.ATOMIC_CREATION, order, "seen without its order, steps or one index row")
+        yield Violation(Invariant.ATOMIC_BIRTH, order, "seen without its order, steps or one index row")
     for order, rows in evidence.tasks.items():
         missing = evidence.definitions.missing(rows)
         if not rows.is_complete or missing:
             there = f"order {rows.has_order}, {len(rows.steps)} steps, index rows {list(rows.index)}"
             there += f", without {sorted(missing)}" if missing else ""
-            yield Violation(Invariant.ATOMIC_CREATION, order, f"is not complete at the end: {there}")
+            yield Violation(Invariant.ATOMIC_BIRTH, order, f"is not complete at the end: {there}")
 
 
 def not_vacuous(evidence: Evidence) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""I7, termination, and I8, no late outcome."""
+"""I7, termination, and I8, silence of the late."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
         for call in evidence.calls_of(order):
             for what in _out_of_time(call, dispatches, evidence):
                 sent = f"'{call.step}/{call.direction}', sent {call.sending.at:%X.%f}, {what}"
-                yield Violation(Invariant.NO_LATE_OUTCOME, order, sent)
+                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, sent)
         answered = answered_by_operators(rows)
         for step in all_steps(rows):
             definition = evidence.steps.step(step.name)
@@ -56,7 +56,7 @@ def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
                 and (step.state == "Unrecorded" or start_of(step) not in answered)
             ):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
-                yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
+                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, what)
 
 
 def _out_of_time(call: ServiceCall, dispatches: Collection[Dispatch], evidence: Evidence) -> Iterator[str]:

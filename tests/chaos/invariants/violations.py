@@ -24,11 +24,11 @@ class Invariant(Enum):
     #: After the last fault, every task is finished, and every queue empty, in bounded time.
     TERMINATION = ("I7", "table Tasks and the broker's queue figures, until the bound")
     #: No call begins after complete-by, no outcome is recorded after it.
-    NO_LATE_OUTCOME = ("I8", "the ledger's times against the steps' complete-by, in every epoch")
+    SILENCE_OF_THE_LATE = ("I8", "the ledger's times against the steps' complete-by, in every epoch")
     #: `FailureCount` is the number of recoveries, and never above the limit.
     FAILURE_COUNT = ("I9", "table Tasks, read again and again, against the rows of closed epochs")
     #: No task is ever seen without its order, its steps and its index row.
-    ATOMIC_CREATION = ("I10", "table Tasks read again and again, and once at the end")
+    ATOMIC_BIRTH = ("I10", "table Tasks read again and again, and once at the end")
     #: Callers get a notice of everything that happened, and none after the end.
     STATUS_AGREES = ("I11", "queue notices-demo against the task's history, in the order of time")
     #: The operator gets an alert of each `Error`, and of each task that the Supervisor gave up.

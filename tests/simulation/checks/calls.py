@@ -44,7 +44,7 @@ class OrderOfCalls:
         complete_by = steps.get(name, {}).get("CompleteBy")
         if self._clocks_are_right and complete_by and call.sent_at > datetime.fromisoformat(complete_by):
             what = f"{call.key} was sent after its complete-by, {complete_by}"
-            self.violations.append(Violation(Invariant.NO_LATE_OUTCOME, call.task, what))
+            self.violations.append(Violation(Invariant.SILENCE_OF_THE_LATE, call.task, what))
 
     def _faults(
         self,

@@ -90,7 +90,7 @@ class Journal:
                 self.tasks.setdefault(task, []).append(version)
                 self._note_child(partition, task)
                 for what in self._missing(partition, task):
-                    self.torn.append(Violation(Invariant.ATOMIC_CREATION, task, what))
+                    self.torn.append(Violation(Invariant.ATOMIC_BIRTH, task, what))
         for change in changes:
             self._note_step(self.rows.partitions[change.partition], change.key, before)
 

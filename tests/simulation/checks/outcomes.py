@@ -20,7 +20,7 @@ def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
         late = change.after.get("FinishedAt", "") > change.after.get("CompleteBy", "9")
         if late and _has_ended(change) and not change.opens_epoch:
             what = f"{change.after['Name']} was recorded {change.after['State']} after its complete-by"
-            yield Violation(Invariant.NO_LATE_OUTCOME, task, what)
+            yield Violation(Invariant.SILENCE_OF_THE_LATE, task, what)
 
 
 def what_ended_stays(evidence: SimulatedEvidence) -> Iterator[Violation]:

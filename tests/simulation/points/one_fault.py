@@ -102,11 +102,9 @@ def run_path(path: SamplePath, mishaps: Mapping[int, Mishap], *, threshold: int 
     )
 
 
-def failures(path: SamplePath, every: int = 1, first: int = 1) -> Iterator[PointVerdict]:
-    """Run a path with each mishap at each request from `first` on, and give what was violated."""
+def every_fault(path: SamplePath) -> Iterator[PointVerdict]:
+    """Run a path with each mishap at each of its requests."""
     requests = run_path(path, {}).requests
-    for number in range(first, requests + 1, every):
+    for number in range(1, requests + 1):
         for mishap in MISHAPS:
-            verdict = run_path(path, {number: mishap})
-            if verdict.violations:
-                yield verdict
+            yield run_path(path, {number: mishap})

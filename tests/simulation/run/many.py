@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from functions.machine import collect_garbage_rarely
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.points.pairs import run_pair
 from tests.simulation.run.figures import Figures
-from tests.simulation.run.report import told
 from tests.simulation.run.shrinking import shrunk
+from tests.simulation.run.story import Telling, told
 from tests.simulation.run.verdict import run_seed
 
 #: Seeds after which a process is replaced: FastAPI remembers each host's routes, and thereby all behind them.
@@ -26,7 +27,7 @@ class Asked:
 
     calm: bool
     without: tuple[SimulatedFault, ...]
-    story: bool
+    telling: Telling
     shrink: bool
     pairs: bool
 
@@ -52,6 +53,7 @@ def ran(seeds: Sequence[int], asked: Asked, processes: int) -> Iterator[Ran]:
 
 
 def _prepare() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that adds up
     warnings.simplefilter("ignore")
     collect_garbage_rarely()
 
@@ -60,11 +62,12 @@ def _run(asked: Asked, seed: int) -> Ran:
     """Run one; tell the story of the tasks in question, of the smallest set of faults that does it."""
     verdict, without = run_seed(seed, calm=asked.calm, without=asked.without), [*asked.without]
     figures = verdict.figures
-    if not (verdict.violations or asked.story):
+    if not (verdict.violations or asked.telling.always):
         return Ran(figures)
     if verdict.violations and asked.shrink and not asked.calm:
         verdict, without = shrunk(verdict, without)
-    return Ran(figures, told(verdict, without, calm=asked.calm, story=asked.story or asked.shrink))
+    telling = replace(asked.telling, always=asked.telling.always or asked.shrink)
+    return Ran(figures, told(verdict, without, telling, calm=asked.calm))
 
 
 def _run_pair(_asked: Asked, number: int) -> Ran:

@@ -1,17 +1,15 @@
-"""What is printed of runs: figures of all, and the story of one that failed."""
+"""What is printed of many runs: their figures, added up."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
+from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.run.figures import Figures
-from tests.simulation.run.verdict import Verdict
 
-_MOST_LINES = 400
 _OUTCOMES = ("Processed", "Compensated", "Error")
 
 
@@ -68,35 +66,16 @@ class Report:
         if not self.cpu:
             return
         seeds, tasks = len(self.cpu), self.outcomes.total()
-        yield f"seeds {seeds}, violated {len(self.violated)}: {self.violated}"
         yield f"CPU of a seed: median {statistics.median(self.cpu):.2f} s, most {max(self.cpu):.2f} s"
         yield f"virtual hours {self.hours:.1f}; faults {self.faults.total()}"
         yield f"a task was processed in {100 * self.processed / seeds:.1f} % of seeds"
         yield f"workflows up to {self.widest} steps wide and {self.deepest} deep; tasks {tasks}"
         for outcome, count in sorted(self.outcomes.items()):
             yield f"  {outcome:<12} {count:>6}  {100 * count / tasks:5.1f} %"
-        for kind in SimulatedFault:
+        for kind in SimulatedFault if seeds > 1 else ():
             yield f"  {kind:<32} in {100 * self.met[kind] / seeds:5.1f} % of seeds"
+        yield "faults that had an effect:"
         for fault, count in sorted(self.faults.items()):
-            yield f"  {fault:<32} {count:>7} times"
-
-
-def told(verdict: Verdict, without: Sequence[SimulatedFault], *, calm: bool, story: bool) -> str:
-    """Tell what is wrong in a run, how to repeat it, and what befell the tasks in question."""
-    options = "".join(f" --without '{kind}'" for kind in without)
-    repeat = f"make simulate SEED={verdict.seed}" + (" CALM=1" if calm else "")
-    lines = [f"seed {verdict.seed} ({verdict.timeline.digest}): {repeat}"]
-    if options:
-        kinds = ", ".join(sorted(FaultPlan.drawn(verdict.seed, without).kinds))
-        lines.append(f"  also with {kinds} alone: python -m tests.simulation --seed {verdict.seed}{options}")
-    lines += [f"  {each.invariant.number} {each.order}: {each.what}" for each in verdict.violations]
-    if story:
-        lines += _story(verdict)
-    return "\n".join(lines)
-
-
-def _story(verdict: Verdict) -> list[str]:
-    tasks = {each.order for each in verdict.violations if each.order is not None}
-    named = [text for task in sorted(tasks) for text in (f"{task}|", f"{task}.", f"/{task}")]
-    moments = verdict.timeline.about(*named) if named else verdict.timeline.moments
-    return [str(moment)[:260] for moment in moments][:_MOST_LINES]
+            yield f"  {fault:<32} {count:>7}"
+        which = f": {', '.join(map(str, self.violated))}" if self.violated else ""
+        yield f"seeds {seeds}, violated {len(self.violated)}{which}"

@@ -1,0 +1,83 @@
+"""The command line of the simulation: it never says that all is well when nothing was run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.run.command import main
+from tests.simulation.run.story import Telling
+from tests.simulation.run.verdict import Verdict, run_seed
+from tests.simulation.seeds import ROOT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to run"),
+        (["--count", "0"], "nothing to run"),
+        (["--count", "-5"], "'-5' is not a number of 0 or more"),
+        (["--processes", "0", "--count", "1"], "'0' is not a number above 0"),
+        (["--ledger", "nowhere"], "'nowhere' is no folder"),
+        (["--path", "nonsense"], "orders, happy; orders, recovered"),
+        (["--without", "nonsense"], "crashes, crash of all hosts"),
+        (["--pairs", "--path", "orders, happy"], "leave out --path"),
+    ],
+)
+def test_what_can_not_be_run_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what there is instead."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def verdict() -> Verdict:
+    """Run a seed."""
+    return run_seed(14)
+
+
+def test_story_says_how_much_of_it_is_left_out(verdict: Verdict) -> None:
+    """And all of it can be told."""
+    lines, every = [*Telling().story(verdict)], [*Telling(uncut=True).story(verdict)]
+    assert len(lines) == 401
+    assert lines[-1].startswith(f"… and {len(every) - 400:,} more lines: --all")
+
+
+def test_story_of_one_task_is_told_to_its_end(verdict: Verdict) -> None:
+    """With what befell the hosts, and nothing about others."""
+    lines = [*Telling(task="plain", uncut=True).story(verdict)]
+    assert all("plain" in line or "**" in line for line in lines)
+    assert any("plain.1.completed" in line for line in lines)
+
+
+@pytest.mark.process
+def test_ctrl_c_ends_with_what_was_run_until_then(tmp_path: Path) -> None:
+    """Without a trace of what was interrupted; the kept figures are there for the next time."""
+    options = f"--count 999 --processes 2 --keep {tmp_path}".split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.simulation", *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as run:
+        while not (tmp_path / "verdicts.jsonl").exists():
+            assert run.poll() is None
+            time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGINT)
+        told, errors = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert told.endswith(f"stopped; what was run is kept in {tmp_path}\n")
+    assert errors == ""
