@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -102,9 +102,12 @@ def run_path(path: SamplePath, mishaps: Mapping[int, Mishap], *, threshold: int 
     )
 
 
-def every_fault(path: SamplePath) -> Iterator[PointVerdict]:
-    """Run a path with each mishap at each of its requests."""
-    requests = run_path(path, {}).requests
-    for number in range(1, requests + 1):
-        for mishap in MISHAPS:
-            yield run_path(path, {number: mishap})
+def count_points(path: SamplePath) -> int:
+    """Count the points of a path: each mishap at each of its requests."""
+    return run_path(path, {}).requests * len(MISHAPS)
+
+
+def run_point(path: SamplePath, number: int) -> PointVerdict:
+    """Run a path with the mishap of a point, of which the first has the number 0."""
+    request, mishap = divmod(number, len(MISHAPS))
+    return run_path(path, {request + 1: MISHAPS[mishap]})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from tests.simulation.points.one_fault import every_fault
+from tests.simulation.points.one_fault import count_points
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run import arguments
 from tests.simulation.run.figures import KeptFigures
 from tests.simulation.run.ledger import ledger
-from tests.simulation.run.many import Asked, Ran, ran
+from tests.simulation.run.many import Asked, Ran, pair_ran, point_ran, ran, seed_ran
 from tests.simulation.run.report import Report
 from tests.simulation.run.story import Telling
 
@@ -46,7 +47,7 @@ def _run(given: argparse.Namespace, report: Report) -> None:
         if each.figures.violations and given.stop:
             break
     for path in given.path:
-        report.violated += _points(path)
+        report.violated += _points(path, given.processes)
 
 
 def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
@@ -59,9 +60,10 @@ def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
         if seed in known:
             report.add(known[seed])
     telling = Telling(always=given.story, task=given.task, uncut=given.all)
-    asked = Asked(given.calm, tuple(given.without), telling, given.shrink, given.pairs)
+    asked = Asked(given.calm, tuple(given.without), telling, given.shrink)
+    run = pair_ran if given.pairs else partial(seed_ran, asked)
     ends_at = time.monotonic() + 60 * given.minutes
-    for each in ran([seed for seed in seeds if seed not in known], asked, given.processes):
+    for each in ran(run, [seed for seed in seeds if seed not in known], given.processes):
         if kept is not None:
             kept.keep(each.figures)
         yield each
@@ -69,13 +71,12 @@ def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
             break
 
 
-def _points(path: SamplePath) -> list[int]:
-    """Run a path with one fault at each request; give the numbers of the requests that did harm."""
-    harmful, runs = [], 0
-    for verdict in every_fault(path):
-        runs += 1
-        if verdict.violations:
-            print(verdict, flush=True)
-            harmful += list(verdict.mishaps)
-    print(f"{path}: {runs} runs, each with one fault at one request; {len(harmful)} violated")
-    return harmful
+def _points(path: SamplePath, processes: int) -> list[int]:
+    """Run a path with one fault at each request; give the numbers of the points that violated something."""
+    points, violated = range(count_points(path)), []
+    for each in ran(partial(point_ran, path), points, processes):
+        if each.told:
+            print(each.told, flush=True)
+            violated.append(each.figures.seed)
+    print(f"{path}: {len(points)} runs, each with one fault at one request; {len(violated)} violated")
+    return violated

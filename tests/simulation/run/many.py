@@ -1,17 +1,18 @@
-"""Runs many seeds, in this process or in others."""
+"""Runs many seeds, or points of a path, in this process or in others."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from functions.machine import collect_garbage_rarely
 from tests.simulation.faults.kinds import SimulatedFault
+from tests.simulation.points.one_fault import run_point
 from tests.simulation.points.pairs import run_pair
+from tests.simulation.points.paths import SamplePath
 from tests.simulation.run.figures import Figures
 from tests.simulation.run.shrinking import shrunk
 from tests.simulation.run.story import Telling, told
@@ -23,13 +24,12 @@ _SEEDS_OF_A_PROCESS = 50
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How seeds are run; with `pairs`, they are numbers of two faults on a path."""
+    """How seeds are run."""
 
     calm: bool
     without: tuple[SimulatedFault, ...]
     telling: Telling
     shrink: bool
-    pairs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,15 @@ class Ran:
     told: str = ""
 
 
-def ran(seeds: Sequence[int], asked: Asked, processes: int) -> Iterator[Ran]:
-    """Run them in their order; few in this process."""
-    run = partial(_run_pair if asked.pairs else _run, asked)
-    if processes == 1 and len(seeds) <= _SEEDS_OF_A_PROCESS:
-        yield from map(run, seeds)
+def ran(run: Callable[[int], Ran], numbers: Sequence[int], processes: int) -> Iterator[Ran]:
+    """Run what has these numbers, in their order; few in this process."""
+    if processes == 1 and len(numbers) <= _SEEDS_OF_A_PROCESS:
+        yield from map(run, numbers)
         return
     with multiprocessing.get_context("spawn").Pool(
         processes, _prepare, maxtasksperchild=_SEEDS_OF_A_PROCESS
     ) as pool:
-        yield from pool.imap(run, seeds)
+        yield from pool.imap(run, numbers)
 
 
 def _prepare() -> None:
@@ -58,8 +57,8 @@ def _prepare() -> None:
     collect_garbage_rarely()
 
 
-def _run(asked: Asked, seed: int) -> Ran:
-    """Run one; tell the story of the tasks in question, of the smallest set of faults that does it."""
+def seed_ran(asked: Asked, seed: int) -> Ran:
+    """Run a seed; tell the story of the tasks in question, of the smallest set of faults that does it."""
     verdict, without = run_seed(seed, calm=asked.calm, without=asked.without), [*asked.without]
     figures = verdict.figures
     if not (verdict.violations or asked.telling.always):
@@ -70,6 +69,13 @@ def _run(asked: Asked, seed: int) -> Ran:
     return Ran(figures, told(verdict, without, telling, calm=asked.calm))
 
 
-def _run_pair(_asked: Asked, number: int) -> Ran:
+def pair_ran(number: int) -> Ran:
+    """Run the pair of faults that a number draws."""
     verdict = run_pair(number)
+    return Ran(verdict.figures(number), str(verdict) if verdict.violations else "")
+
+
+def point_ran(path: SamplePath, number: int) -> Ran:
+    """Run a point of a path."""
+    verdict = run_point(path, number)
     return Ran(verdict.figures(number), str(verdict) if verdict.violations else "")
