@@ -61,7 +61,7 @@ def _add_story(parser: argparse.ArgumentParser) -> None:
 
 
 def _fault(text: str) -> SimulatedFault:
-    if text not in [*SimulatedFault]:
+    if text not in SimulatedFault:
         raise argparse.ArgumentTypeError(f"{text!r} is no kind of faults: {', '.join(SimulatedFault)}")
     return SimulatedFault(text)
 

@@ -26,13 +26,16 @@ def main(given_arguments: Sequence[str]) -> int:
         print(ledger(each for folder in given.ledger for each in KeptFigures(folder).read()))
         return 0
     report = Report(calm=given.calm)
+    is_stopped = False
     try:
         _run(given, report)
     except KeyboardInterrupt:
-        print(report, end="\n" if report.cpu else "")
+        is_stopped = True
+    if report.cpu:
+        print(report)
+    if is_stopped:
         print("stopped" if given.keep is None else f"stopped; what was run is kept in {given.keep}")
         return _STOPPED
-    print(report, end="\n" if report.cpu else "")
     lacking = report.vacuous if given.whole else []
     if lacking:
         print(f"proves nothing, as too seldom there were: {', '.join(lacking)}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from functions.machine import collect_garbage_rarely
 from tests.simulation.faults.kinds import SimulatedFault
-from tests.simulation.points.one_fault import run_point
+from tests.simulation.points.one_fault import PointVerdict, run_point
 from tests.simulation.points.pairs import run_pair
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run.figures import Figures
@@ -71,11 +71,13 @@ def seed_ran(asked: Asked, seed: int) -> Ran:
 
 def pair_ran(number: int) -> Ran:
     """Run the pair of faults that a number draws."""
-    verdict = run_pair(number)
-    return Ran(verdict.figures(number), str(verdict) if verdict.violations else "")
+    return _with_faults(run_pair(number), number)
 
 
 def point_ran(path: SamplePath, number: int) -> Ran:
     """Run a point of a path."""
-    verdict = run_point(path, number)
+    return _with_faults(run_point(path, number), number)
+
+
+def _with_faults(verdict: PointVerdict, number: int) -> Ran:
     return Ran(verdict.figures(number), str(verdict) if verdict.violations else "")
