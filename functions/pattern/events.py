@@ -9,7 +9,14 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.records import Task
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
+from functions.pattern.wait_events import (
+    ChildEnded,
+    EventReceived,
+    HandedBack,
+    PutOff,
+    TurnedAway,
+    WaitsEnded,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,5 +294,5 @@ OperatorEvent = OperatorAction | OperatorAnswer | ResultGiven
 #: How operators keep a task from going on, whatever becomes of deployments, and have it go on.
 ParkingEvent = ParkRequested | Unparked
 #: What counts in whatever epoch the task is.
-AnyTimeEvent = Cancelled | EventReceived | ChildEnded | MessageLost | AnnouncementSent
+AnyTimeEvent = Cancelled | EventReceived | TurnedAway | ChildEnded | MessageLost | AnnouncementSent
 Event = SchedulerEvent | SupervisorEvent | OperatorEvent | ParkingEvent | AnyTimeEvent

@@ -15,7 +15,7 @@ from functions.pattern.records import BY_OPERATOR, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import EpochEnd, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
-from functions.pattern.waits import over
+from functions.pattern.waits import awaited_anew, over
 
 #: How long a task rests that was released in vain, after the first time and at most.
 _FIRST_REST = timedelta(seconds=10)
@@ -86,20 +86,15 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         traceparent=event.traceparent,
         failure_count=record.task.failure_count,
     )
-    awaited_anew = _awaited_anew(opened, now, event.start_by)
-    return known_end(awaited_anew, now, event.start_by) or awaited_anew
+    opened = _events_awaited_anew(opened, now, event.start_by)
+    return known_end(opened, now, event.start_by) or opened
 
 
-def _awaited_anew(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
-    """Have events be awaited for as long again as nobody could tell them since their time was over.
-
-    At least until `start_by`: who was turned away before tries again only later.
-    """
+def _events_awaited_anew(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    """Have events be awaited for as long again as nobody could tell them."""
     for step in awaited(record):
-        if step.shape.via is Way.EVENT and step.complete_by is not None:
-            longer = min(now - step.complete_by, timedelta(seconds=step.shape.complete_within))
-            until = max(step.complete_by, start_by, now + longer)
-            record = record.with_step(replace(step, complete_by=until))
+        if step.shape.via is Way.EVENT:
+            record = record.with_step(awaited_anew(step, now, start_by))
     return record
 
 
@@ -128,7 +123,7 @@ def _parked_by_operator(record: TaskRecord, event: ParkRequested, now: datetime)
         return Refused(RefusalReason.OUTCOME_AWAITED)
     opened = _opened(record, event, now, EpochEnd.PARKED)
     if task.is_parked:  # for a deployment: nobody releases it any more
-        opened = _awaited_anew(opened, now, event.start_by)
+        opened = _events_awaited_anew(opened, now, event.start_by)
     return replace(opened, task=replace(opened.task, complete_by=None, parked_for=BY_OPERATOR))
 
 

@@ -53,8 +53,15 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.step_records import StepRecord
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
-from functions.pattern.waits import event_received, let_go, waits_ended
+from functions.pattern.wait_events import (
+    ChildEnded,
+    EventReceived,
+    HandedBack,
+    PutOff,
+    TurnedAway,
+    WaitsEnded,
+)
+from functions.pattern.waits import event_told, let_go, waits_ended
 
 
 def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
@@ -78,8 +85,8 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
     match event:
         case Cancelled():
             return cancelled(record, event, now)
-        case EventReceived():
-            return event_received(record, event, now)
+        case EventReceived() | TurnedAway():
+            return event_told(record, event, now)
         case ChildEnded():
             return child_ended(record, event, now)
         case MessageLost():

@@ -58,6 +58,13 @@ class EventReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedAway:
+    """Who told the event of a step has to try again, as its version is not deployed there."""
+
+    step: StepName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEnded:
     """The task that is a step has come to its end: the step is Completed, Unrecorded, or (undone) Failed.
 

@@ -24,7 +24,7 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.step_records import OUTCOME_UNKNOWN, StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from functions.pattern.wait_events import EventReceived, HandedBack, PutOff, WaitsEnded
+from functions.pattern.wait_events import EventReceived, HandedBack, PutOff, TurnedAway, WaitsEnded
 
 #: A timer may be set so far ahead.
 LONGEST_WAIT = timedelta(days=366)
@@ -75,7 +75,10 @@ def begun(step: StepRecord, now: datetime) -> StepRecord:
 
 
 def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRecord | Refused:
-    """End what is over, and have the task go on: with its Scheduler, or with the next run."""
+    """End what is over, and have the task go on: with its Scheduler, or with the next run.
+
+    Not an event whose teller was turned away: no deployment costs it its time.
+    """
     if event.scheduler is not None and event.scheduler != record.task.locked_by:
         return Refused(RefusalReason.NOT_HOLDER)
     ended = over(record, now)
@@ -84,7 +87,10 @@ def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRec
     if record.task.direction is Direction.UNDO:
         return _undo_expired(record, ended[0], now, event.start_by)
     for name in ended:
-        record = record.with_step(_expired(record.step(name), now))
+        step = record.step(name)
+        is_untold = step.turned_away_at is not None
+        step = awaited_anew(step, now, event.start_by) if is_untold else _expired(step, now)
+        record = record.with_step(step)
     is_held = event.scheduler is not None or is_busy(record)
     return _gone_on(record, now, event.start_by, is_held=is_held)
 
@@ -119,7 +125,14 @@ def is_in_time(record: TaskRecord, until: datetime) -> bool:
     return complete_by is None or complete_by >= (until if ends is None else min(until, ends))
 
 
-def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Refused:
+def event_told(record: TaskRecord, event: EventReceived | TurnedAway, now: datetime) -> TaskRecord | Refused:
+    """Record an event, or that it could not be told."""
+    if isinstance(event, TurnedAway):
+        return _turned_away(record, event, now)
+    return _event_received(record, event, now)
+
+
+def _event_received(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Refused:
     """Keep an event, and end the wait for it; the record decides whether it came in time, not the clock."""
     step = next((each for each in record.steps if each.name == event.step), None)
     if step is None or step.shape.via is not Way.EVENT:
@@ -130,10 +143,32 @@ def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> T
     if refusal is not None:
         return Refused(refusal)
     why = None if event.reason is None else bounded(event.reason, MAX_ERROR_BYTES)
-    received = replace(step, received=event.body, told_by=event.who, told_why=why)
+    received = replace(step, received=event.body, told_by=event.who, told_why=why, turned_away_at=None)
     if step.state is StepState.NOT_STARTED:
         return record.with_step(received)
     return gone_on(record.with_step(completed(received, None, now)), now, event.start_by)
+
+
+def _turned_away(record: TaskRecord, event: TurnedAway, now: datetime) -> TaskRecord:
+    """Note since when an event that would count could not be told; that is for as long as it is awaited."""
+    step = record.step(event.step)
+    is_noted = step.turned_away_at is not None or step.received is not None
+    if is_noted or _counts_for_nothing(record, step) is not None:
+        return record
+    return record.with_step(replace(step, turned_away_at=now))
+
+
+def awaited_anew(step: StepRecord, now: datetime, start_by: datetime) -> StepRecord:
+    """Have an event be awaited for as long again as nobody could tell it: at least since its time was over.
+
+    And until `start_by`: who was turned away before tries again only later.
+    """
+    if step.complete_by is None:
+        return step
+    since = min(step.complete_by, step.turned_away_at or step.complete_by)
+    longer = min(now - since, timedelta(seconds=step.shape.complete_within))
+    until = max(step.complete_by, start_by, now + longer)
+    return replace(step, complete_by=until, turned_away_at=None)
 
 
 def _counts_for_nothing(record: TaskRecord, step: StepRecord) -> RefusalReason | None:

@@ -20,7 +20,7 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import apply
-from functions.pattern.wait_events import EventReceived
+from functions.pattern.wait_events import EventReceived, TurnedAway
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError, faults_in
@@ -78,22 +78,24 @@ class Events:
         try:
             self._check(stored.record, name, written)
         except NotDeployedError as lack:
-            return self._as_it_stands(stored.record, event, lack)
+            return await self._as_it_stands(stored, event, lack)
         with decision_span(stored.record, "event"):
             outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
         if isinstance(outcome, Refused):
             raise _refused(outcome, step)
         return outcome.record
 
-    def _as_it_stands(self, record: TaskRecord, event: EventReceived, lack: NotDeployedError) -> TaskRecord:
+    async def _as_it_stands(self, stored: Stored, event: EventReceived, lack: NotDeployedError) -> TaskRecord:
         """Answer what was told before, or comes too late: its version may never be deployed again.
 
-        Raises `ProblemError` 409, and 503 for what would count.
+        Raises `ProblemError` 409, and 503 for what would count, of which it is noted.
         """
+        record = stored.record
         outcome = apply(record, event, self._ports.clock.now())
         if isinstance(outcome, Refused):
             raise _refused(outcome, record.step(event.step))
         if outcome is not record:
+            await self._ports.store.change(record.order.task, TurnedAway(step=event.step), read=stored)
             text = "Its version of the workflow is not deployed here: try again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
         return record

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.fakes.interventions import cancellation
 from tests.fakes.tasks import told
-from tests.fakes.workflows import Approval, step, workflow
+from tests.fakes.workflows import TASK, Approval, step, workflow
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import problem
 from tests.unit.api.test_events import BOOKINGS, PATH, YES, waiting
@@ -35,6 +35,16 @@ async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any
     client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
     problem(await client.post(PATH, YES), 503)
     assert (await client.get(PATH)).json["state"] == "Running"
+
+
+async def test_teller_who_is_turned_away_is_noted_once(api: Api) -> None:
+    """By that, the step is awaited for longer, and whoever asks again and again writes nothing."""
+    api.store.put(waiting())
+    client, before = api.serving(replace(BOOKINGS, version=2)), api.store.writes
+    for _ in range(3):
+        problem(await client.post(PATH, YES), 503)
+    assert api.store.writes == before + 1
+    assert api.store.record(TASK).steps[1].turned_away_at is not None
 
 
 async def test_what_is_known_is_told_where_the_version_is_gone(api: Api) -> None:

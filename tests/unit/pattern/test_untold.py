@@ -9,11 +9,21 @@ import pytest
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import Parked, Released
 from functions.pattern.refusals import RefusalReason
+from functions.pattern.states import StepState
 from functions.pattern.untold import untold
+from functions.pattern.wait_events import TurnedAway, WaitsEnded
 from tests.fakes.interventions import park_request
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
 from tests.fakes.workflows import awaiting, step, timer, workflow
-from tests.unit.pattern.waiting_tasks import APPROVE, DAYS, event_of, handed_back, refusal_of, waiting
+from tests.unit.pattern.waiting_tasks import (
+    APPROVE,
+    DAYS,
+    after_the_end,
+    event_of,
+    handed_back,
+    refusal_of,
+    waiting,
+)
 
 FLOW = workflow(step("pay"), awaiting("approve"), timer("nap", until=after(DAYS)))
 AWAITED = told(
@@ -89,3 +99,41 @@ def test_event_is_awaited_longer_also_when_an_operator_parks_what_waits_for_its_
     for before, until in ((parked, DAYS + 198), (record, DAYS)):
         aside = told(before, park_request(), now=after(DAYS + 99))
         assert aside.step(APPROVE).complete_by == after(until)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "until"),
+    [(DAYS - 99, DAYS - 1, DAYS + 109), (DAYS - 1, DAYS - 1, DAYS + 35), (0, 9, 2 * DAYS + 5)],
+    ids=["as long again", "at least", "at most"],
+)
+def test_event_whose_teller_was_turned_away_is_awaited_as_long_again(
+    first: float, last: float, until: float
+) -> None:
+    """Once: when its time is over, wherever that is seen. From the first time that it could not be told."""
+    record = handed_back(waiting())
+    for at in (first, last):
+        record = told(record, TurnedAway(step=APPROVE), now=after(at))
+    assert record.step(APPROVE).complete_by == after(DAYS)
+    longer = after_the_end(record)
+    assert longer.step(APPROVE).complete_by == after(until)
+    assert told(longer, event_of(), now=after(until)).step(APPROVE).state is StepState.COMPLETED
+    over = WaitsEnded(epoch=FIRST, scheduler=None, start_by=after(until + 30))
+    assert told(longer, over, now=after(until)).step(APPROVE).state is StepState.FAILED
+
+
+def test_event_that_was_told_or_can_t_be_any_more_is_not_awaited_longer() -> None:
+    """What was told in the end is the end of it, and what comes too late is not noted."""
+    away = TurnedAway(step=APPROVE)
+    turned_away = told(waiting(), away, now=after(1))
+    assert told(turned_away, event_of()).step(APPROVE).turned_away_at is None
+    for ended in (told(waiting(), event_of()), after_the_end(handed_back(waiting()))):
+        assert told(ended, away, now=after(DAYS + 9)) is ended
+
+
+def test_released_task_counts_the_time_in_which_its_event_was_turned_away() -> None:
+    """It had been turned away before the time was over, and is not awaited for longer a second time."""
+    turned_away = told(handed_back(waiting()), TurnedAway(step=APPROVE), now=after(DAYS - 99))
+    parked = told(turned_away, Parked(epoch=FIRST, scheduler=None, reason=REASON))
+    released = told(parked, Released(epoch=FIRST, start_by=after(DAYS + 31)), now=after(DAYS + 1))
+    step = released.step(APPROVE)
+    assert (step.complete_by, step.turned_away_at) == (after(DAYS + 101), None)

@@ -49,7 +49,7 @@ _COLUMNS = {
     Task: "Answer CompleteBy Decision Direction DueAt Epoch Extended FailureCount FinishedAt LastError"
     " LockedBy NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity AskedAt Attempts CompleteBy Epoch Error FinishedAt HandedOver Name NotTaken Noted"
-    " Received Result StartId StartedAt State Token ToldBy ToldWhy",
+    " Received Result StartId StartedAt State Token ToldBy ToldWhy TurnedAwayAt",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
     " TraceParent Who",
     LostMessage: "LostAt MessageId Queue Reason",
