@@ -23,7 +23,7 @@ class StepRecord:
     `result` is JSON bytes (read it as `known_result`); `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
     What was `received` is its event, as JSON bytes; who told it, and why, is `told_by` and `told_why`.
-    Who told it was turned away since `turned_away_at`, as the task's version was not deployed there.
+    Who told it was first turned away at `turned_away_at`, as the task's version was not deployed there.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's. If `handed_over`, its child is there.
     Over a queue, it was `asked_at` that time; `not_taken` are the starts in this epoch whose requests waited

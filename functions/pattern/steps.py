@@ -103,6 +103,7 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         handed_over=None,
         asked_at=now if step.shape.via is Way.QUEUE else None,
         not_taken=before,
+        turned_away_at=None,
     )
     # Who begins a wait has to let go of the task in time.
     start_by = (step.shape.via.waits and record.task.complete_by) or event.complete_by

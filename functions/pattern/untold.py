@@ -16,7 +16,8 @@ from functions.pattern.waits import over
 def untold(registry: Registry, record: TaskRecord, now: datetime) -> Parked | None:
     """Have a task be parked, not ended, as an event's time is over; None if it could be told here.
 
-    A task is not parked beside a step under way: then the event's step ends as its shape says.
+    A task is not parked beside a step under way: then the event's step ends as its shape says,
+    unless its teller was turned away.
     """
     if is_busy(record):
         return None

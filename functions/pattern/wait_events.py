@@ -33,7 +33,9 @@ class PutOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsEnded:
-    """The time of steps has passed that end by it; `scheduler` holds the task, None is the Supervisor.
+    """The time of steps has passed; `scheduler` holds the task, None is the Supervisor.
+
+    They end by it, but for an event whose teller was turned away.
 
     The next run must have started by `start_by`.
     """

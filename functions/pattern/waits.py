@@ -28,6 +28,8 @@ from functions.pattern.wait_events import EventReceived, HandedBack, PutOff, Tur
 
 #: A timer may be set so far ahead.
 LONGEST_WAIT = timedelta(days=366)
+#: An event whose teller was turned away is awaited for so long again, at most for as long as at first.
+_TO_TRY_AGAIN = timedelta(hours=1)
 
 _NO_RESULT = b"{}"
 
@@ -77,20 +79,21 @@ def begun(step: StepRecord, now: datetime) -> StepRecord:
 def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRecord | Refused:
     """End what is over, and have the task go on: with its Scheduler, or with the next run.
 
-    Not an event whose teller was turned away: no deployment costs it its time.
+    Not an event whose teller was turned away, which is awaited anew: no deployment costs it its time.
     """
     if event.scheduler is not None and event.scheduler != record.task.locked_by:
         return Refused(RefusalReason.NOT_HOLDER)
-    ended = over(record, now)
+    ended = tuple(map(record.step, over(record, now)))
     if not ended:
         return Refused(RefusalReason.NOT_OVERDUE)
     if record.task.direction is Direction.UNDO:
-        return _undo_expired(record, ended[0], now, event.start_by)
-    for name in ended:
-        step = record.step(name)
-        is_untold = step.turned_away_at is not None
-        step = awaited_anew(step, now, event.start_by) if is_untold else _expired(step, now)
-        record = record.with_step(step)
+        return _undo_expired(record, ended[0].name, now, event.start_by)
+    for step in ended:
+        after = awaited_anew(step, now, event.start_by) if step.turned_away_at else _expired(step, now)
+        record = record.with_step(after)
+    until = waits_end(record)
+    if record.task.is_handed_back and until is not None and all(step.turned_away_at for step in ended):
+        return handed_back(record, now, until)
     is_held = event.scheduler is not None or is_busy(record)
     return _gone_on(record, now, event.start_by, is_held=is_held)
 
@@ -126,22 +129,21 @@ def is_in_time(record: TaskRecord, until: datetime) -> bool:
 
 
 def event_told(record: TaskRecord, event: EventReceived | TurnedAway, now: datetime) -> TaskRecord | Refused:
-    """Record an event, or that it could not be told."""
-    if isinstance(event, TurnedAway):
-        return _turned_away(record, event, now)
-    return _event_received(record, event, now)
+    """Keep an event, and end the wait for it; the record decides whether it came in time, not the clock.
 
-
-def _event_received(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Refused:
-    """Keep an event, and end the wait for it; the record decides whether it came in time, not the clock."""
+    Of one that could not be told, it is noted since when.
+    """
     step = next((each for each in record.steps if each.name == event.step), None)
     if step is None or step.shape.via is not Way.EVENT:
         return Refused(RefusalReason.NO_SUCH_STEP)
-    if step.received is not None:
+    if isinstance(event, EventReceived) and step.received is not None:
         return record if step.received == event.body else Refused(RefusalReason.OTHER_EVENT)
     refusal = _counts_for_nothing(record, step)
     if refusal is not None:
         return Refused(refusal)
+    if isinstance(event, TurnedAway):
+        is_noted = step.turned_away_at is not None
+        return record if is_noted else record.with_step(replace(step, turned_away_at=now))
     why = None if event.reason is None else bounded(event.reason, MAX_ERROR_BYTES)
     received = replace(step, received=event.body, told_by=event.who, told_why=why, turned_away_at=None)
     if step.state is StepState.NOT_STARTED:
@@ -149,25 +151,15 @@ def _event_received(record: TaskRecord, event: EventReceived, now: datetime) -> 
     return gone_on(record.with_step(completed(received, None, now)), now, event.start_by)
 
 
-def _turned_away(record: TaskRecord, event: TurnedAway, now: datetime) -> TaskRecord:
-    """Note since when an event that would count could not be told; that is for as long as it is awaited."""
-    step = record.step(event.step)
-    is_noted = step.turned_away_at is not None or step.received is not None
-    if is_noted or _counts_for_nothing(record, step) is not None:
-        return record
-    return record.with_step(replace(step, turned_away_at=now))
-
-
 def awaited_anew(step: StepRecord, now: datetime, start_by: datetime) -> StepRecord:
-    """Have an event be awaited for as long again as nobody could tell it: at least since its time was over.
+    """Have an event be awaited for as long again as nobody could tell it: since its time was over, at least.
 
-    And until `start_by`: who was turned away before tries again only later.
+    Who was turned away has an hour to try again; anybody has until `start_by`.
     """
     if step.complete_by is None:
         return step
-    since = min(step.complete_by, step.turned_away_at or step.complete_by)
-    longer = min(now - since, timedelta(seconds=step.shape.complete_within))
-    until = max(step.complete_by, start_by, now + longer)
+    lost = max(now - step.complete_by, _TO_TRY_AGAIN if step.turned_away_at else timedelta())
+    until = max(step.complete_by, start_by, now + min(lost, timedelta(seconds=step.shape.complete_within)))
     return replace(step, complete_by=until, turned_away_at=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -24,6 +25,8 @@ from functions.pattern.wait_events import EventReceived, TurnedAway
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError, faults_in
+
+_log = logging.getLogger(__name__)
 
 _REFUSED = {
     RefusalReason.OTHER_EVENT: "Another event was told for this step before.",
@@ -95,7 +98,10 @@ class Events:
         if isinstance(outcome, Refused):
             raise _refused(outcome, record.step(event.step))
         if outcome is not record:
-            await self._ports.store.change(record.order.task, TurnedAway(step=event.step), read=stored)
+            if record.step(event.step).turned_away_at is None:
+                text = "task %s: the event of step %s can't be told here: %s"
+                _log.warning(text, record.order.task, event.step, lack)
+                await self._ports.store.change(record.order.task, TurnedAway(step=event.step), read=stored)
             text = "Its version of the workflow is not deployed here: try again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
         return record

@@ -28,7 +28,7 @@ from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.step_records import StepRecord
-from functions.pattern.wait_events import ChildEnded, EventReceived
+from functions.pattern.wait_events import ChildEnded, EventReceived, TurnedAway
 
 #: Seconds after its end in which a caller can cancel the tasks of these tests.
 CANCEL_WITHIN = 30
@@ -53,7 +53,7 @@ def is_refused(step: StepRecord) -> bool:
 
 def check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Check what must hold of any one change."""
-    if isinstance(event, EventReceived | ChildEnded) and before.task.process_state in FINAL:
+    if isinstance(event, EventReceived | TurnedAway | ChildEnded) and before.task.process_state in FINAL:
         assert now.task == before.task, "an event that comes late changes its step only"
     else:
         _check_change(before, now, event, at)

@@ -43,7 +43,14 @@ from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction, ProcessState, Remedy, StepState
 from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
-from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, PutOff, WaitsEnded
+from functions.pattern.wait_events import (
+    ChildEnded,
+    EventReceived,
+    HandedBack,
+    PutOff,
+    TurnedAway,
+    WaitsEnded,
+)
 from tests.fakes.interventions import (
     cancellation,
     found_done,
@@ -146,6 +153,11 @@ class LifeOfATask(SoundRecord):
         start_by = self.now + timedelta(seconds=10)
         self.known_late |= self.record.task.process_state is ProcessState.ERROR
         self._tell(EventReceived(step=StepName("approve"), body=body, who="anna", start_by=start_by))
+
+    @rule()
+    def turn_away(self) -> None:
+        """Let somebody try to approve where the version is not deployed."""
+        self._tell(TurnedAway(step=StepName("approve")))
 
     @rule(state=st.sampled_from([StepState.COMPLETED, StepState.FAILED, StepState.UNRECORDED]))
     def child_ends(self, state: StepState) -> None:

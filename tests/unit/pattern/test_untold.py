@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Default, Registry, Workflow
 from functions.pattern.events import Parked, Released
+from functions.pattern.identity import SchedulerId
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason
-from functions.pattern.states import StepState
+from functions.pattern.states import Expiry, StepState
 from functions.pattern.untold import untold
 from functions.pattern.wait_events import TurnedAway, WaitsEnded
-from tests.fakes.interventions import park_request
+from tests.fakes.interventions import cancellation, done, park_request
+from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
 from tests.fakes.workflows import awaiting, step, timer, workflow
 from tests.unit.pattern.waiting_tasks import (
@@ -20,6 +23,7 @@ from tests.unit.pattern.waiting_tasks import (
     DAYS,
     after_the_end,
     event_of,
+    flow_of,
     handed_back,
     refusal_of,
     waiting,
@@ -29,6 +33,7 @@ FLOW = workflow(step("pay"), awaiting("approve"), timer("nap", until=after(DAYS)
 AWAITED = told(
     pending(FLOW), claimed(), started("approve", complete_by=DAYS), started("nap", complete_by=DAYS)
 )
+AWAY = TurnedAway(step=APPROVE)
 REASON = "version 1 of 'parcels' is not deployed here"
 
 
@@ -102,38 +107,66 @@ def test_event_is_awaited_longer_also_when_an_operator_parks_what_waits_for_its_
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "until"),
-    [(DAYS - 99, DAYS - 1, DAYS + 109), (DAYS - 1, DAYS - 1, DAYS + 35), (0, 9, 2 * DAYS + 5)],
-    ids=["as long again", "at least", "at most"],
+    ("within", "noted", "seconds"),
+    [(DAYS, DAYS - 99, 3600), (600, DAYS - 99, 600), (9, DAYS - 1, 30), (DAYS, DAYS + 1, 3600)],
+    ids=["an hour", "as long as at first", "until something can start", "noted after its end"],
 )
-def test_event_whose_teller_was_turned_away_is_awaited_as_long_again(
-    first: float, last: float, until: float
+def test_event_whose_teller_was_turned_away_is_awaited_for_longer(
+    within: float, noted: float, seconds: float
 ) -> None:
-    """Once: when its time is over, wherever that is seen. From the first time that it could not be told."""
-    record = handed_back(waiting())
-    for at in (first, last):
-        record = told(record, TurnedAway(step=APPROVE), now=after(at))
-    assert record.step(APPROVE).complete_by == after(DAYS)
+    """By the record alone, once: who is turned away again meanwhile is noted again."""
+    record = handed_back(waiting(flow_of(complete_within=within)))
+    for at in (noted, noted + 9):
+        record = told(record, AWAY, now=after(at))
+    assert record.step(APPROVE).turned_away_at == after(noted)
     longer = after_the_end(record)
-    assert longer.step(APPROVE).complete_by == after(until)
-    assert told(longer, event_of(), now=after(until)).step(APPROVE).state is StepState.COMPLETED
-    over = WaitsEnded(epoch=FIRST, scheduler=None, start_by=after(until + 30))
-    assert told(longer, over, now=after(until)).step(APPROVE).state is StepState.FAILED
+    until = DAYS + POLICY.skew.total_seconds() + seconds
+    assert (longer.step(APPROVE).state, longer.step(APPROVE).complete_by) == (StepState.RUNNING, after(until))
+    assert longer.task.is_handed_back
+    assert longer.task.due_at == after(until)
+    assert after_the_end(longer, until).step(APPROVE).state is StepState.FAILED
 
 
-def test_event_that_was_told_or_can_t_be_any_more_is_not_awaited_longer() -> None:
-    """What was told in the end is the end of it, and what comes too late is not noted."""
-    away = TurnedAway(step=APPROVE)
-    turned_away = told(waiting(), away, now=after(1))
-    assert told(turned_away, event_of()).step(APPROVE).turned_away_at is None
-    for ended in (told(waiting(), event_of()), after_the_end(handed_back(waiting()))):
-        assert told(ended, away, now=after(DAYS + 9)) is ended
+@pytest.mark.parametrize("on_expiry", [Expiry.REFUSE, Expiry.HOLD, Default({"approved": False})])
+@pytest.mark.parametrize("holder", [None, claimed().scheduler])
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_noted_wait_does_not_end_by_its_time(
+    on_expiry: Expiry | Default, holder: SchedulerId | None, *, is_busy: bool
+) -> None:
+    """Whatever would come of it, whoever finds it over, and whatever else is under way."""
+    record = waiting(flow_of(step("other"), on_expiry=on_expiry))
+    record = told(record, *([started("other", complete_by=2 * DAYS)] if is_busy else done("other")), AWAY)
+    event = WaitsEnded(epoch=FIRST, scheduler=holder, start_by=after(DAYS + 30))
+    longer = told(record, event, now=after(DAYS))
+    assert longer.step(APPROVE).state is StepState.RUNNING
+    assert longer.task.epoch == FIRST
+    assert longer.task.locked_by == (record.task.locked_by if is_busy or holder else None)
 
 
-def test_released_task_counts_the_time_in_which_its_event_was_turned_away() -> None:
+def test_note_of_before_the_wait_does_not_lengthen_it() -> None:
+    """All of its time is still to come then."""
+    early = told(pending(flow_of()), AWAY, claimed(), *done("pay"), started("approve", complete_by=DAYS))
+    assert after_the_end(handed_back(early)).step(APPROVE).state is StepState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (told(waiting(), event_of()), RefusalReason.STEP_ENDED),
+        (told(waiting(), cancellation()), RefusalReason.FINISHED),
+        (pending(workflow(step("approve"))), RefusalReason.NO_SUCH_STEP),
+        (pending(workflow(step("pay"))), RefusalReason.NO_SUCH_STEP),
+    ],
+)
+def test_teller_is_not_noted_of_what_no_event_ends(record: TaskRecord, reason: RefusalReason) -> None:
+    """What was told, or comes too late; or the id is another task's by now."""
+    assert refusal_of(record, AWAY) is reason
+
+
+def test_released_task_has_the_hour_too() -> None:
     """It had been turned away before the time was over, and is not awaited for longer a second time."""
-    turned_away = told(handed_back(waiting()), TurnedAway(step=APPROVE), now=after(DAYS - 99))
+    turned_away = told(handed_back(waiting()), AWAY, now=after(DAYS - 99))
     parked = told(turned_away, Parked(epoch=FIRST, scheduler=None, reason=REASON))
     released = told(parked, Released(epoch=FIRST, start_by=after(DAYS + 31)), now=after(DAYS + 1))
-    step = released.step(APPROVE)
-    assert (step.complete_by, step.turned_away_at) == (after(DAYS + 101), None)
+    approve = released.step(APPROVE)
+    assert (approve.complete_by, approve.turned_away_at) == (after(DAYS + 3601), None)
