@@ -10,7 +10,7 @@ from functions.pattern.events import StepCompleted, StepFailed, StepNotTaken, St
 from functions.pattern.identity import Epoch, StepName, start_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
-from functions.pattern.step_records import StepRecord
+from functions.pattern.step_records import OUTCOME_UNKNOWN, StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.waits import never_begun, not_taken
 
@@ -102,10 +102,20 @@ def _never_begun(step: StepRecord, now: datetime) -> StepRecord | None:
 def _contradicted(record: TaskRecord, step: StepRecord, event: StepReply) -> StepRecord | None:
     """Note on a step that an operator took for done that it was refused: that opened another epoch."""
     is_taken = step.state is StepState.COMPLETED and event.epoch < record.task.epoch
-    if not is_taken or not isinstance(event, StepFailed):
+    if not is_taken or not isinstance(event, StepFailed) or _was_refused(record, event):
         return None
     note = bounded(_REFUSED_AFTER_ALL.format(event.error), MAX_ERROR_BYTES)
     return step if step.noted == note else replace(step, noted=note)
+
+
+def _was_refused(record: TaskRecord, event: StepFailed) -> bool:
+    """Tell whether this start was known to be refused before: an operator gave a result all the same."""
+    return any(
+        (past.name, past.start_id, past.state) == (event.step, event.start_id, StepState.FAILED)
+        and not (past.error or "").startswith(OUTCOME_UNKNOWN)
+        for closed in record.history
+        for past in closed.steps
+    )
 
 
 def _of_older_start(step: StepRecord, event: StepReply) -> StepRecord | None:

@@ -19,13 +19,18 @@ HasPlace = Callable[[StepName], bool | datetime]
 class PlacedSteps:
     """The steps that can start, and are left to another run; and when to try again for those without place.
 
-    It `awaits` a place while one is waited for here.
+    A place is waited for here for those that are `awaited`.
     """
 
     started: tuple[StepName, ...]
     left: tuple[StepName, ...]
     again_at: tuple[datetime, ...]
-    awaits: bool
+    awaited: tuple[StepName, ...]
+
+    @property
+    def without(self) -> int:
+        """Count the steps that found no place."""
+        return len(self.again_at) + len(self.awaited)
 
 
 def placed_steps(
@@ -35,7 +40,7 @@ def placed_steps(
     started: list[StepName] = []
     left: list[StepName] = []
     again_at: list[datetime] = []
-    awaits = False
+    awaited: list[StepName] = []
     for name in fitting:
         if len(started) >= room:
             left.append(name)
@@ -46,5 +51,5 @@ def placed_steps(
         elif found:
             started.append(name)
         else:
-            awaits = True
-    return PlacedSteps(tuple(started), tuple(left), tuple(again_at), awaits)
+            awaited.append(name)
+    return PlacedSteps(tuple(started), tuple(left), tuple(again_at), tuple(awaited))

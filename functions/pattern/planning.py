@@ -75,15 +75,20 @@ def plan(
         return StepPlan((ended,))
     under_way = len(mine(record, runner))
     room = max(0, runner.at_once - under_way)
-    ready = _ready(record, runner, now, look_at, is_first=is_first, room=room)
-    if isinstance(ready, StepBroken):
-        return StepPlan((ready,))
-    is_sure = all(name in reached for name in children_to_reach(record))
-    if not (ready.begun or ready.fitting or ready.left):
-        return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
-    if may_share and not under_way and len(ready.fitting) > room:
-        return StepPlan(tuple(ready.begun), tuple(ready.left + ready.fitting))
-    placed = placed_steps(record, ready.fitting, room, has_place)
+    without = 0
+    while True:
+        ready = _ready(record, runner, now, look_at, is_first=is_first, room=room + without)
+        if isinstance(ready, StepBroken):
+            return StepPlan((ready,))
+        is_sure = all(name in reached for name in children_to_reach(record))
+        if not (ready.begun or ready.fitting or ready.left):
+            return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
+        if may_share and not under_way and len(ready.fitting) > room:
+            return StepPlan(tuple(ready.begun), tuple(ready.left + ready.fitting))
+        placed = placed_steps(record, ready.fitting, room, has_place)
+        if ready.unseen.isdisjoint(placed.started):
+            break
+        without = placed.without  # in whose place others can start, once they were looked at
     started = [_started(record.step(name), runner, now) for name in placed.started]
     events, left = (*ready.begun, *started), (*ready.left, *placed.left)
     may_put_off = is_sure and not events and not left
@@ -95,7 +100,7 @@ def _put_off(record: TaskRecord, runner: Runner, now: datetime, placed: PlacedSt
 
     Beside a step under way, it is only told when that is needed so that the next look comes in time.
     """
-    if placed.awaits or not _is_open(record):
+    if placed.awaited or not _is_open(record):
         return ()
     again_at = max(now, min(placed.again_at))
     if is_busy(record) and is_in_time(record, again_at + runner.start_within / 2):
@@ -106,12 +111,16 @@ def _put_off(record: TaskRecord, runner: Runner, now: datetime, placed: PlacedSt
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """The ready steps: skipped or beginning to wait, fitting in, left to another run, lacking something."""
+    """The ready steps: skipped or beginning to wait, fitting in, left to another run, lacking something.
+
+    Of those that fit in, nobody has asked yet whether the order needs the `unseen`.
+    """
 
     begun: list[StepSkipped | StepStarted] = field(default_factory=list)
     fitting: list[StepName] = field(default_factory=list)
     left: list[StepName] = field(default_factory=list)
     missing: list[CannotStart] = field(default_factory=list)
+    unseen: set[StepName] = field(default_factory=set)
 
 
 def _ready(
@@ -124,6 +133,7 @@ def _ready(
         is_item = step.shape.at_once is not None and not step.shape.via.waits
         if is_item and len(ready.fitting) >= room:
             ready.fitting.append(name)
+            ready.unseen.add(name)
             continue
         needed = _within_a_year(look_at(name), now)
         if isinstance(needed, CannotStart):

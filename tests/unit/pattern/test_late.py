@@ -13,7 +13,15 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import AnnouncementKind, ProcessState, StepState
 from functions.pattern.transitions import apply
-from tests.fakes.interventions import done, found_done, found_not_done, giving_up, resubmission, undo_request
+from tests.fakes.interventions import (
+    done,
+    found_done,
+    found_not_done,
+    giving_up,
+    resubmission,
+    result_given,
+    undo_request,
+)
 from tests.fakes.tasks import (
     FIRST,
     SECOND,
@@ -142,3 +150,10 @@ def test_refusal_that_is_known_after_the_answer_done_is_noted_and_alerted() -> N
     assert alert.reason == "pay: taken for done, but refused, as is known by now: no money"
     assert _told(noted, REFUSED) is noted, "told again"
     assert isinstance(apply(given, DONE_BUT, LATER), Refused)
+
+
+def test_refusal_told_again_after_an_operator_gave_a_result_is_no_news() -> None:
+    """It was known: that is why the result is the operator's."""
+    skipped = told(PAYING, REFUSED, result_given("pay"))
+    assert skipped.step(PAY).state is StepState.COMPLETED
+    assert isinstance(apply(skipped, REFUSED, LATER), Refused)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from functions.pattern.announcements import starts_scheduler
+from functions.pattern.cannot_start import CannotStart, LookAt
 from functions.pattern.events import Postponed, StepStarted
 from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.planning import Runner, StepPlan, plan
@@ -20,7 +21,7 @@ from functions.pattern.wait_events import PutOff
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, after, claimed, completed, pending, started, told
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.workflows import TASK, each, step, workflow
 from tests.unit.pattern.waiting_tasks import event_of, flow_of, handed_back, refusal_of, waiting
 
 WIDE = workflow(*(step(f"s{number}") for number in range(3)))
@@ -28,7 +29,13 @@ HELD = told(pending(WIDE), claimed())
 PUT_OFF = PutOff(epoch=FIRST, scheduler=claimed().scheduler, not_before=after(20), start_by=after(50))
 
 
-def _plan(record: TaskRecord, has: Mapping[str, bool | datetime], *, at_once: int = 16) -> StepPlan:
+def _plan(
+    record: TaskRecord,
+    has: Mapping[str, bool | datetime],
+    *,
+    at_once: int = 16,
+    look_at: LookAt = lambda _: True,
+) -> StepPlan:
     runner = Runner(
         epoch=FIRST,
         scheduler=scheduler_id(TASK, FIRST),
@@ -39,8 +46,15 @@ def _plan(record: TaskRecord, has: Mapping[str, bool | datetime], *, at_once: in
         pick_up_within=timedelta(),
         new_id=lambda: "0" * 32,
     )
-    look_at, has_place = (lambda _: True), (lambda name: has.get(name, True))
-    return plan(record, runner, START, look_at=look_at, has_place=has_place, is_first=True, may_share=False)
+    return plan(
+        record,
+        runner,
+        START,
+        look_at=look_at,
+        has_place=lambda name: has.get(name, True),
+        is_first=True,
+        may_share=False,
+    )
 
 
 def _started(made: StepPlan) -> list[str]:
@@ -52,6 +66,32 @@ def test_steps_with_a_place_start() -> None:
     made = _plan(HELD, {"s0": after(20), "s1": False}, at_once=1)
     assert (_started(made), made.left) == (["s2"], ())
     assert _plan(HELD, {"s0": after(20)}, at_once=1).left == ("s2",)
+
+
+@pytest.mark.parametrize(
+    ("look", "events", "left"),
+    [
+        ({"part.0": False}, {"StepSkipped": ["part.0"], "StepStarted": ["part.1"]}, ("part.2",)),
+        (
+            {"part.0": False, "part.1": False},
+            {"StepSkipped": ["part.0", "part.1"], "StepStarted": ["part.2"]},
+            (),
+        ),
+        ({"part.0": CannotStart("away", parks=True)}, {"StepStarted": ["part.1"]}, ("part.2",)),
+        ({"part.0": CannotStart("a defect", parks=False)}, {"StepBroken": ["part.0"]}, ()),
+    ],
+    ids=["not needed", "nor the next", "not deployed", "broken"],
+)
+def test_item_that_starts_in_the_place_of_another_step_is_looked_at_first(
+    look: Mapping[str, bool | CannotStart], events: Mapping[str, list[str]], left: tuple[str, ...]
+) -> None:
+    """There is room for it only because the step before it has no place at its service (seed 6686)."""
+    record = told(pending(workflow(step("s0"), each("part"))), claimed())
+    made = _plan(record, {"s0": after(20)}, at_once=1, look_at=lambda name: look.get(name, True))
+    found: dict[str, list[str]] = {}
+    for event in made.events:
+        found.setdefault(type(event).__name__, []).append(getattr(event, "step", ""))
+    assert (found, made.left) == (events, left)
 
 
 def test_task_is_put_off_when_no_step_has_a_place() -> None:
