@@ -123,18 +123,18 @@ class Breaker:
     def _check(self) -> None:
         """Fail fast while the circuit is open."""
         now = self._clock.now()
-        if self._shared.record.verdict(now) is Verdict.FAIL_FAST:
+        if self._shared.record.verdict(now, self._policy) is Verdict.FAIL_FAST:
             raise CircuitOpenError(self._shared.record, now)
 
     async def _admit(self) -> BreakerRecord | None:
         """Give the record that makes this call the probe, or None when it is an ordinary call."""
         await self._shared.refresh()
         now = self._clock.now()
-        if self._shared.record.verdict(now) is Verdict.PROBE:
+        if self._shared.record.verdict(now, self._policy) is Verdict.PROBE:
             probe = as_probe(self._shared.record, now, self._policy)
             if await self._shared.publish(probe):
                 return probe
-        if self._shared.record.verdict(now) is not Verdict.CALL:
+        if self._shared.record.verdict(now, self._policy) is not Verdict.CALL:
             raise CircuitOpenError(self._shared.record, now)
         return None
 

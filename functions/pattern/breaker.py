@@ -47,6 +47,10 @@ class BreakerPolicy:
         """Tell how often the calls of a service that is back may become more."""
         return self.open_for / 3
 
+    def is_wrong(self, time: datetime, now: datetime) -> bool:
+        """Tell whether a time is so far ahead of `now` that only a wrong clock can have given it."""
+        return time > now + 2 * self.open_for
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRecord:
@@ -68,11 +72,12 @@ class BreakerRecord:
     ramp_at: datetime | None = None
     shares: tuple[Share, ...] = ()
 
-    def verdict(self, now: datetime) -> Verdict:
-        """Tell what may be done at `now`."""
+    def verdict(self, now: datetime, policy: BreakerPolicy) -> Verdict:
+        """Tell what may be done at `now`; a probe that a wrong clock put off is due."""
         if self.probe_at is None:
             return Verdict.CALL
-        return Verdict.PROBE if now >= self.probe_at else Verdict.FAIL_FAST
+        is_due = now >= self.probe_at or policy.is_wrong(self.probe_at, now)
+        return Verdict.PROBE if is_due else Verdict.FAIL_FAST
 
 
 def new_record(service: str, now: datetime) -> BreakerRecord:

@@ -45,12 +45,14 @@ def grown(
     """
     if record.ramp is None or record.ramp_at is None:
         return record
-    rest, interval = now - record.ramp_at, policy.ramp_interval
+    interval = policy.ramp_interval
+    changed_at = now - interval if policy.is_wrong(record.ramp_at, now) else record.ramp_at
+    rest = now - changed_at
     if now - record.since >= _MOST * interval:
         return replace(record, ramp=None, ramp_at=None)
     if sum(share.wanted for share in live(record.shares, now)) < record.ramp:
         return replace(record, ramp=None, ramp_at=None) if rest >= _MOST_IDLE * interval else record
-    if rest < interval or succeeded_at is None or succeeded_at < record.ramp_at:
+    if rest < interval or succeeded_at is None or succeeded_at < changed_at:
         return record
     wider = record.ramp * 2
     is_over = wider >= (_WIDEST if at_once is None else min(at_once, _WIDEST))

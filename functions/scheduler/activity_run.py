@@ -82,7 +82,7 @@ class ActivityRun:
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
         await self._children.hear(self._newest, start_by)
-        follow = self._plan.follow(is_first=True, may_share=not self._share)
+        follow = self._plan.follow(is_first=True, may_share=self._may_share)
         try:
             claimed = await self._tell(self._claim(start_by), start_by, follow)
             if isinstance(claimed, Refused):
@@ -138,7 +138,7 @@ class ActivityRun:
     async def _go_on(self, event: Event | None) -> None:
         """Tell the task an event, or nothing, and begin what follows."""
         start_by = self._start_by()
-        follow = self._plan.follow(is_first=False, may_share=True)
+        follow = self._plan.follow(is_first=False, may_share=self._may_share)
         told = await self._tell(event or self._claim(start_by), start_by, follow)
         if isinstance(told, Changed):
             self._begin(told.record)
@@ -253,7 +253,7 @@ class ActivityRun:
         self, event: StepOutcome | StepUnknown | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
-        told = await self._tell(event, until, self._plan.follow(is_first=False, may_share=True))
+        told = await self._tell(event, until, self._plan.follow(is_first=False, may_share=self._may_share))
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told.record
@@ -279,11 +279,15 @@ class ActivityRun:
         """Tell how the task stands; more runs are asked for only where this one has begun what it could."""
         if self._lost_by is not None:
             return ended(self._lost_by)
-        may_ask = bool(self._begun) or not self._share
-        ready = len(self._plan.left(self._newest, self._ports.clock.now())) if may_ask else 0
+        ready = len(self._plan.left(self._newest, self._ports.clock.now())) if self._may_share else 0
         of, at_once = (self._runner.epoch, self._runner.scheduler), self._runner.at_once
         again_at = self._places.again_at
         return progress_of(self._newest, *of, ready=ready, at_once=at_once, again_at=again_at)
+
+    @property
+    def _may_share(self) -> bool:
+        """Tell whether more runs may be asked for: this one has begun what it could, or is the first."""
+        return bool(self._begun) or not self._share
 
     def _claim(self, start_by: datetime) -> Claimed:
         return Claimed(epoch=self._runner.epoch, scheduler=self._runner.scheduler, start_by=start_by)

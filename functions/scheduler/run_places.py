@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -20,6 +20,7 @@ class RunPlaces:
     def __init__(self, services: Mapping[str, Places]) -> None:
         self._services = services
         self._held: dict[StepName, CallPlace] = {}
+        self._kept = set[StepName]()
         self._awaited: dict[StepName, bool] = {}
         self._again_at: dict[StepName, datetime] = {}
 
@@ -69,11 +70,18 @@ class RunPlaces:
     def given(self, step: StepName) -> Iterator[None]:
         """Have a step's calls made in its place, and release it then."""
         place = self._held.pop(step, None)
+        self._kept.discard(step)
         if place is None:
             yield
             return
         with place.given():
             yield
+
+    def keep(self, started: Iterable[StepName]) -> None:
+        """Give back what was taken for steps that no plan of this run has started."""
+        self._kept.update(started)
+        for step in self._held.keys() - self._kept:
+            self._held.pop(step).release()
 
     def release(self) -> None:
         """Give back what was taken for steps that were not started after all."""

@@ -42,12 +42,15 @@ class RunPlan:
 
         def follow(record: TaskRecord, now: datetime) -> Sequence[Event]:
             has_place = partial(self._places.has, record)
+            shares = may_share and self._places.again_at is None
             try:
-                planned = self._plan(record, now, is_first=is_first, may_share=may_share, has_place=has_place)
+                planned = self._plan(record, now, is_first=is_first, may_share=shares, has_place=has_place)
             except Exception:  # noqa: BLE001 - a defect in what follows must not cost a known outcome
                 _log.exception("task %s: what follows could not be planned", record.order.task)
                 return ()
-            self.planned |= {event.start_id for event in planned.events if isinstance(event, StepStarted)}
+            starts = [event for event in planned.events if isinstance(event, StepStarted)]
+            self.planned |= {event.start_id for event in starts}
+            self._places.keep(event.step for event in starts)
             return planned.events
 
         return follow

@@ -57,6 +57,13 @@ def test_ramp_does_not_grow_without_a_success() -> None:
     assert grown(record, after(5), POLICY, at_once=None, succeeded_at=None) is record
 
 
+def test_ramp_grows_also_after_a_change_by_a_clock_that_was_far_ahead() -> None:
+    """By another's clock it would stay for as long as that one was ahead."""
+    assert _grown(_with_demand(replace(BACK, ramp_at=after(300)), 100), 0).ramp == 2
+    little = _with_demand(replace(BACK, ramp_at=after(5)), 100)
+    assert _grown(little, 0) is little, "clocks may differ a little"
+
+
 def test_ramp_that_is_not_needed_does_not_grow_and_ends() -> None:
     """There is no crowd, or it is gone; lapsed shares tell nothing."""
     record = _with_demand(replace(BACK, ramp=8), 7)

@@ -1,0 +1,109 @@
+"""Places at limited services, of runs that have more steps than they do at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from functions.pattern.states import ProcessState, StepState
+from tests.fakes.workflows import TASK, each, step, workflow
+from tests.unit.scheduler.places_bench import PlacesBench
+
+_ITEMS = workflow(each("pay"))
+_ITEM_COUNT = 3
+
+
+@pytest.fixture(autouse=True)
+def _be_short_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functions.scheduler.run_places.PLACE_SECONDS", 0.1)
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_runs_that_share_steps_start_them_when_their_places_come() -> None:
+    """An instance that has no share yet gets its places a moment later, for more than a run does at once."""
+    bench = PlacesBench(_ITEMS, services={"pay": 5}, steps_at_once=2)
+    assert (await bench.run())["runs"] == 2
+    shares = await asyncio.gather(bench.run(number=2, share=True), bench.run(number=3, share=True))
+    assert any(each["over"] for each in shares)
+    assert bench.store.record(TASK).task.process_state is ProcessState.PROCESSED
+
+
+async def test_task_whose_many_steps_have_no_place_is_put_off() -> None:
+    """Also by runs that share them: it is nobody's failure."""
+    bench = PlacesBench(_ITEMS, steps_at_once=2)
+    await bench.taken_elsewhere()
+    assert (await bench.run())["runs"] == 2
+    await asyncio.gather(bench.run(number=2, share=True), bench.run(number=3, share=True))
+    assert bench.store.record(TASK).task.process_state is ProcessState.PENDING
+
+
+async def test_task_is_put_off_when_the_last_step_beside_those_without_a_place_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the next look would come after its complete-by, which counts as a recovery."""
+    bench = PlacesBench(workflow(step("log"), each("pay")), steps_at_once=2)
+    await bench.taken_elsewhere()
+    asked, next_turn = list[datetime](), bench.places["pay"].next_turn
+
+    def told_turn() -> datetime:
+        asked.append(next_turn())
+        return asked[-1]
+
+    monkeypatch.setattr(bench.places["pay"], "next_turn", told_turn)
+    bench.agents.slow("log")
+    running = asyncio.create_task(bench.run(share=True))
+    await bench.agents.until_called("log")
+    await _until(lambda: len(asked) == _ITEM_COUNT)
+    bench.agents.let_go("log")
+    await running
+    assert bench.store.record(TASK).task.process_state is ProcessState.PENDING
+
+
+async def test_place_that_came_when_there_was_no_room_any_more_is_free() -> None:
+    """Another step lasts: the service does not lie idle for as long as that."""
+    bench = PlacesBench(workflow(step("pay"), step("log")), steps_at_once=1)
+    bench.agents.slow("log")
+    running = asyncio.create_task(bench.run(share=True))
+    await bench.agents.until_called("log")
+    async with asyncio.timeout(10):
+        await bench.taken_here()
+    bench.agents.let_go("log")
+    await running
+
+
+async def test_place_that_was_taken_for_an_item_that_is_not_needed_is_the_next_items() -> None:
+    """It was taken before the condition was asked, as a step before it had none."""
+    part = each("part", when=lambda _parcel, _results, item: item == 3)
+    flow = workflow(step("slow"), step("s0"), part)
+    bench = PlacesBench(flow, services={"s0": 1, "part": 1}, steps_at_once=2)
+    (await bench.taken_here("part")).release()
+    await bench.taken_elsewhere("s0")
+    bench.agents.slow("slow")
+    running = asyncio.create_task(bench.run(share=True))
+    await bench.agents.until_called("slow")
+    await _until(lambda: bench.state_of("part.2") is StepState.COMPLETED)
+    assert bench.state_of("part.1") is StepState.SKIPPED
+    bench.agents.let_go("slow")
+    await running
+
+
+async def test_run_holds_no_more_places_than_it_does_steps() -> None:
+    """All were waited for, as the instance had no share at first, and all came."""
+    bench = PlacesBench(workflow(step("log"), each("pay")), services={"pay": 4}, steps_at_once=2)
+    names = ("log", "pay.0", "pay.1", "pay.2")
+    bench.agents.slow(*names)
+    running = asyncio.create_task(bench.run(share=True))
+    await bench.agents.until_called("pay.0")
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await bench.taken_here()
+    bench.agents.let_go(*names)
+    await running
