@@ -20,6 +20,7 @@ class RunPlaces:
     def __init__(self, services: Mapping[str, Places]) -> None:
         self._services = services
         self._held: dict[StepName, CallPlace] = {}
+        #: Steps whose places are kept, as their starts are planned.
         self._kept = set[StepName]()
         self._awaited: dict[StepName, bool] = {}
         self._again_at: dict[StepName, datetime] = {}

@@ -15,11 +15,17 @@ class HostClock:
         self._rate = rate
         self._since = world.loop.time()
         self._then = self._since + skew
+        #: What it jumped ahead when it was set right.
+        self._jumped = timedelta()
 
     def now(self) -> datetime:
         """Give the time now, in UTC."""
         passed = self._world.loop.time() - self._since
         return START + timedelta(seconds=self._then + passed * self._rate)
+
+    def by_timers(self) -> datetime:
+        """Give the time by what timers count that were begun before it was set right."""
+        return self.now() - self._jumped
 
     def step(self, seconds: float) -> None:
         """Set the clock on, or back."""
@@ -27,5 +33,7 @@ class HostClock:
 
     def set_right(self) -> None:
         """Have it tell the true time from now on."""
+        before = self.now()
         self._since = self._then = self._world.loop.time()
         self._rate = 1.0
+        self._jumped = max(timedelta(), self.now() - before)

@@ -65,7 +65,7 @@ class SimulatedSession:
         if method == "GET":
             work = partial(_at_once, partial(self._services.read, agent, resource))
         else:
-            work = partial(self._services.take, agent, key, self._clock.now(), data)
+            work = partial(self._services.take, agent, key, self._clock.by_timers(), data)
         sent: Any = partial(self._sent, f"{method} {agent} {key or resource}", work)
         for middleware in middlewares:
             sent = partial(_through, middleware, sent)
