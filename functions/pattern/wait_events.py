@@ -35,7 +35,8 @@ class PutOff:
 class WaitsEnded:
     """The time of steps has passed; `scheduler` holds the task, None is the Supervisor.
 
-    They end by it, but for an event whose teller was turned away. The next run must have started by `start_by`.
+    They end by it, but for an event whose teller was turned away. The next run must have started by
+    `start_by`.
     """
 
     epoch: Epoch
