@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 #: How far clocks may differ, unless it is set.
 _SKEW = timedelta(seconds=5)
+#: A call that is cut short before this part of its time is over was not too slow: its process stops.
+_MOST_OF_IT = 0.9
 #: How long a call lasts, unless it says so.
 _USUAL = timedelta(seconds=10)
 
@@ -90,7 +93,8 @@ class Breaker:
 
         Where calls are limited, it waits for a place; it has to end by its `cut_off`. A refusal is an answer:
         the service is up. A cancelled call counts as failed: that is how complete-by ends a call of a service
-        that hangs. Unless it had less than `fair` seconds: then it was begun too late to tell.
+        that hangs. Unless it had less than `fair` seconds: then it was begun too late to tell. Nor does one
+        that had most of its time left: its process stops.
         """
         await self._shared.refresh()
         self._check()
@@ -98,23 +102,25 @@ class Breaker:
             probe = await self._admit()
             async with self.places.call_in(place, cut_off):
                 now = self._clock.now()
-                counts = (cut_off(now) - now).total_seconds() >= fair
-                return await self._outcome(attempt, probe, cut_off_counts=counts)
+                seconds = (cut_off(now) - now).total_seconds()
+                counts_after = _MOST_OF_IT * seconds if seconds >= fair else math.inf
+                return await self._outcome(attempt, probe, counts_after)
 
     async def _outcome[Result](
         self,
         attempt: Callable[[], Awaitable[Result]],
         probe: BreakerRecord | None,
-        *,
-        cut_off_counts: bool,
+        counts_after: float,
     ) -> Result:
+        time = asyncio.get_running_loop().time
+        began = time()
         try:
             result = await attempt()
         except PermanentError:
             await self._succeeded(probe)
             raise
         except (Exception, asyncio.CancelledError) as fault:
-            if cut_off_counts or not isinstance(fault, asyncio.CancelledError):
+            if not isinstance(fault, asyncio.CancelledError) or time() - began >= counts_after:
                 await self._failed(probe, _reason(fault))
             raise
         await self._succeeded(probe)
@@ -140,7 +146,7 @@ class Breaker:
 
     async def _succeeded(self, probe: BreakerRecord | None) -> None:
         self.places.succeeded()
-        if not self._counts(probe):
+        if not (self._counts(probe) if probe is None else self._is_down_since(probe.since)):
             return
         record = after_success(self._shared.record, self._clock.now())
         if probe is None:
@@ -165,6 +171,11 @@ class Breaker:
             error,
         )
         await self._shared.publish(record)
+
+    def _is_down_since(self, since: datetime) -> bool:
+        """Tell whether the outage is still the same: any of its probes shows that the service is back."""
+        record = self._shared.record
+        return record.state is not BreakerState.CLOSED and record.since == since
 
     def _counts(self, probe: BreakerRecord | None) -> bool:
         """Tell whether an outcome still counts: the circuit may have changed since the call began."""

@@ -118,7 +118,7 @@ class Lease:
             self._changed()
             if not is_kept:
                 return
-            await asyncio.sleep(_LEAST_PAUSE)
+            await asyncio.sleep(_HURRY if self._shared.store_is_down else _LEAST_PAUSE)
             try:
                 async with asyncio.timeout(self._pause()):
                     await self._looks.wait()

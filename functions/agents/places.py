@@ -50,6 +50,8 @@ class CallPlace:
         #: Calls that a step makes at the same time go in turn: if each took a place, steps that hold all
         #: places would wait for each other.
         self.turn = asyncio.Lock()
+        #: Whether its step is done; what that left under way takes a place for its call alone.
+        self.is_over = False
 
     def release(self) -> None:
         """Have another use it."""
@@ -65,6 +67,7 @@ class CallPlace:
             yield
         finally:
             _GIVEN.reset(token)
+            self.is_over = True
             self.release()
 
 
@@ -151,7 +154,11 @@ class Places:
         given = _GIVEN.get()
         if given is not None and given.places is self and self._lease.limit is not None:
             async with given.turn:
-                yield given
+                try:
+                    yield given
+                finally:
+                    if given.is_over:
+                        given.release()
             return
         own = await self.take() or CallPlace(self, counts=False)
         try:
@@ -196,13 +203,13 @@ class Places:
         """Wait until a call may begin now, and the lease covers it."""
         while not (place.counts or self._lease.limit is None):
             await self._count(place)
-        await self._in_turn()
-        try:
-            while self._lease.limit is not None and not self._lease.covers(cut_off(now := self._clock.now())):
-                await self._lease.made_for(cut_off(now) - now)
-        except asyncio.CancelledError:
-            self._end()
-            raise
+        while True:
+            await self._in_turn()
+            now = self._clock.now()
+            if self._lease.limit is None or self._lease.covers(cut_off(now)):
+                return
+            self._end()  # nothing is in flight yet: when its lease has lapsed, another may have its place
+            await self._lease.made_for(cut_off(now) - now)
 
     async def _in_turn(self) -> None:
         """Wait behind the others whose steps have started."""

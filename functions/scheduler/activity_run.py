@@ -71,6 +71,7 @@ class ActivityRun:
         self._share = share
         self._lost_by: RefusalReason | None = None
         self._begun = set[StepName]()
+        self._under_way = 0
         #: Ids of starts that an earlier run of this number may have sent: that they can't be sent again does
         #: not say that they were not done.
         self._asked_before = set[StartId | None]()
@@ -114,6 +115,8 @@ class ActivityRun:
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
             self._begun.add(name)
+            self._places.begin(name)
+            self._under_way += 1
             self._steps.create_task(self._run_step(record, StepAttempt.of(record, name)))
 
     async def _reach_child(self, record: TaskRecord, name: StepName) -> None:
@@ -132,8 +135,11 @@ class ActivityRun:
     async def _find_place(self, record: TaskRecord, name: StepName) -> None:
         """Find a step's place at its service, and start it, or have the task put off when that is all."""
         with self._left_to_supervisor(name):
-            await self._places.wait(record, name)
-            await self._go_on(None)
+            await self._places.wait(record, name, lambda: self._under_way > 0)
+            try:
+                await self._go_on(None)
+            finally:
+                self._places.give_back(name)
 
     async def _go_on(self, event: Event | None) -> None:
         """Tell the task an event, or nothing, and begin what follows."""
@@ -174,6 +180,8 @@ class ActivityRun:
                 _log.exception(text, attempt.task, attempt.step)
                 await tries.ended(defect)
             span.set_attribute(Field.OUTCOME, outcome.value)
+            self._places.end(attempt.step)
+            self._under_way -= 1
         if recorded is not None:
             self._begin(recorded)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -20,8 +20,8 @@ class RunPlaces:
     def __init__(self, services: Mapping[str, Places]) -> None:
         self._services = services
         self._held: dict[StepName, CallPlace] = {}
-        #: Steps whose places are kept, as their starts are planned.
-        self._kept = set[StepName]()
+        #: Steps whose starts are recorded, and that have not ended.
+        self._begun = set[StepName]()
         self._awaited: dict[StepName, bool] = {}
         self._again_at: dict[StepName, datetime] = {}
 
@@ -57,10 +57,12 @@ class RunPlaces:
         self._awaited.update(dict.fromkeys(names, True))
         return names
 
-    async def wait(self, record: TaskRecord, step: StepName) -> None:
-        """Wait for the place of a step, but not for long."""
+    async def wait(self, record: TaskRecord, step: StepName, goes_on: Callable[[], bool]) -> None:
+        """Wait for the place of a step, but not for long, unless the run goes on all the same."""
         places = self._services[record.step(step).shape.agent]
         place = await places.take(PLACE_SECONDS)
+        while place is None and goes_on():
+            place = await places.take(PLACE_SECONDS)
         del self._awaited[step]
         if place is None:
             self._again_at[step] = places.next_turn()
@@ -71,7 +73,6 @@ class RunPlaces:
     def given(self, step: StepName) -> Iterator[None]:
         """Have a step's calls made in its place, and release it then."""
         place = self._held.pop(step, None)
-        self._kept.discard(step)
         if place is None:
             yield
             return
@@ -79,9 +80,22 @@ class RunPlaces:
             yield
 
     def keep(self, started: Iterable[StepName]) -> None:
-        """Give back what was taken for steps that no plan of this run has started."""
-        self._kept.update(started)
-        for step in self._held.keys() - self._kept:
+        """Give back what was taken for steps that have not begun, but those `started` by the newest plan."""
+        for step in self._held.keys() - self._begun - set(started):
+            self._held.pop(step).release()
+
+    def begin(self, step: StepName) -> None:
+        """Keep the place of a step whose start is recorded, until it is given or given back."""
+        self._begun.add(step)
+
+    def end(self, step: StepName) -> None:
+        """Give back the place of a step that has ended, also without a call."""
+        self._begun.discard(step)
+        self.give_back(step)
+
+    def give_back(self, step: StepName) -> None:
+        """Give back the place of a step unless it has begun."""
+        if step in self._held and step not in self._begun:
             self._held.pop(step).release()
 
     def release(self) -> None:

@@ -13,7 +13,7 @@ from functions.pattern.events import Event, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.placing import HasPlace
-from functions.pattern.planning import Runner, StepPlan, is_over, plan
+from functions.pattern.planning import Runner, StepPlan, is_over, plan, started_by
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.untold import untold
@@ -50,7 +50,9 @@ class RunPlan:
                 return ()
             starts = [event for event in planned.events if isinstance(event, StepStarted)]
             self.planned |= {event.start_id for event in starts}
-            self._places.keep(event.step for event in starts)
+            # Of an earlier plan only what stands on the record: another run may have been faster.
+            recorded = started_by(record, self._runner, self.planned)
+            self._places.keep([*(event.step for event in starts), *recorded])
             return planned.events
 
         return follow

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
+from functions.pattern.events import Event
+from functions.pattern.folding import Follow, Told, fold
+from functions.pattern.identity import TaskId
+from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState, StepState
+from functions.pattern.store_ports import Changed
+from tests.fakes.tasks import started
 from tests.fakes.workflows import TASK, each, step, workflow
 from tests.unit.scheduler.places_bench import PlacesBench
 
 _ITEMS = workflow(each("pay"))
-_ITEM_COUNT = 3
+#: Seconds for which a place is waited for here.
+_PATIENCE = 0.1
 
 
 @pytest.fixture(autouse=True)
 def _be_short_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functions.scheduler.run_places.PLACE_SECONDS", 0.1)
+    monkeypatch.setattr("functions.scheduler.run_places.PLACE_SECONDS", _PATIENCE)
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
@@ -45,26 +53,70 @@ async def test_task_whose_many_steps_have_no_place_is_put_off() -> None:
     assert bench.store.record(TASK).task.process_state is ProcessState.PENDING
 
 
-async def test_task_is_put_off_when_the_last_step_beside_those_without_a_place_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_task_is_put_off_when_the_last_step_beside_those_without_a_place_ends() -> None:
     """Else the next look would come after its complete-by, which counts as a recovery."""
     bench = PlacesBench(workflow(step("log"), each("pay")), steps_at_once=2)
     await bench.taken_elsewhere()
-    asked, next_turn = list[datetime](), bench.places["pay"].next_turn
-
-    def told_turn() -> datetime:
-        asked.append(next_turn())
-        return asked[-1]
-
-    monkeypatch.setattr(bench.places["pay"], "next_turn", told_turn)
     bench.agents.slow("log")
     running = asyncio.create_task(bench.run(share=True))
     await bench.agents.until_called("log")
-    await _until(lambda: len(asked) == _ITEM_COUNT)
     bench.agents.let_go("log")
     await running
     assert bench.store.record(TASK).task.process_state is ProcessState.PENDING
+
+
+async def test_step_without_a_place_gets_it_beside_a_long_step() -> None:
+    """However long that is: the service does not lie idle meanwhile."""
+    bench = PlacesBench(workflow(step("log"), step("pay")))
+    taken = await bench.taken_here()
+    bench.agents.slow("log")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("log")
+    await asyncio.sleep(3 * _PATIENCE)
+    taken.release()
+    await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
+    bench.agents.let_go("log")
+    await running
+
+
+async def test_place_of_a_step_whose_request_fails_is_free() -> None:
+    """Though another step lasts; it could be made when it was looked at."""
+    made = iter([dict[str, int]()])
+    bench = PlacesBench(workflow(step("log"), replace(step("pay"), request=lambda *_: next(made))))
+    (await bench.taken_here()).release()
+    bench.agents.slow("log")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("log")
+    async with asyncio.timeout(10):
+        await bench.taken_here()
+    bench.agents.let_go("log")
+    await running
+
+
+async def test_place_of_a_step_that_another_run_started_first_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This run had planned its start, too, and plans again, on the newer record."""
+    bench = PlacesBench(workflow(step("log"), step("pay")))
+    (await bench.taken_here()).release()
+    bench.agents.slow("log")
+    change, before = bench.store.change, list[Event]()
+
+    async def second(task: TaskId, event: Event, *, follow: Follow, until: datetime) -> Changed | Refused:
+        if not before:
+            before.append(event)
+            fold(bench.store.record(TASK), [Told(event, follow)], bench.clock.now())
+            await change(task, event, until=until)
+            await change(task, started("pay", activity=2), until=until)
+        return await change(task, event, follow=follow, until=until)
+
+    monkeypatch.setattr(bench.store, "change", second)
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("log")
+    async with asyncio.timeout(10):
+        await bench.taken_here()
+    bench.agents.let_go("log")
+    await running
 
 
 async def test_place_that_came_when_there_was_no_room_any_more_is_free() -> None:

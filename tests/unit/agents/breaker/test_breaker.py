@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from functions.agents.breaker import CircuitOpenError
@@ -111,10 +113,36 @@ async def test_call_that_is_cut_short_has_failed(instances: Instances) -> None:
     breaker = instances.start()
     instances.drones.hold()
     for _ in range(FAILURES):
+        call = breaker.call(instances.drones.attempt, lambda now: now)  # its time is over at once
         with pytest.raises(TimeoutError):
-            await cut_short(breaker.call(instances.drones.attempt), lambda: instances.drones.calls)
+            await cut_short(call, lambda: instances.drones.calls)
     assert await instances.call(breaker) == ["circuit open"]
     assert instances.rows.written[0].last_error == "no answer by complete-by"
+
+
+async def test_calls_that_end_with_their_process_open_no_circuit(instances: Instances) -> None:
+    """The service had no time to answer them."""
+    breaker, other = instances.start(), instances.start()
+    calls = [await instances.call_held(breaker) for _ in range(FAILURES)]
+    for call, _ in calls:
+        call.cancel()
+    await asyncio.gather(*(call for call, _ in calls), return_exceptions=True)
+    assert await instances.call(breaker) == await instances.call(other) == ["delivered"]
+
+
+async def test_success_of_a_probe_closes_though_another_probes_meanwhile(instances: Instances) -> None:
+    """A service whose calls take longer than a probe's time would never be called again."""
+    breaker = await instances.open_breaker()
+    instances.drones.fault = None
+    instances.clock.advance(OPEN_FOR)
+    slow, end = await instances.call_held(breaker)
+    instances.clock.advance(OPEN_FOR)
+    other, end_other = await instances.call_held(breaker)
+    end.set()
+    assert await slow == ["delivered"]
+    assert breaker.state is BreakerState.CLOSED
+    end_other.set()
+    assert await other == ["delivered"]
 
 
 async def test_defect_of_the_caller_counts_and_is_passed_on(instances: Instances) -> None:
