@@ -71,7 +71,6 @@ class ActivityRun:
         self._share = share
         self._lost_by: RefusalReason | None = None
         self._begun = set[StepName]()
-        self._under_way = 0
         #: Ids of starts that an earlier run of this number may have sent: that they can't be sent again does
         #: not say that they were not done.
         self._asked_before = set[StartId | None]()
@@ -116,7 +115,6 @@ class ActivityRun:
         for name in names:
             self._begun.add(name)
             self._places.begin(name)
-            self._under_way += 1
             self._steps.create_task(self._run_step(record, StepAttempt.of(record, name)))
 
     async def _reach_child(self, record: TaskRecord, name: StepName) -> None:
@@ -135,11 +133,8 @@ class ActivityRun:
     async def _find_place(self, record: TaskRecord, name: StepName) -> None:
         """Find a step's place at its service, and start it, or have the task put off when that is all."""
         with self._left_to_supervisor(name):
-            await self._places.wait(record, name, lambda: self._under_way > 0)
-            try:
+            async with self._places.awaited(record, name):
                 await self._go_on(None)
-            finally:
-                self._places.give_back(name)
 
     async def _go_on(self, event: Event | None) -> None:
         """Tell the task an event, or nothing, and begin what follows."""
@@ -181,7 +176,6 @@ class ActivityRun:
                 await tries.ended(defect)
             span.set_attribute(Field.OUTCOME, outcome.value)
             self._places.end(attempt.step)
-            self._under_way -= 1
         if recorded is not None:
             self._begin(recorded)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 
 from functions.agents.places import PLACE_SECONDS, CallPlace, Places
@@ -57,17 +57,25 @@ class RunPlaces:
         self._awaited.update(dict.fromkeys(names, True))
         return names
 
-    async def wait(self, record: TaskRecord, step: StepName, goes_on: Callable[[], bool]) -> None:
-        """Wait for the place of a step, but not for long, unless the run goes on all the same."""
+    @asynccontextmanager
+    async def awaited(self, record: TaskRecord, step: StepName) -> AsyncIterator[None]:
+        """Wait for the place of a step, but not for long, unless other steps of the run go on all the same.
+
+        When it has not begun within the block, the place is given back.
+        """
         places = self._services[record.step(step).shape.agent]
         place = await places.take(PLACE_SECONDS)
-        while place is None and goes_on():
+        while place is None and self._begun:
             place = await places.take(PLACE_SECONDS)
         del self._awaited[step]
         if place is None:
             self._again_at[step] = places.next_turn()
         else:
             self._held[step] = place
+        try:
+            yield
+        finally:
+            self._give_back(step)
 
     @contextmanager
     def given(self, step: StepName) -> Iterator[None]:
@@ -85,20 +93,20 @@ class RunPlaces:
             self._held.pop(step).release()
 
     def begin(self, step: StepName) -> None:
-        """Keep the place of a step whose start is recorded, until it is given or given back."""
+        """Keep the place of a step whose start is recorded, until it ends."""
         self._begun.add(step)
 
     def end(self, step: StepName) -> None:
         """Give back the place of a step that has ended, also without a call."""
         self._begun.discard(step)
-        self.give_back(step)
-
-    def give_back(self, step: StepName) -> None:
-        """Give back the place of a step unless it has begun."""
-        if step in self._held and step not in self._begun:
-            self._held.pop(step).release()
+        self._give_back(step)
 
     def release(self) -> None:
         """Give back what was taken for steps that were not started after all."""
         while self._held:
             self._held.popitem()[1].release()
+
+    def _give_back(self, step: StepName) -> None:
+        """Give back the place of a step that is not under way."""
+        if step in self._held and step not in self._begun:
+            self._held.pop(step).release()
