@@ -25,13 +25,16 @@ class SimulatedTimes:
     breaker_open: int = 5
     shards: int = 1
     alerts_singly: int = 20
+    steps_at_once: int = 16
     #: How many calls of an Agent's service may be in flight, for those that have a limit.
     limits: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def drawn(cls, chance: Random) -> SimulatedTimes:
-        """Draw them."""
+        """Draw them; few steps at once, by another chance, so that what follows is drawn as it was before."""
+        other = Random(chance.getstate()[1][0])
         return cls(
+            steps_at_once=other.choice((16, 16, 4, 2)),
             sweep=chance.choice((15, 30, 60)),
             pick_up=chance.choice((15, 30, 60)),
             agents_pick_up=chance.choice((10, 20, 60)),
@@ -48,6 +51,7 @@ class SimulatedTimes:
         limits = {f"AGENT_{each.upper()}_AT_ONCE": str(most) for each, most in self.limits.items()}
         return limits | {
             "STATE_SHARDS": str(self.shards),
+            "STEPS_AT_ONCE": str(self.steps_at_once),
             "PICK_UP_SECONDS": str(self.pick_up),
             "AGENTS_PICK_UP_SECONDS": str(self.agents_pick_up),
             "SUPERVISOR_THRESHOLD": str(self.threshold),
