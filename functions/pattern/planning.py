@@ -75,12 +75,12 @@ def plan(
         return StepPlan((ended,))
     under_way = len(mine(record, runner))
     room = max(0, runner.at_once - under_way)
+    is_sure = all(name in reached for name in children_to_reach(record))
     without = 0
     while True:
         ready = _ready(record, runner, now, look_at, is_first=is_first, room=room + without)
         if isinstance(ready, StepBroken):
             return StepPlan((ready,))
-        is_sure = all(name in reached for name in children_to_reach(record))
         if not (ready.begun or ready.fitting or ready.left):
             return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
         if may_share and not under_way and len(ready.fitting) > room:

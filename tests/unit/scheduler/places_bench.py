@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from functions.agents.breaker import Breaker
@@ -74,6 +76,18 @@ class PlacesBench:
         if run is not None:
             given["run"] = run
         return await self.runs.run(given)
+
+    @asynccontextmanager
+    async def running_beside(self, *slow: str, share: bool = False) -> AsyncIterator[None]:
+        """Have a run go on within the block, whose `slow` steps end after it; the first of them is called."""
+        self.agents.slow(*slow)
+        running = asyncio.create_task(self.run(share=share))
+        await self.agents.until_called(slow[0])
+        try:
+            yield
+        finally:
+            self.agents.let_go(*slow)
+            await running
 
     def state_of(self, name: str) -> StepState:
         """Look at a step."""

@@ -57,11 +57,8 @@ async def test_task_is_put_off_when_the_last_step_beside_those_without_a_place_e
     """Else the next look would come after its complete-by, which counts as a recovery."""
     bench = PlacesBench(workflow(step("log"), each("pay")), steps_at_once=2)
     await bench.taken_elsewhere()
-    bench.agents.slow("log")
-    running = asyncio.create_task(bench.run(share=True))
-    await bench.agents.until_called("log")
-    bench.agents.let_go("log")
-    await running
+    async with bench.running_beside("log", share=True):
+        pass
     assert bench.store.record(TASK).task.process_state is ProcessState.PENDING
 
 
@@ -69,14 +66,10 @@ async def test_step_without_a_place_gets_it_beside_a_long_step() -> None:
     """However long that is: the service does not lie idle meanwhile."""
     bench = PlacesBench(workflow(step("log"), step("pay")))
     taken = await bench.taken_here()
-    bench.agents.slow("log")
-    running = asyncio.create_task(bench.run())
-    await bench.agents.until_called("log")
-    await asyncio.sleep(3 * _PATIENCE)
-    taken.release()
-    await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
-    bench.agents.let_go("log")
-    await running
+    async with bench.running_beside("log"):
+        await asyncio.sleep(3 * _PATIENCE)
+        taken.release()
+        await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
 
 
 async def test_place_of_a_step_whose_request_fails_is_free() -> None:
@@ -84,13 +77,8 @@ async def test_place_of_a_step_whose_request_fails_is_free() -> None:
     made = iter([dict[str, int]()])
     bench = PlacesBench(workflow(step("log"), replace(step("pay"), request=lambda *_: next(made))))
     (await bench.taken_here()).release()
-    bench.agents.slow("log")
-    running = asyncio.create_task(bench.run())
-    await bench.agents.until_called("log")
-    async with asyncio.timeout(10):
+    async with bench.running_beside("log"), asyncio.timeout(10):
         await bench.taken_here()
-    bench.agents.let_go("log")
-    await running
 
 
 async def test_place_of_a_step_that_another_run_started_first_is_free(
@@ -99,7 +87,6 @@ async def test_place_of_a_step_that_another_run_started_first_is_free(
     """This run had planned its start, too, and plans again, on the newer record."""
     bench = PlacesBench(workflow(step("log"), step("pay")))
     (await bench.taken_here()).release()
-    bench.agents.slow("log")
     change, before = bench.store.change, list[Event]()
 
     async def second(task: TaskId, event: Event, *, follow: Follow, until: datetime) -> Changed | Refused:
@@ -111,24 +98,15 @@ async def test_place_of_a_step_that_another_run_started_first_is_free(
         return await change(task, event, follow=follow, until=until)
 
     monkeypatch.setattr(bench.store, "change", second)
-    running = asyncio.create_task(bench.run())
-    await bench.agents.until_called("log")
-    async with asyncio.timeout(10):
+    async with bench.running_beside("log"), asyncio.timeout(10):
         await bench.taken_here()
-    bench.agents.let_go("log")
-    await running
 
 
 async def test_place_that_came_when_there_was_no_room_any_more_is_free() -> None:
     """Another step lasts: the service does not lie idle for as long as that."""
     bench = PlacesBench(workflow(step("pay"), step("log")), steps_at_once=1)
-    bench.agents.slow("log")
-    running = asyncio.create_task(bench.run(share=True))
-    await bench.agents.until_called("log")
-    async with asyncio.timeout(10):
+    async with bench.running_beside("log", share=True), asyncio.timeout(10):
         await bench.taken_here()
-    bench.agents.let_go("log")
-    await running
 
 
 async def test_place_that_was_taken_for_an_item_that_is_not_needed_is_the_next_items() -> None:
@@ -138,24 +116,15 @@ async def test_place_that_was_taken_for_an_item_that_is_not_needed_is_the_next_i
     bench = PlacesBench(flow, services={"s0": 1, "part": 1}, steps_at_once=2)
     (await bench.taken_here("part")).release()
     await bench.taken_elsewhere("s0")
-    bench.agents.slow("slow")
-    running = asyncio.create_task(bench.run(share=True))
-    await bench.agents.until_called("slow")
-    await _until(lambda: bench.state_of("part.2") is StepState.COMPLETED)
-    assert bench.state_of("part.1") is StepState.SKIPPED
-    bench.agents.let_go("slow")
-    await running
+    async with bench.running_beside("slow", share=True):
+        await _until(lambda: bench.state_of("part.2") is StepState.COMPLETED)
+        assert bench.state_of("part.1") is StepState.SKIPPED
 
 
 async def test_run_holds_no_more_places_than_it_does_steps() -> None:
     """All were waited for, as the instance had no share at first, and all came."""
     bench = PlacesBench(workflow(step("log"), each("pay")), services={"pay": 4}, steps_at_once=2)
-    names = ("log", "pay.0", "pay.1", "pay.2")
-    bench.agents.slow(*names)
-    running = asyncio.create_task(bench.run(share=True))
-    await bench.agents.until_called("pay.0")
-    async with asyncio.timeout(10):
+    slow = ("pay.0", "log", "pay.1", "pay.2")
+    async with bench.running_beside(*slow, share=True), asyncio.timeout(10):
         for _ in range(3):
             await bench.taken_here()
-    bench.agents.let_go(*names)
-    await running
