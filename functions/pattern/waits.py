@@ -156,10 +156,9 @@ def awaited_anew(step: StepRecord, now: datetime, start_by: datetime) -> StepRec
 
     Who was turned away has an hour to try again; anybody has until `start_by`.
     """
-    if step.complete_by is None:
-        return step
-    lost = max(now - step.complete_by, _TO_TRY_AGAIN if step.turned_away_at else timedelta())
-    until = max(step.complete_by, start_by, now + min(lost, timedelta(seconds=step.shape.complete_within)))
+    ends = step.complete_by or now
+    lost = max(now - ends, _TO_TRY_AGAIN if step.turned_away_at else timedelta())
+    until = max(ends, start_by, now + min(lost, timedelta(seconds=step.shape.complete_within)))
     return replace(step, complete_by=until, turned_away_at=None)
 
 
