@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from functions.agents.places import CutOff, Places
 from functions.agents.shared_record import SharedRecord
+from functions.agents.watch import Watch
 from functions.pattern.breaker import (
     BreakerPolicy,
     BreakerRecord,
@@ -21,6 +22,7 @@ from functions.pattern.breaker import (
     after_failure,
     after_success,
     as_probe,
+    circuit_of,
     same_circuit,
 )
 from functions.pattern.errors import NotSentError, PermanentError
@@ -39,9 +41,9 @@ _USUAL = timedelta(seconds=10)
 class CircuitOpenError(NotSentError):
     """The circuit of a remote service is open: a retry before `retry_after` would fail as well."""
 
-    def __init__(self, record: BreakerRecord, now: datetime) -> None:
-        """Say until when at least, and why."""
-        probe_at = record.probe_at or now
+    def __init__(self, record: BreakerRecord, now: datetime, open_for: timedelta) -> None:
+        """Say until when at least, and why; a wrong clock may have said more than `open_for`."""
+        probe_at = min(record.probe_at or now, now + open_for)
         super().__init__(
             f"{record.service}: circuit open until {probe_at:%H:%M:%S} UTC,"
             f" {record.failures} failures in a row ({record.last_error})",
@@ -74,6 +76,7 @@ class Breaker:
         self._policy = policy
         self._clock = ports.clock
         self._shared = SharedRecord(service, ports)
+        self._circuit = Watch()
         #: The calls that may be in flight.
         self.places = Places(ports, self._shared, policy, at_once=at_once, skew=skew)
 
@@ -128,32 +131,37 @@ class Breaker:
 
     def _check(self) -> None:
         """Fail fast while the circuit is open."""
-        now = self._clock.now()
-        if self._shared.record.verdict(now, self._policy) is Verdict.FAIL_FAST:
-            raise CircuitOpenError(self._shared.record, now)
+        if self._verdict() is Verdict.FAIL_FAST:
+            raise self._is_open()
 
     async def _admit(self) -> BreakerRecord | None:
         """Give the record that makes this call the probe, or None when it is an ordinary call."""
         await self._shared.refresh()
-        now = self._clock.now()
-        if self._shared.record.verdict(now, self._policy) is Verdict.PROBE:
-            probe = as_probe(self._shared.record, now, self._policy)
+        if self._verdict() is Verdict.PROBE:
+            probe = as_probe(self._shared.record, self._clock.now(), self._policy)
             if await self._shared.publish(probe):
                 return probe
-        if self._shared.record.verdict(now, self._policy) is not Verdict.CALL:
-            raise CircuitOpenError(self._shared.record, now)
+        if self._verdict() is not Verdict.CALL:
+            raise self._is_open()
         return None
+
+    def _verdict(self) -> Verdict:
+        record = self._shared.record
+        return record.verdict(self._clock.now(), self._circuit.seen_for(circuit_of(record)), self._policy)
+
+    def _is_open(self) -> CircuitOpenError:
+        return CircuitOpenError(self._shared.record, self._clock.now(), self._policy.open_for)
 
     async def _succeeded(self, probe: BreakerRecord | None) -> None:
         self.places.succeeded()
-        if not (self._counts(probe) if probe is None else self._is_down_since(probe.since)):
-            return
-        record = after_success(self._shared.record, self._clock.now())
         if probe is None:
-            self._shared.record = record
+            if self._counts(probe):
+                self._shared.record = after_success(self._shared.record, self._clock.now())
             return
-        _log.info("circuit of %s: closed, the service is back", self._service)
-        await self._shared.publish(record)
+        while self._is_down_since(probe.since):  # another instance may have written a probe of its own
+            if await self._shared.publish(after_success(self._shared.record, self._clock.now())):
+                _log.info("circuit of %s: closed, the service is back", self._service)
+                return
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
         if not self._counts(probe):

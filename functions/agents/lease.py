@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.agents.shared_record import SharedRecord
+from functions.agents.watch import Watch
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.ports import Clock
 from functions.pattern.ramp import grown, limit_of
@@ -57,6 +58,7 @@ class Lease:
         self._skew = skew
         self._demand = demand
         self._changed = changed
+        self._ramp = Watch()
         self._places = self._part = 0
         self._until = self._renewed_at = self._used_at = clock.now()
         self._longest = _SHORTEST_CALL
@@ -191,7 +193,14 @@ class Lease:
     def _wanted_of(self, record: BreakerRecord, now: datetime, demand: Demand) -> BreakerRecord:
         """Give the row as it should be: with this instance's share, and the ramp grown if it is time."""
         if record.state is BreakerState.CLOSED:
-            record = grown(record, now, self._policy, at_once=self._at_once, succeeded_at=self.succeeded_at)
+            record = grown(
+                record,
+                now,
+                self._policy,
+                at_once=self._at_once,
+                succeeded_at=self.succeeded_at,
+                seen_for=self._ramp.seen_for((record.ramp, record.ramp_at)),
+            )
         limit = limit_of(record, self._at_once)
         if limit is None:
             return replace(record, at_once=None, shares=given_back(record.shares, demand.holder, now))

@@ -47,10 +47,6 @@ class BreakerPolicy:
         """Tell how often the calls of a service that is back may become more."""
         return self.open_for / 3
 
-    def is_wrong(self, time: datetime, now: datetime) -> bool:
-        """Tell whether a time is so far ahead of `now` that only a wrong clock can have given it."""
-        return time > now + 2 * self.open_for
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRecord:
@@ -72,11 +68,14 @@ class BreakerRecord:
     ramp_at: datetime | None = None
     shares: tuple[Share, ...] = ()
 
-    def verdict(self, now: datetime, policy: BreakerPolicy) -> Verdict:
-        """Tell what may be done at `now`; a probe that a wrong clock put off is due."""
+    def verdict(self, now: datetime, seen_for: timedelta, policy: BreakerPolicy) -> Verdict:
+        """Tell what may be done at `now`, where the circuit was seen as it is for so long.
+
+        By that, a probe is due that a wrong clock has put off.
+        """
         if self.probe_at is None:
             return Verdict.CALL
-        is_due = now >= self.probe_at or policy.is_wrong(self.probe_at, now)
+        is_due = now >= self.probe_at or seen_for >= policy.open_for
         return Verdict.PROBE if is_due else Verdict.FAIL_FAST
 
 
@@ -85,9 +84,14 @@ def new_record(service: str, now: datetime) -> BreakerRecord:
     return BreakerRecord(service=service, state=BreakerState.CLOSED, since=now)
 
 
+def circuit_of(record: BreakerRecord) -> object:
+    """Give the circuit alone; limits and shares change more often."""
+    return (record.state, record.since, record.probe_at)
+
+
 def same_circuit(one: BreakerRecord, other: BreakerRecord) -> bool:
-    """Tell whether two records of a service have the same circuit; limits and shares change more often."""
-    return (one.state, one.since, one.probe_at) == (other.state, other.since, other.probe_at)
+    """Tell whether two records of a service have the same circuit."""
+    return circuit_of(one) == circuit_of(other)
 
 
 def is_untouched(record: BreakerRecord) -> bool:

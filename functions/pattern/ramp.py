@@ -6,7 +6,7 @@ The ramp is a limit of the calls in flight that grows: 1, 2, 4 and so on.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord
 from functions.pattern.shares import live
@@ -38,21 +38,21 @@ def grown(
     *,
     at_once: int | None,
     succeeded_at: datetime | None,
+    seen_for: timedelta,
 ) -> BreakerRecord:
     """Have a ramp grow, or end: once an interval, if it was needed, and a call has succeeded since.
 
-    `succeeded_at` is the latest success that an instance has seen.
+    `succeeded_at` is the latest success that an instance has seen, and `seen_for` how long it has seen the
+    ramp as it is: when another says that it changed may be by a wrong clock.
     """
-    if record.ramp is None or record.ramp_at is None:
+    if record.ramp is None:
         return record
     interval = policy.ramp_interval
-    changed_at = now - interval if policy.is_wrong(record.ramp_at, now) else record.ramp_at
-    rest = now - changed_at
     if now - record.since >= _MOST * interval:
         return replace(record, ramp=None, ramp_at=None)
     if sum(share.wanted for share in live(record.shares, now)) < record.ramp:
-        return replace(record, ramp=None, ramp_at=None) if rest >= _MOST_IDLE * interval else record
-    if rest < interval or succeeded_at is None or succeeded_at < changed_at:
+        return replace(record, ramp=None, ramp_at=None) if seen_for >= _MOST_IDLE * interval else record
+    if seen_for < interval or succeeded_at is None or succeeded_at < now - seen_for:
         return record
     wider = record.ramp * 2
     is_over = wider >= (_WIDEST if at_once is None else min(at_once, _WIDEST))

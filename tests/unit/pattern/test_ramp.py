@@ -17,6 +17,7 @@ from tests.fakes.tasks import after
 
 #: An interval is five seconds.
 POLICY = BreakerPolicy(failures=1, open_for=timedelta(seconds=15))
+_NEVER = -1_000
 BACK = after_success(after_failure(new_record("drone", START), "down", START, POLICY), START)
 
 
@@ -26,10 +27,24 @@ def _with_demand(record: BreakerRecord, wanted: int, *, until: float = 10_000) -
 
 
 def _grown(
-    record: BreakerRecord, seconds: float, *, at_once: int | None = None, succeeded: float | None = None
+    record: BreakerRecord,
+    seconds: float,
+    *,
+    at_once: int | None = None,
+    succeeded: float | None = None,
+    seen: float | None = None,
 ) -> BreakerRecord:
+    """Let an instance look that has seen each change at once, unless it says otherwise, and seconds later."""
     succeeded_at = after(seconds if succeeded is None else succeeded)
-    return grown(record, after(seconds), POLICY, at_once=at_once, succeeded_at=succeeded_at)
+    seen_for = timedelta() if record.ramp_at is None else after(seconds) - record.ramp_at
+    return grown(
+        record,
+        after(seconds),
+        POLICY,
+        at_once=at_once,
+        succeeded_at=None if succeeded == _NEVER else succeeded_at,
+        seen_for=seen_for if seen is None else timedelta(seconds=seen),
+    )
 
 
 def test_service_that_is_back_gets_one_call_then_twice_as_many_each_interval() -> None:
@@ -54,14 +69,15 @@ def test_ramp_does_not_grow_without_a_success() -> None:
     """Calls that hang tell nothing."""
     record = _with_demand(BACK, 100)
     assert _grown(record, 5, succeeded=-1) is record
-    assert grown(record, after(5), POLICY, at_once=None, succeeded_at=None) is record
+    assert _grown(record, 5, succeeded=_NEVER) is record
 
 
-def test_ramp_grows_also_after_a_change_by_a_clock_that_was_far_ahead() -> None:
-    """By another's clock it would stay for as long as that one was ahead."""
-    assert _grown(_with_demand(replace(BACK, ramp_at=after(300)), 100), 0).ramp == 2
-    little = _with_demand(replace(BACK, ramp_at=after(5)), 100)
-    assert _grown(little, 0) is little, "clocks may differ a little"
+@pytest.mark.parametrize("ahead", [300, -300])
+def test_ramp_grows_by_the_time_of_those_who_look(ahead: float) -> None:
+    """By another's clock it would stay for as long as that is ahead, or be over at once."""
+    record = _with_demand(replace(BACK, ramp_at=after(ahead)), 100)
+    assert _grown(record, 9, seen=4.9) is record
+    assert _grown(record, 9, seen=5).ramp == 2
 
 
 def test_ramp_that_is_not_needed_does_not_grow_and_ends() -> None:

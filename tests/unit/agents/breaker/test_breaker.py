@@ -130,17 +130,22 @@ async def test_calls_that_end_with_their_process_open_no_circuit(instances: Inst
     assert await instances.call(breaker) == await instances.call(other) == ["delivered"]
 
 
-async def test_success_of_a_probe_closes_though_another_probes_meanwhile(instances: Instances) -> None:
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_success_of_a_probe_closes_though_another_probes_meanwhile(
+    instances: Instances, *, is_elsewhere: bool
+) -> None:
     """A service whose calls take longer than a probe's time would never be called again."""
     breaker = await instances.open_breaker()
+    second = instances.start() if is_elsewhere else breaker
     instances.drones.fault = None
     instances.clock.advance(OPEN_FOR)
     slow, end = await instances.call_held(breaker)
     instances.clock.advance(OPEN_FOR)
-    other, end_other = await instances.call_held(breaker)
+    other, end_other = await instances.call_held(second)
     end.set()
     assert await slow == ["delivered"]
     assert breaker.state is BreakerState.CLOSED
+    assert instances.rows.there["drone"].record.state is BreakerState.CLOSED
     end_other.set()
     assert await other == ["delivered"]
 
