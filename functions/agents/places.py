@@ -277,7 +277,9 @@ class Places:
                 turn.set_result(place)
 
     def _note_peak(self, more: int = 0) -> None:
-        now, work = self._clock.now(), self._held + len(self._waiting) + more
+        # A call may be under way although its step, which held the place, is done.
+        under_way = max(self._held, self._in_flight + len(self._behind))
+        now, work = self._clock.now(), under_way + len(self._waiting) + more
         if not self._peak_since <= now < self._peak_since + _PEAK_OF:
             is_recent = now < self._peak_since + 2 * _PEAK_OF
             self._peaks, self._peak_since = (self._peaks[1] if is_recent else 0, 0), now

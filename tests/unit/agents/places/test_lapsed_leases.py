@@ -72,6 +72,29 @@ def test_call_that_goes_on_after_its_step_keeps_no_place() -> None:
     in_virtual_time(scenario())
 
 
+def test_call_that_goes_on_after_its_step_passes_no_limit() -> None:
+    """Its host has nothing else to do, but does not give its share back yet, which another host waits for."""
+
+    async def scenario() -> None:
+        service = CountingService(seeded(4), (9, 9))
+        rows = MemoryBreakerRows()
+        one, two = (Instance(rows, service, tasks=0, at_once=1) for _ in range(2))
+
+        async def fail() -> None:
+            raise TransientError("503")
+
+        place = await one.breaker.places.take()
+        assert place is not None
+        with pytest.raises(TransientError), place.given():
+            await asyncio.gather(one.breaker.call(fail), one.breaker.call(service.call))
+        await asyncio.sleep(1)
+        assert service.in_flight == 1
+        await two.breaker.call(service.call)
+        assert service.most == 1
+
+    in_virtual_time(scenario())
+
+
 def test_store_that_fails_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call waits for its lease meanwhile."""
 
