@@ -26,7 +26,6 @@ from functions.pattern.events import (
     StepOutcome,
     StepUnknown,
 )
-from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.planning import Runner, started_by, taken_up
 from functions.pattern.ports import Agent, Ports
@@ -82,9 +81,8 @@ class ActivityRun:
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
         await self._children.hear(self._newest, start_by)
-        follow = self._plan.follow(is_first=True, may_share=self._may_share)
         try:
-            claimed = await self._tell(self._claim(start_by), start_by, follow)
+            claimed = await self._tell(self._claim(start_by), start_by)
             if isinstance(claimed, Refused):
                 return ended(claimed.reason)
             await self._run(claimed.record)
@@ -133,14 +131,12 @@ class ActivityRun:
     async def _find_place(self, record: TaskRecord, name: StepName) -> None:
         """Find a step's place at its service, and start it, or have the task put off when that is all."""
         with self._left_to_supervisor(name):
-            async with self._places.awaited(record, name):
-                await self._go_on(None)
+            await self._places.find(record, name, partial(self._go_on, None))
 
     async def _go_on(self, event: Event | None) -> None:
         """Tell the task an event, or nothing, and begin what follows."""
         start_by = self._start_by()
-        follow = self._plan.follow(is_first=False, may_share=self._may_share)
-        told = await self._tell(event or self._claim(start_by), start_by, follow)
+        told = await self._tell(event or self._claim(start_by), start_by)
         if isinstance(told, Changed):
             self._begin(told.record)
 
@@ -255,12 +251,14 @@ class ActivityRun:
         self, event: StepOutcome | StepUnknown | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
-        told = await self._tell(event, until, self._plan.follow(is_first=False, may_share=self._may_share))
+        told = await self._tell(event, until)
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told.record
 
-    async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
+    async def _tell(self, event: Event, until: datetime) -> Changed | Refused:
+        """Tell the task an event, with the starts that follow from it."""
+        follow = self._plan.follow(is_first=not self._begun, may_share=self._may_share)
         try:
             told = await self._ports.store.change(self._task, event, until=until, follow=follow)
         except TransientError:

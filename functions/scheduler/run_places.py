@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from functions.agents.places import PLACE_SECONDS, CallPlace, Places
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
 
@@ -57,13 +59,30 @@ class RunPlaces:
         self._awaited.update(dict.fromkeys(names, True))
         return names
 
-    @asynccontextmanager
-    async def awaited(self, record: TaskRecord, step: StepName) -> AsyncIterator[None]:
-        """Wait for the place of a step, but not for long, unless other steps of the run go on all the same.
+    async def find(self, record: TaskRecord, step: StepName, start: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the place of a step, and `start` it; when that starts another, the place is given back.
 
-        When it has not begun within the block, the place is given back.
+        Not for long, unless other steps of the run go on all the same: until those are late, nobody else
+        looks at the task, so that a store that is away is waited for, too. Raises `TransientError` where
+        none do.
         """
-        places = self._services[record.step(step).shape.agent]
+        while True:
+            await self._wait_for(self._services[record.step(step).shape.agent], step)
+            try:
+                await start()
+            except TransientError:
+                if not self._begun:
+                    raise
+                if step in self._awaited:
+                    return  # a step that began meanwhile has it waited for anew
+                self._awaited[step] = True
+            else:
+                return
+            finally:
+                self._give_back(step)
+            await asyncio.sleep(PLACE_SECONDS)
+
+    async def _wait_for(self, places: Places, step: StepName) -> None:
         place = await places.take(PLACE_SECONDS)
         while place is None and self._begun:
             place = await places.take(PLACE_SECONDS)
@@ -72,10 +91,6 @@ class RunPlaces:
             self._again_at[step] = places.next_turn()
         else:
             self._held[step] = place
-        try:
-            yield
-        finally:
-            self._give_back(step)
 
     @contextmanager
     def given(self, step: StepName) -> Iterator[None]:
@@ -93,8 +108,10 @@ class RunPlaces:
             self._held.pop(step).release()
 
     def begin(self, step: StepName) -> None:
-        """Keep the place of a step whose start is recorded, until it ends."""
+        """Keep the place of a step whose start is recorded, until it ends; beside it, the others wait on."""
         self._begun.add(step)
+        self._awaited.update(dict.fromkeys(self._again_at, False))
+        self._again_at.clear()
 
     def end(self, step: StepName) -> None:
         """Give back the place of a step that has ended, also without a call."""

@@ -9,9 +9,12 @@ from datetime import datetime
 
 import pytest
 
+from functions.agents.places import CallPlace
+from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.folding import Follow, Told, fold
 from functions.pattern.identity import TaskId
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.store_ports import Changed
@@ -70,6 +73,66 @@ async def test_step_without_a_place_gets_it_beside_a_long_step() -> None:
         await asyncio.sleep(3 * _PATIENCE)
         taken.release()
         await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
+
+
+async def test_step_that_was_given_up_gets_its_place_beside_a_long_step_that_began_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two services are busy. One has a place a moment after the other was waited for in vain."""
+    bench = PlacesBench(workflow(step("x"), step("y")), services={"x": 1, "y": 1})
+    taken, turn = await bench.taken_here("x"), await bench.taken_here("y")
+    take, of_y = bench.places["y"].take, asyncio.Event()
+
+    async def later(_seconds: float | None = None) -> CallPlace | None:
+        await of_y.wait()
+        return await take()
+
+    monkeypatch.setattr(bench.places["y"], "take", later)
+    bench.agents.slow("y")
+    running = asyncio.create_task(bench.run())
+    await asyncio.sleep(3 * _PATIENCE)  # x is given up
+    turn.release()
+    of_y.set()
+    await bench.agents.until_called("y")
+    taken.release()
+    await _until(lambda: bench.state_of("x") is StepState.COMPLETED)
+    bench.agents.let_go("y")
+    await running
+
+
+async def test_step_whose_place_comes_while_the_store_is_away_is_started_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside a long step, before whose end nobody else looks at the task."""
+    bench = PlacesBench(workflow(step("log"), step("pay")))
+    taken, failed = await bench.taken_here(), asyncio.Event()
+
+    async def away(*_: object, **__: object) -> Changed | Refused:
+        failed.set()
+        raise TransientError("the state store does not answer")
+
+    async with bench.running_beside("log"):
+        with monkeypatch.context() as outage:
+            outage.setattr(bench.store, "change", away)
+            taken.release()
+            await failed.wait()
+        await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
+
+
+async def test_run_that_began_late_leaves_nothing_that_it_could_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though its first place came a moment after its claim: nobody else would begin it."""
+    bench = PlacesBench(workflow(step("pay", complete_within=270)))
+    known = bench.store.known
+
+    async def slow(task: TaskId) -> TaskRecord | None:
+        bench.clock.advance(20)
+        return await known(task)
+
+    monkeypatch.setattr(bench.store, "known", slow)
+    await bench.run(number=2, share=True)
+    assert bench.store.record(TASK).task.process_state is ProcessState.PROCESSED
 
 
 async def test_place_of_a_step_whose_request_fails_is_free() -> None:
