@@ -89,6 +89,8 @@ class RunPlaces:
         del self._awaited[step]
         if place is None:
             self._again_at[step] = places.next_turn()
+        elif step in self._begun:  # its start was written after all, and it finds a place itself
+            place.release()
         else:
             self._held[step] = place
 

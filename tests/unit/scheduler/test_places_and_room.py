@@ -119,6 +119,40 @@ async def test_step_whose_place_comes_while_the_store_is_away_is_started_afterwa
         await _until(lambda: bench.state_of("pay") is StepState.COMPLETED)
 
 
+async def test_place_that_comes_when_its_step_has_begun_after_all_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its start was written though nobody heard; the run learns of it by the outcome of another step."""
+    bench = PlacesBench(workflow(step("log"), step("note"), step("pay")))
+    taken, failed, change = await bench.taken_here(), asyncio.Event(), bench.store.change
+
+    async def lost(task: TaskId, event: Event, *, follow: Follow, until: datetime) -> Changed | Refused:
+        await change(task, event, follow=follow, until=until)
+        failed.set()
+        raise TransientError("connection lost")
+
+    async def away(_: TaskId) -> None:
+        raise TransientError("no route to host")
+
+    async with bench.running_beside("log", "note", "pay"):
+        await bench.agents.until_called("note")
+        with monkeypatch.context() as outage:
+            outage.setattr(bench.store, "change", lost)
+            outage.setattr(bench.store, "load", away)
+            taken.release()
+            await failed.wait()
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            taken = await bench.taken_here()  # another task's step is faster
+        await asyncio.sleep(2 * _PATIENCE)  # the place is waited for anew
+        bench.agents.let_go("note")
+        await bench.agents.until_called("pay")
+        taken.release()
+        await asyncio.sleep(2 * _PATIENCE)
+        async with asyncio.timeout(10):
+            await bench.taken_here()
+
+
 async def test_run_that_began_late_leaves_nothing_that_it_could_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
