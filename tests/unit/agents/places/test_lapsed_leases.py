@@ -27,6 +27,10 @@ async def _steps(instance: Instance, service: CountingService) -> None:
                 await instance.breaker.call(service.call)
 
 
+async def _fail() -> None:
+    raise TransientError("503")
+
+
 @pytest.mark.parametrize("all_lose_it", [True, False])
 def test_calls_that_wait_for_a_lapsed_lease_pass_no_limit(*, all_lose_it: bool) -> None:
     """The store is away for longer than a lease lasts; others have their places when it is back."""
@@ -58,14 +62,11 @@ def test_call_that_goes_on_after_its_step_keeps_no_place() -> None:
         service = CountingService(seeded(4), (1, 1))
         instance = Instance(MemoryBreakerRows(), service, tasks=0, at_once=1)
 
-        async def fail() -> None:
-            raise TransientError("503")
-
         place = await instance.breaker.places.take()
         assert place is not None
         with pytest.raises(TransientError), place.given():
             await asyncio.gather(
-                *(instance.breaker.call(each) for each in (fail, service.call, service.call))
+                *(instance.breaker.call(each) for each in (_fail, service.call, service.call))
             )
         assert await instance.breaker.places.take(30) is not None
 
@@ -80,13 +81,10 @@ def test_call_that_goes_on_after_its_step_passes_no_limit() -> None:
         rows = MemoryBreakerRows()
         one, two = (Instance(rows, service, tasks=0, at_once=1) for _ in range(2))
 
-        async def fail() -> None:
-            raise TransientError("503")
-
         place = await one.breaker.places.take()
         assert place is not None
         with pytest.raises(TransientError), place.given():
-            await asyncio.gather(one.breaker.call(fail), one.breaker.call(service.call))
+            await asyncio.gather(one.breaker.call(_fail), one.breaker.call(service.call))
         await asyncio.sleep(1)
         assert service.in_flight == 1
         await two.breaker.call(service.call)
