@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.simulation.run import command
 from tests.simulation.run.command import main
-from tests.simulation.run.story import Telling
+from tests.simulation.run.many import Ran
+from tests.simulation.run.story import Telling, told
 from tests.simulation.run.verdict import Verdict, run_seed
 from tests.simulation.seeds import ROOT
 
@@ -28,6 +31,9 @@ from tests.simulation.seeds import ROOT
         (["--path", "nonsense"], "orders, happy; orders, recovered"),
         (["--without", "nonsense"], "crashes, crash of all hosts"),
         (["--pairs", "--path", "orders, happy"], "leave out --path"),
+        (["--pairs", "--calm", "--count", "1"], "leave out --calm"),
+        (["--seed", "0", "--count", "2"], "leave out --count"),
+        (["--keep", "here", "--without", "crashes", "--count", "1"], "leave out --without"),
     ],
 )
 def test_what_can_not_be_run_is_refused(
@@ -38,6 +44,34 @@ def test_what_can_not_be_run_is_refused(
         main(arguments)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_ledger_of_nothing_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says where nothing is kept."""
+    assert main(["--ledger", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"no verdicts are kept in {tmp_path}\n"
+
+
+def test_what_is_kept_is_said_not_to_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run goes on where another was stopped."""
+    for count in ("1", "2"):
+        assert main(["--pairs", "--count", count, "--keep", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("pairs 2 (1 of them run before), violated 0\n")
+
+
+def test_path_that_is_stopped_says_how_far_it_came(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is told as if all had been run."""
+
+    def stopped(run: Callable[[int], Ran], numbers: Sequence[int], _processes: int) -> Iterator[Ran]:
+        yield from map(run, numbers[:1])
+        if numbers:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "ran", stopped)
+    assert main(["--path", "orders, happy"]) == 130
+    assert "orders, happy: 1 of " in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +92,13 @@ def test_story_of_one_task_is_told_to_its_end(verdict: Verdict) -> None:
     lines = [*Telling(task="plain", uncut=True).story(verdict)]
     assert all("plain" in line or "**" in line for line in lines)
     assert any("plain.1.completed" in line for line in lines)
+
+
+def test_story_of_a_task_that_is_not_there_says_so(verdict: Verdict) -> None:
+    """With those that are, and their ends."""
+    told_of_none = told(verdict, [], Telling(always=True, task="t99"), calm=False)
+    assert "  tasks: plain Processed, t0 " in told_of_none
+    assert told_of_none.endswith("nothing names t99: --task takes one of the tasks above")
 
 
 @pytest.mark.process

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.run import figures
-from tests.simulation.run.figures import Figures, KeptFigures
+from tests.simulation.run.figures import Figures, KeptFigures, What
 from tests.simulation.run.ledger import ledger
 
 
@@ -29,7 +29,7 @@ def _figures(seed: int, *violations: str) -> Figures:
 def test_seeds_of_one_commit_are_one_line() -> None:
     """With those that were violated by name."""
     told = ledger([_figures(1), _figures(2, "I1")])
-    assert "| unknown | 2 | 3 | 6 | 4 / 0 / 2 | 2 |" in told
+    assert "| unknown | 2 seeds | 3 | 6 | 4 / 0 / 2 | 2 |" in told
     assert told.endswith("crashes 6")
 
 
@@ -63,3 +63,23 @@ def test_what_another_commit_violated_is_run_again(tmp_path: Path, monkeypatch: 
     now = KeptFigures(tmp_path)
     now.keep(_figures(3, "I2"))
     assert [*now.known()] == [2, 3]
+
+
+def test_what_changed_code_violated_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether the changes are the same."""
+    monkeypatch.setattr(figures, "_commit", lambda: "12345678+changed")
+    kept = KeptFigures(tmp_path)
+    kept.keep(_figures(1, "I1"))
+    kept.keep(_figures(2))
+    assert [*kept.known()] == [2]
+
+
+def test_what_is_kept_of_seeds_stands_for_no_other_runs(tmp_path: Path) -> None:
+    """Pairs and calm seeds have the same numbers."""
+    KeptFigures(tmp_path, What.PAIRS).keep(_figures(1))
+    KeptFigures(tmp_path, What.CALM).keep(_figures(2))
+    seeds = KeptFigures(tmp_path)
+    seeds.keep(_figures(3))
+    assert [*seeds.known()] == [3]
+    told = ledger(seeds.read())
+    assert all(f" | 1 {what} | " in told for what in ("pairs", "calm seeds", "seeds"))

@@ -8,7 +8,7 @@ from tests.simulation.run.report import Report
 
 
 def _report(kinds: frozenset[str], outcomes: dict[str, int], widest: int) -> Report:
-    report = Report(calm=False)
+    report = Report()
     report.add(
         Figures(
             seed=0,

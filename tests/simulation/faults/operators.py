@@ -71,11 +71,13 @@ class Operators:
         host = self._platform.running.usual("hosts of operators")
         if host is None:
             return
-        self._platform.world.fault(SimulatedFault.OPERATORS, "operator", f"{wish} {task}|")
+        self._platform.world.fault(SimulatedFault.OPERATORS, "operator", f"{wish} {task}")
         path = f"/api/ops/tasks/{task}/{wish}"
         if wish.endswith("/skip"):
             self.given.add((task, wish.split("/")[1]))
         status, answer = await self._platform.http(
             host, "POST", path, {"reason": "simulated", **(body or {})}
         )
-        self._platform.world.tell("operator", f"{wish} {task}|: {status} {answer if status >= 400 else ''}")
+        said = status or "no answer"
+        refusal = f" {answer}" if status >= 400 else ""
+        self._platform.world.tell("operator", f"{wish} {task}: {said}{refusal}")

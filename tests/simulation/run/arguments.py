@@ -11,8 +11,20 @@ from typing import Any
 from local.arguments import count, positive
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.points.paths import SamplePath, every_path
+from tests.simulation.run.figures import What
 
 _PATHS = "; ".join(map(str, every_path()))
+#: Options that do not go together, and why.
+_EXCLUSIVE = (
+    ("seed", "count", "--seed is one seed, --first that of several"),
+    ("seed", "path", "--seed is one run, --path many"),
+    ("count", "path", "--count is of seeds, and a path is run whole"),
+    ("pairs", "path", "--pairs draws its paths"),
+    ("pairs", "calm", "--pairs is of faults"),
+    ("pairs", "without", "--pairs draws its faults"),
+    ("keep", "path", "figures are kept of seeds and pairs"),
+    ("keep", "without", "figures are kept of seeds as they are drawn"),
+)
 #: Of options that may be given again.
 _LISTED: Mapping[str, Any] = {"action": "append", "default": []}
 
@@ -32,16 +44,29 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.seed is None and not (given.count or given.path or given.ledger):
         parser.error("nothing to run: give --seed, --count, --path or --ledger")
-    if given.pairs and given.path:
-        parser.error("--pairs draws its paths: leave out --path")
+    for one, other, why in _EXCLUSIVE:
+        if _is_given(given, one) and _is_given(given, other):
+            parser.error(f"{why}: leave out --{other}")
     return given
+
+
+def what_is_run(given: argparse.Namespace) -> What:
+    """Name what a number stands for."""
+    if given.pairs:
+        return What.PAIRS
+    return What.CALM if given.calm else What.SEEDS
+
+
+def _is_given(given: argparse.Namespace, option: str) -> bool:
+    value = getattr(given, option)
+    return value is not None and value is not False and value != []
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
     runs = parser.add_argument_group("what is run")
     runs.add_argument("--seed", type=count, help="one seed")
     runs.add_argument("--first", type=count, default=0, help="the first of several (default: 0)")
-    runs.add_argument("--count", type=count, default=0, help="how many seeds from there on")
+    runs.add_argument("--count", type=count, help="how many seeds from there on")
     runs.add_argument("--calm", action="store_true", help="nothing goes wrong, and all ends as it was drawn")
     runs.add_argument("--without", type=_fault, help="leave out a kind, such as 'crashes'", **_LISTED)
     runs.add_argument("--path", type=_path, help=f"one fault at each request of a path: {_PATHS}", **_LISTED)

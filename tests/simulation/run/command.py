@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from tests.simulation.points.one_fault import count_points
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run import arguments
-from tests.simulation.run.figures import KeptFigures
+from tests.simulation.run.figures import KeptFigures, What
 from tests.simulation.run.ledger import ledger
 from tests.simulation.run.many import Asked, Ran, pair_ran, point_ran, ran, seed_ran
 from tests.simulation.run.report import Report
@@ -23,9 +25,8 @@ def main(given_arguments: Sequence[str]) -> int:
     """Run what the command line says; 0 only when nothing is violated, 130 when it was stopped."""
     given = arguments.read(given_arguments)
     if given.ledger:
-        print(ledger(each for folder in given.ledger for each in KeptFigures(folder).read()))
-        return 0
-    report = Report(calm=given.calm)
+        return _print_ledger(given.ledger)
+    report = Report(arguments.what_is_run(given))
     is_stopped = False
     try:
         _run(given, report)
@@ -42,6 +43,15 @@ def main(given_arguments: Sequence[str]) -> int:
     return 1 if report.violated or lacking else 0
 
 
+def _print_ledger(folders: Sequence[Path]) -> int:
+    every = [each for folder in folders for each in KeptFigures(folder).read()]
+    if not every:
+        print(f"no verdicts are kept in {', '.join(map(str, folders))}", file=sys.stderr)
+        return 2
+    print(ledger(every))
+    return 0
+
+
 def _run(given: argparse.Namespace, report: Report) -> None:
     for each in _ran(given, report):
         report.add(each.figures)
@@ -55,16 +65,17 @@ def _run(given: argparse.Namespace, report: Report) -> None:
 
 def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
     """Run the seeds, except those whose figures are kept: these are added to the report at once."""
-    kept = None if given.keep is None else KeptFigures(given.keep)
+    kept = None if given.keep is None else KeptFigures(given.keep, report.what)
     known = {} if kept is None else kept.known()
-    seeds = [*range(given.first, given.first + given.count)]
+    seeds = [*range(given.first, given.first + (given.count or 0))]
     seeds += [] if given.seed is None else [given.seed]
     for seed in seeds:
         if seed in known:
             report.add(known[seed])
+            report.kept += 1
     telling = Telling(always=given.story, task=given.task, uncut=given.all)
     asked = Asked(given.calm, tuple(given.without), telling, given.shrink)
-    run = pair_ran if given.pairs else partial(seed_ran, asked)
+    run = pair_ran if report.what is What.PAIRS else partial(seed_ran, asked)
     ends_at = time.monotonic() + 60 * given.minutes
     for each in ran(run, [seed for seed in seeds if seed not in known], given.processes):
         if kept is not None:
@@ -76,10 +87,14 @@ def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
 
 def _points(path: SamplePath, processes: int) -> list[int]:
     """Run a path with one fault at each request; give the numbers of the points that violated something."""
-    points, violated = range(count_points(path)), []
-    for each in ran(partial(point_ran, path), points, processes):
-        if each.told:
-            print(each.told, flush=True)
-            violated.append(each.figures.seed)
-    print(f"{path}: {len(points)} runs, each with one fault at one request; {len(violated)} violated")
+    points, done, violated = range(count_points(path)), 0, list[int]()
+    try:
+        for each in ran(partial(point_ran, path), points, processes):
+            done += 1
+            if each.told:
+                print(each.told, flush=True)
+                violated.append(each.figures.seed)
+    finally:
+        which = f"{done} of {len(points)} runs, each with one fault at one request"
+        print(f"{path}: {which}; {len(violated)} violated", flush=True)
     return violated

@@ -8,6 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rich.console import Console
+from rich.progress import track
+
 from functions.machine import collect_garbage_rarely
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.points.one_fault import PointVerdict, run_point
@@ -20,6 +23,8 @@ from tests.simulation.run.verdict import run_seed
 
 #: Seeds after which a process is replaced: FastAPI remembers each host's routes, and thereby all behind them.
 _SEEDS_OF_A_PROCESS = 50
+#: Of fewer, no progress is shown.
+_FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,19 @@ class Ran:
 
 
 def ran(run: Callable[[int], Ran], numbers: Sequence[int], processes: int) -> Iterator[Ran]:
-    """Run what has these numbers, in their order; few in this process."""
+    """Run what has these numbers, in their order; on a terminal, a bar shows how far it is."""
+    console = Console()
+    yield from track(
+        _ran(run, numbers, processes),
+        "running",
+        total=len(numbers),
+        console=console,
+        transient=True,
+        disable=len(numbers) < _FEW or not console.is_terminal,
+    )
+
+
+def _ran(run: Callable[[int], Ran], numbers: Sequence[int], processes: int) -> Iterator[Ran]:
     if processes == 1 and len(numbers) <= _SEEDS_OF_A_PROCESS:
         yield from map(run, numbers)
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation.faults.kinds import SimulatedFault
-from tests.simulation.run.figures import Figures
+from tests.simulation.run.figures import Figures, What
 
 _OUTCOMES = ("Processed", "Compensated", "Error")
 
@@ -21,9 +21,11 @@ _LEAST_OF_TASKS, _LEAST_OF_SEEDS, _LEAST_NORMAL, _WIDE, _DEEP = 0.05, 0.01, 0.95
 
 @dataclass(slots=True)
 class Report:
-    """Adds up what came of seeds."""
+    """Adds up what came of seeds, or of pairs."""
 
-    calm: bool
+    what: What = What.SEEDS
+    #: How many of them were run before, and their figures kept.
+    kept: int = 0
     cpu: list[float] = field(default_factory=list)
     violated: list[int] = field(default_factory=list)
     hours: float = 0.0
@@ -63,19 +65,22 @@ class Report:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        if not self.cpu:
-            return
         seeds, tasks = len(self.cpu), self.outcomes.total()
-        yield f"CPU of a seed: median {statistics.median(self.cpu):.2f} s, most {max(self.cpu):.2f} s"
+        yield f"CPU of each: median {statistics.median(self.cpu):.2f} s, most {max(self.cpu):.2f} s"
         yield f"virtual hours {self.hours:.1f}; faults {self.faults.total()}"
-        yield f"a task was processed in {100 * self.processed / seeds:.1f} % of seeds"
-        yield f"workflows up to {self.widest} steps wide and {self.deepest} deep; tasks {tasks}"
+        yield f"a task was processed in {100 * self.processed / seeds:.1f} % of {self.what}"
+        if self.widest:
+            yield f"workflows up to {self.widest} steps wide and {self.deepest} deep"
+        yield f"tasks {tasks}"
         for outcome, count in sorted(self.outcomes.items()):
             yield f"  {outcome:<12} {count:>6}  {100 * count / tasks:5.1f} %"
-        for kind in SimulatedFault if seeds > 1 else ():
-            yield f"  {kind:<32} in {100 * self.met[kind] / seeds:5.1f} % of seeds"
-        yield "faults that had an effect:"
+        if seeds > 1 and self.what is What.SEEDS:
+            yield "kinds of faults that were drawn, and had an effect:"
+            for kind in SimulatedFault:
+                yield f"  {kind:<32} in {100 * self.met[kind] / seeds:5.1f} % of seeds"
+        yield "single faults that had an effect:"
         for fault, count in sorted(self.faults.items()):
             yield f"  {fault:<32} {count:>7}"
         which = f": {', '.join(map(str, self.violated))}" if self.violated else ""
-        yield f"seeds {seeds}, violated {len(self.violated)}{which}"
+        kept = f" ({self.kept} of them run before)" if self.kept else ""
+        yield f"{self.what} {seeds}{kept}, violated {len(self.violated)}{which}"

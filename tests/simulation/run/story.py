@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from functions.pattern.step_definition import Step
 from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
 from tests.simulation.run.verdict import Verdict
 
@@ -23,9 +24,10 @@ class Telling:
         """Give its lines: about the tasks in question, or about everything when nothing is violated."""
         violated = {each.order for each in verdict.violations if each.order is not None}
         tasks = violated if self.task is None else {self.task}
-        named = [text for task in sorted(tasks) for text in (f"{task}|", f"{task}.", f"/{task}")]
-        moments = verdict.timeline.about(*named) if named else verdict.timeline.moments
-        lines = [*map(str, moments)]
+        lines = [*map(str, verdict.timeline.about(tasks) if tasks else verdict.timeline.moments)]
+        if self.task is not None and not any(verdict.timeline.naming(tasks)):
+            yield f"nothing names {self.task}: --task takes one of the tasks above"
+            return
         if self.uncut:
             yield from lines
             return
@@ -46,5 +48,17 @@ def told(verdict: Verdict, without: Sequence[SimulatedFault], telling: Telling, 
         lines.append(f"  so it is also without {len(without)} of its {kinds} kinds of faults:")
         lines.append(f"  python -m tests.simulation --seed {verdict.seed} --story{options}")
     if telling.always:
-        lines += telling.story(verdict)
+        lines += [*_drawn(verdict), *telling.story(verdict)]
     return "\n".join(lines)
+
+
+def _drawn(verdict: Verdict) -> Iterator[str]:
+    """Tell how the tasks have ended, and which steps the workflows have, by the numbers of their rows."""
+    yield f"  tasks: {', '.join(f'{task} {state}' for task, state in sorted(verdict.states.items()))}"
+    for workflow in verdict.workflows:
+        steps = (_step(number, step) for number, step in enumerate(workflow.steps))
+        yield f"  {workflow.name} {workflow.version}: {', '.join(steps)}"
+
+
+def _step(number: int, step: Step) -> str:
+    return f"{number:02} {step.name}" + (f" after {' '.join(step.needs)}" if step.needs else "")

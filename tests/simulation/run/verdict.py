@@ -31,12 +31,16 @@ class Verdict:
     seed: int
     violations: Sequence[Violation]
     timeline: Timeline
-    outcomes: Mapping[str, int]
-    tasks: int
+    #: The state in which each task is in the end.
+    states: Mapping[str, str]
     seconds: float
     cpu: float
-    widest: int
-    deepest: int
+    workflows: Sequence[Workflow]
+
+    @property
+    def widest(self) -> int:
+        """Count the steps of which no two need each other, in the workflow that has most."""
+        return max(max(Counter(_depths(each)).values()) for each in self.workflows)
 
     @property
     def figures(self) -> Figures:
@@ -47,13 +51,13 @@ class Verdict:
                 f"{each.invariant.number} {each.order}: {each.what}" for each in self.violations
             ),
             digest=self.timeline.digest,
-            outcomes=dict(self.outcomes),
+            outcomes=dict(Counter(self.states.values())),
             faults=dict(self.timeline.faults),
             kinds=frozenset(self.timeline.kinds),
             seconds=self.seconds,
             cpu=self.cpu,
             widest=self.widest,
-            deepest=self.deepest,
+            deepest=max(max(_depths(each)) for each in self.workflows),
         )
 
 
@@ -75,12 +79,10 @@ def run_seed(seed: int, *, calm: bool = False, without: Collection[SimulatedFaul
         seed=seed,
         violations=found,
         timeline=world.timeline,
-        outcomes=Counter(rows.task.state for rows in evidence.tasks.values() if rows.task is not None),
-        tasks=len(evidence.tasks),
+        states={task: rows.task.state for task, rows in evidence.tasks.items() if rows.task is not None},
         seconds=world.loop.time(),
         cpu=time.process_time() - begin,
-        widest=max(max(Counter(_depths(each.workflow)).values()) for each in scenario.registrations),
-        deepest=max(max(_depths(each.workflow)) for each in scenario.registrations),
+        workflows=[each.workflow for each in scenario.registrations],
     )
 
 

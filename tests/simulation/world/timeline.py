@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 
@@ -33,11 +34,16 @@ class Timeline:
         """Add a moment."""
         self.moments.append(Moment(at, who, what))
 
-    def about(self, *texts: str) -> Iterator[Moment]:
-        """Give the moments whose text names any of these, and what befell whole hosts."""
-        for moment in self.moments:
-            if moment.what.startswith("**") or any(text in moment.what for text in texts):
-                yield moment
+    def naming(self, tasks: Collection[str]) -> Iterator[Moment]:
+        """Give the moments whose text names any of these tasks."""
+        any_of_them = "|".join(map(re.escape, sorted(tasks)))
+        named = re.compile(rf"(?<![\w-])(?:{any_of_them})(?![\w-])")
+        return (moment for moment in self.moments if named.search(moment.what))
+
+    def about(self, tasks: Collection[str]) -> Iterator[Moment]:
+        """Give these, and what befell whole hosts."""
+        named = {id(moment) for moment in self.naming(tasks)}
+        return (each for each in self.moments if each.what.startswith("**") or id(each) in named)
 
     @property
     def digest(self) -> str:
