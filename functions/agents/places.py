@@ -221,6 +221,8 @@ class Places:
         except asyncio.CancelledError:
             if not behind.cancelled():
                 self._end()
+            elif behind in self._behind:
+                self._behind.remove(behind)
             raise
 
     def _let_begin(self) -> None:

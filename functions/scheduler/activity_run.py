@@ -262,6 +262,7 @@ class ActivityRun:
         try:
             told = await self._ports.store.change(self._task, event, until=until, follow=follow)
         except TransientError:
+            self._places.forget(follow)
             # It may be written all the same, with starts that are this run's to call.
             known = await self._ports.store.load(self._task)
             if known is None or not started_by(known.record, self._runner, self._plan.planned):
@@ -270,6 +271,7 @@ class ActivityRun:
         if isinstance(told, Changed):
             self._newest = told.record
         else:
+            self._places.forget(follow)
             _log.info("task %s: %s not recorded (%s)", self._task, type(event).__name__, told.reason)
             if told.reason in NOT_OURS:
                 self._lost_by = told.reason

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
 from functions.agents.places import PLACE_SECONDS, CallPlace, Places
 from functions.pattern.errors import TransientError
+from functions.pattern.folding import Follow
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
 
@@ -22,6 +23,8 @@ class RunPlaces:
     def __init__(self, services: Mapping[str, Places]) -> None:
         self._services = services
         self._held: dict[StepName, CallPlace] = {}
+        #: Which plan starts a step for which a place is held, until that is recorded, or known not to be.
+        self._planned: dict[StepName, Follow] = {}
         #: Steps whose starts are recorded, and that have not ended.
         self._begun = set[StepName]()
         self._awaited: dict[StepName, bool] = {}
@@ -67,7 +70,7 @@ class RunPlaces:
         none do.
         """
         while True:
-            await self._wait_for(self._services[record.step(step).shape.agent], step)
+            place = await self._wait_for(self._services[record.step(step).shape.agent], step)
             try:
                 await start()
             except TransientError:
@@ -79,20 +82,22 @@ class RunPlaces:
             else:
                 return
             finally:
-                self._give_back(step)
+                if place is not None and self._held.get(step) is place and step not in self._planned:
+                    self._give_back(step)
             await asyncio.sleep(PLACE_SECONDS)
 
-    async def _wait_for(self, places: Places, step: StepName) -> None:
+    async def _wait_for(self, places: Places, step: StepName) -> CallPlace | None:
         place = await places.take(PLACE_SECONDS)
         while place is None and self._begun:
             place = await places.take(PLACE_SECONDS)
         del self._awaited[step]
         if place is None:
             self._again_at[step] = places.next_turn()
-        elif step in self._begun:  # its start was written after all, and it finds a place itself
+        elif step in self._begun or step in self._held:  # another plan starts it, perhaps without a place
             place.release()
         else:
             self._held[step] = place
+        return place
 
     @contextmanager
     def given(self, step: StepName) -> Iterator[None]:
@@ -104,14 +109,26 @@ class RunPlaces:
         with place.given():
             yield
 
-    def keep(self, started: Iterable[StepName]) -> None:
-        """Give back what was taken for steps that have not begun, but those `started` by the newest plan."""
-        for step in self._held.keys() - self._begun - set(started):
-            self._held.pop(step).release()
+    def keep(self, plan: Follow, starts: Iterable[StepName], recorded: Collection[StepName]) -> None:
+        """Give back what was taken for steps that the newest plan does not start, and that have not begun.
+
+        The starts of earlier plans that are `recorded` are kept, too.
+        """
+        earlier = {step: by for step, by in self._planned.items() if step in recorded}
+        self._planned = earlier | dict.fromkeys(starts, plan)
+        for step in self._held.keys() - self._planned.keys() - set(recorded):
+            self._give_back(step)
+
+    def forget(self, plan: Follow) -> None:
+        """Give back the places of steps that a plan was to start: it was not recorded, or nobody knows."""
+        for step in [step for step, by in self._planned.items() if by is plan]:
+            del self._planned[step]
+            self._give_back(step)
 
     def begin(self, step: StepName) -> None:
         """Keep the place of a step whose start is recorded, until it ends; beside it, the others wait on."""
         self._begun.add(step)
+        self._planned.pop(step, None)
         self._awaited.update(dict.fromkeys(self._again_at, False))
         self._again_at.clear()
 

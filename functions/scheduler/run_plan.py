@@ -52,7 +52,7 @@ class RunPlan:
             self.planned |= {event.start_id for event in starts}
             # Of an earlier plan only what stands on the record: another run may have been faster.
             recorded = started_by(record, self._runner, self.planned)
-            self._places.keep([*(event.step for event in starts), *recorded])
+            self._places.keep(follow, [event.step for event in starts], recorded)
             return planned.events
 
         return follow

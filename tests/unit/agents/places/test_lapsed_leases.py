@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -89,6 +90,28 @@ def test_call_that_goes_on_after_its_step_passes_no_limit() -> None:
         assert service.in_flight == 1
         await two.breaker.call(service.call)
         assert service.most == 1
+
+    in_virtual_time(scenario())
+
+
+def test_call_that_is_cut_off_while_it_waits_is_no_work_any_more() -> None:
+    """Its lease has lapsed, and another instance has the one place: the share is given back."""
+
+    async def scenario() -> None:
+        service, rows = CountingService(seeded(1), (1, 1)), MemoryBreakerRows()
+        one = Instance(rows, service, tasks=0, at_once=1)
+        place = await one.breaker.places.take()
+        assert place is not None
+        one.line.is_cut = True
+        await asyncio.sleep(60)
+        Instance(rows, service, tasks=3, at_once=1)
+        await asyncio.sleep(10)
+        with suppress(TimeoutError), place.given():
+            async with asyncio.timeout(5):
+                await one.breaker.call(service.call)
+        one.line.is_cut = False
+        await asyncio.sleep(60)
+        assert len(rows.there["drone"].record.shares) == 1
 
     in_virtual_time(scenario())
 
