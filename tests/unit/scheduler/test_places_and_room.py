@@ -225,3 +225,45 @@ async def test_run_holds_no_more_places_than_it_does_steps() -> None:
     async with bench.running_beside(*slow, share=True), asyncio.timeout(10):
         for _ in range(3):
             await bench.taken_here()
+
+
+async def test_step_that_is_waited_for_anew_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was given up, which could not be told, and another step began meanwhile."""
+    bench = PlacesBench(workflow(step("x"), step("y")), services={"x": 1, "y": 1})
+    place, turn = await bench.taken_here("x"), await bench.taken_here("y")
+    change, take, comes, fails = bench.store.change, bench.places["y"].take, asyncio.Event(), asyncio.Event()
+    told = list[Event]()
+
+    async def later(_seconds: float | None = None) -> CallPlace | None:
+        await comes.wait()
+        return await take()
+
+    async def second_fails(
+        task: TaskId, event: Event, *, follow: Follow, until: datetime
+    ) -> Changed | Refused:
+        told.append(event)
+        if len(told) == 2:
+            await fails.wait()
+            raise TransientError("no store")
+        return await change(task, event, follow=follow, until=until)
+
+    monkeypatch.setattr(bench.places["y"], "take", later)
+    monkeypatch.setattr(bench.store, "change", second_fails)
+    bench.agents.slow("y")
+    running = asyncio.create_task(bench.run())
+    await _until(lambda: len(told) == 2)
+    turn.release()
+    comes.set()
+    await bench.agents.until_called("y")
+    fails.set()
+    await asyncio.sleep(3 * _PATIENCE)
+    place.release()
+    await _until(lambda: bench.state_of("x") is StepState.COMPLETED)
+    await asyncio.sleep(3 * _PATIENCE)
+    async with asyncio.timeout(5):
+        (await bench.taken_here("x")).release()
+    bench.agents.let_go("y")
+    await running
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]

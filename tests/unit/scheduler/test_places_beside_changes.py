@@ -16,8 +16,10 @@ from functions.agents.places import CallPlace, Places
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.errors import TransientError
+from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
-from functions.scheduler.progress import RunInput
+from functions.pattern.states import StepState
+from functions.scheduler.progress import Progress, RunInput
 from functions.scheduler.run_steps import RunSteps
 from functions.store.state_store import TableStateStore
 from functions.store.task_writer import TaskWriter
@@ -29,7 +31,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.runners import limits
 from tests.fakes.tasks import pending
 from tests.fakes.virtual_time import VirtualClock, in_virtual_time
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.workflows import LINE, TASK, nested, step, workflow
 from tests.unit.store.rows import MemoryRows
 
 _PATIENCE = 0.1
@@ -48,28 +50,41 @@ class _Nobody:
 class _WritingBench:
     """A process whose changes of the task go through the task writer; `pay` bears one call at a time."""
 
-    def __init__(self, of: Workflow, *, steps_at_once: int = 16) -> None:
+    def __init__(self, of: Workflow, *others: Workflow, steps_at_once: int = 16) -> None:
+        self.bus_is_back_at = 0.0
+        self.requested = asyncio.Event()
         clock = VirtualClock()
         self.rows = MemoryRows(pending(of))
         self.agents = ScriptedAgent()
         writer = TaskWriter(self.rows, clock=clock, new_id=lambda: uuid.uuid4().hex, random=seeded(1))
         store = TableStateStore(self.rows, writer, _Nobody())  # type: ignore[arg-type]
-        ports = fake_ports(store=store, clock=clock, breakers=MemoryBreakerRows())
+        ports = fake_ports(store=store, clock=clock, breakers=MemoryBreakerRows(), scheduler_requests=self)
         policy = BreakerPolicy(failures=5, open_for=timedelta(seconds=15))
         self._places: Mapping[str, Places] = {"pay": Breaker("pay", ports, policy, at_once=1).places}
         agents = {each.agent: self.agents for each in of.steps}
-        self._runs = RunSteps(ports, agents, Registry((of,), {}), limits(at_once=steps_at_once), self._places)
+        registry, bounds = Registry((of, *others), {}), limits(at_once=steps_at_once)
+        self._runs = RunSteps(ports, agents, registry, bounds, self._places)
 
     @asynccontextmanager
     async def running(self, *slow: str) -> AsyncIterator[None]:
         """Have a run go on within the block and to its end, which lets go its `slow` steps."""
         self.agents.slow(*slow)
-        running = asyncio.create_task(self._runs.run(RunInput(task=TASK, epoch=1, number=1, share=True)))
+        running = asyncio.create_task(self.run(share=True))
         try:
             yield
         finally:
             self.agents.let_go(*slow)
             await running
+
+    async def run(self, *, share: bool) -> Progress:
+        """Run the activity; the first run of an epoch does not `share`."""
+        return await self._runs.run(RunInput(task=TASK, epoch=1, number=1, share=share))
+
+    async def request(self, *_: object) -> None:
+        """Take the request of a child's Scheduler, unless Service Bus is away."""
+        if asyncio.get_running_loop().time() < self.bus_is_back_at:
+            raise TransientError("no bus")
+        self.requested.set()
 
     async def taken(self) -> CallPlace:
         """Take the one place, as the step of another task does."""
@@ -155,6 +170,26 @@ def test_place_for_what_would_follow_an_unrecorded_outcome_is_free() -> None:
             bench.rows.error = None
             await asyncio.sleep(10)
             (await bench.taken()).release()
+
+    in_virtual_time(scenario())
+
+
+def test_step_that_would_outlast_its_run_is_left_to_another() -> None:
+    """Also by a first run that has begun nothing, where its claim and its child's request come late."""
+
+    async def scenario() -> None:
+        bench = _WritingBench(workflow(nested("trip"), *_with(270, step("pay")).steps), LINE)
+        place = await bench.taken()
+        bench.rows.gate.clear()
+        bench.bus_is_back_at = asyncio.get_running_loop().time() + 45
+        running = asyncio.create_task(bench.run(share=False))
+        await asyncio.sleep(20)
+        bench.rows.gate.set()
+        await bench.requested.wait()
+        place.release()
+        progress = await running
+        assert bench.rows.record(TASK).step(StepName("pay")).state is StepState.NOT_STARTED
+        assert "again_at" in progress  # its Scheduler has another run try again
 
     in_virtual_time(scenario())
 
