@@ -68,7 +68,6 @@ class ActivityRun:
         self._task = record.order.task
         self._newest = record
         self._share = share
-        self._is_claimed = False
         self._lost_by: RefusalReason | None = None
         self._begun = set[StepName]()
         #: Ids of starts that an earlier run of this number may have sent: that they can't be sent again does
@@ -259,19 +258,18 @@ class ActivityRun:
 
     async def _tell(self, event: Event, until: datetime) -> Changed | Refused:
         """Tell the task an event, with the starts that follow from it."""
-        may_leave = self._begun or (self._is_claimed and not self._share)  # as another run is asked for then
-        follow = self._plan.follow(is_first=not may_leave, may_share=self._may_share)
+        follow = self._plan.follow(is_first=not self._begun, may_share=self._may_share)
         try:
             told = await self._ports.store.change(self._task, event, until=until, follow=follow)
-        except TransientError:
+        except Exception as fault:
             self._places.forget(follow)
             # It may be written all the same, with starts that are this run's to call.
-            known = await self._ports.store.load(self._task)
+            known = await self._ports.store.load(self._task) if isinstance(fault, TransientError) else None
             if known is None or not started_by(known.record, self._runner, self._plan.planned):
                 raise
             told = Changed(known.record)
         if isinstance(told, Changed):
-            self._newest, self._is_claimed = told.record, True
+            self._newest = told.record
         else:
             self._places.forget(follow)
             _log.info("task %s: %s not recorded (%s)", self._task, type(event).__name__, told.reason)
