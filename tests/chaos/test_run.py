@@ -21,7 +21,7 @@ from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.e2e.caller import NEEDS_ORDERS
 from tests.local.platform.processes import PATIENCE, left_running
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
 
 #: Shorter than in a run by hand: tasks are given up and undone within half a minute.
 _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2), clock=8)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_are
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(900)]
 
 
 async def test_thousand_orders_submitted_twice_are_processed_once(tmp_path: Path) -> None:

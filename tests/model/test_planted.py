@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulation.planted.copies import make_copy, planted
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(600)]
 
 _PAGE = Path(__file__).parents[2] / "docs/reliability.md"
 _SEEN = re.compile(r"^\| (\w+) \| .* \| yes \|$", re.MULTILINE)

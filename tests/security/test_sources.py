@@ -64,7 +64,7 @@ def test_sample_settings_hold_no_secret() -> None:
     assert [name for name in values if name.endswith("_KEY")] == []
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-local.txt", "requirements-dev.txt"])
 def test_packages_are_pinned_with_their_hashes(name: str) -> None:
     """So pip installs exactly these files: with one hash given, it requires all of them."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")

@@ -10,7 +10,7 @@ from tests.simulation.planted.caught import Caught, kept
 from tests.simulation.planted.copies import make_copy, planted
 from tests.simulation.seeds import simulated
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(600)]
 
 #: Another run of a seed, after a change of the application, need not meet the bug: then one of these does.
 _SEEDS = 25

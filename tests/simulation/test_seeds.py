@@ -10,9 +10,10 @@ from tests.simulation.seeds import regressions, simulated, violated
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3_600)]
 
-#: Seeds of one test, and how many tests there are of each kind; `make simulate-many` runs more.
+#: Seeds of one test, the number of tests of each kind, and of those with faults that run by day.
 _SEEDS = 50
-_CALM, _FAULTY = 2, 40
+_CALM, _BY_DAY, _FAULTY = 1, 3, 40
+_PARTS = [*range(_BY_DAY), *(pytest.param(part, marks=pytest.mark.night) for part in range(_BY_DAY, _FAULTY))]
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +29,14 @@ def test_all_ends_as_it_was_drawn_when_nothing_goes_wrong(part: int) -> None:
     assert violated("--calm", "--first", str(part * _SEEDS), "--count", str(_SEEDS)) == ""
 
 
-@pytest.mark.parametrize("part", range(_FAULTY))
+@pytest.mark.parametrize("part", _PARTS)
 def test_no_invariant_is_violated_whatever_goes_wrong(part: int, verdicts: str) -> None:
     """And after the last fault, everything comes to rest in time."""
     first = str(part * _SEEDS)
     assert violated("--first", first, "--count", str(_SEEDS), "--keep", verdicts) == ""
 
 
+@pytest.mark.night
 def test_enough_happened_to_prove_something(verdicts: str) -> None:
     """Every outcome, every kind of faults, wide and deep graphs; and most seeds completed a task (I14)."""
     run = simulated("--count", str(_FAULTY * _SEEDS), "--keep", verdicts, "--whole")

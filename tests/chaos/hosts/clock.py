@@ -1,6 +1,6 @@
 """A host's clock, which can be wrong: libfaketime tells the host's processes the time that a file says.
 
-It is built by `make setup` where that can be done (Linux, with a C compiler). Without it clocks are right.
+It is built by `make test` where that can be done (Linux, with a C compiler). Without it clocks are right.
 """
 
 from __future__ import annotations

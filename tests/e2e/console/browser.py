@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Playwright, async_playwright
 
-#: Where `make setup` unpacks npm's `@sparticuz/chromium`, which is built for Linux on x64.
+#: Where `make test` unpacks npm's `@sparticuz/chromium`, which is built for Linux on x64.
 _UNPACKED = Path(__file__).parents[3] / "node_modules" / ".chromium"
 _INSTALLED = (
     "google-chrome",

@@ -15,6 +15,7 @@ from tests.e2e.fleet.bench import PARCEL
 from tests.e2e.recovery.bench import Bench
 
 pytestmark = [
+    pytest.mark.night,
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.timeout(1800),

@@ -13,7 +13,7 @@ from rich.console import Console
 from local.bench.progress import Phases
 from local.bench.stream.run import StreamRun
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 _EVENTS = 2_000
 

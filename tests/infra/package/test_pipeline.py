@@ -39,6 +39,7 @@ def test_actions_are_pinned(path: Path) -> None:
     ("name", "permissions"),
     [
         pytest.param("check", {"contents": "read"}, id="check"),
+        pytest.param("nightly", {"contents": "read"}, id="nightly"),
         pytest.param("deploy", {"contents": "read", "id-token": "write"}, id="deploy"),
     ],
 )
@@ -74,8 +75,14 @@ def test_every_push_and_pull_request_is_checked() -> None:
     assert ".ci/run" in [step.get("run") for step in _steps(_FOLDER / "check.yml")]
 
 
+def test_every_test_runs_each_night() -> None:
+    """By a schedule: `make test` leaves out the tests that are marked `night`."""
+    assert "schedule" in _read(_FOLDER / "nightly.yml")["on"]
+    assert "make test-all" in [step.get("run") for step in _steps(_FOLDER / "nightly.yml")]
+
+
 def test_check_has_what_the_tests_need() -> None:
-    """The templates' tests need a compiler; `make setup` installs everything else."""
+    """The templates' tests need a compiler; `make test` installs everything else."""
     assert "az bicep install" in "\n".join(step.get("run", "") for step in _steps(_FOLDER / "check.yml"))
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     own = [line for line in lines if line and not line.startswith(("#", "set ", "cd ", "export "))]

@@ -43,7 +43,7 @@ from tests.fakes.times import RecordedSilences
 from tests.fakes.vast_table import VastTable
 from tests.fakes.workflows import LINE
 
-#: `make vast` sweeps a million.
+#: `make test-all` sweeps a million.
 _TASKS = int(os.environ.get("VAST_TASKS", "50000"))
 _SHARDS = 16
 #: Bytes by which the process may grow, however many tasks there are: a window of the full sweep, and pages.

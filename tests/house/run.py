@@ -1,0 +1,90 @@
+"""Run the tests of the packages, then those of the application, and print where the time went.
+
+    python -m tests.house.run [--night] [options of pytest]
+
+Without `--night`, tests that are marked `night` do not run. Exit code: 0 all passed, 1 a test failed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.house.documents import ROOT
+
+_PACKAGES = ("packages/functions-local", "packages/servicebus-local")
+_ADDITIONS = 20_000_000
+_SLOWEST = 10
+# The core is pure, so tests can reach every branch of it.
+_COVERAGE = [
+    "--cov=functions.pattern",
+    "--cov-branch",
+    "--cov-report=term-missing:skip-covered",
+    "--cov-fail-under=100",
+]
+
+
+def main(options: Sequence[str], *, night: bool) -> int:
+    """Run the tests with the options of pytest. `MAKE_BEGUN` holds the Unix time at which `make` started."""
+    begun = time.time()
+    installing = begun - float(os.environ.get("MAKE_BEGUN", begun))
+    print(
+        f"Speed of this machine: {_speed():.2f} s for 20 million additions (1 s: normal, 2 s: slow)",
+        flush=True,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [Path(folder) / f"{number}.xml" for number in range(len(_PACKAGES) + 1)]
+        selected = [*options] if night else ["-m", "not night", *options]
+        passed = [
+            _run(where, report, [*selected, *(_COVERAGE if where == "." else [])])
+            for where, report in zip([*_PACKAGES, "."], reports, strict=True)
+        ]
+        for seconds, name in _slowest(reports):
+            print(f"{seconds:6.1f} s  {name}")
+    print(f"Tests: {_minutes(time.time() - begun)}. Downloads and installs before: {_minutes(installing)}.")
+    return 0 if all(passed) else 1
+
+
+def _speed() -> float:
+    """Return the seconds of 20 million additions in a loop."""
+    begun, total = time.perf_counter(), 0
+    for number in range(_ADDITIONS):
+        total += number
+    return time.perf_counter() - begun
+
+
+def _run(where: str, report: Path, options: Sequence[str]) -> bool:
+    """Run pytest in a folder of the project; return whether all tests passed."""
+    print(f"Tests in {where}" if where != "." else "Tests of the application", flush=True)
+    # All tests of a file run on one worker, and files start in the order of their folders: a worker starts a
+    # platform once for the files of a folder, and stops it after the last one.
+    workers = [
+        "--numprocesses",
+        os.environ.get("WORKERS", "2"),
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+    ]
+    command = [sys.executable, "-m", "pytest", *workers, "-rsfE", f"--junitxml={report}", *options]
+    return subprocess.run(command, cwd=ROOT / where, check=False).returncode == 0
+
+
+def _slowest(reports: Sequence[Path]) -> list[tuple[float, str]]:
+    """Return the slowest tests with their seconds, fixtures included."""
+    tests = [test for report in reports if report.exists() for test in ET.parse(report).iter("testcase")]  # noqa: S314 - our own file
+    times = [(float(test.get("time", 0)), f"{test.get('classname')}.{test.get('name')}") for test in tests]
+    return sorted(times, reverse=True)[:_SLOWEST]
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main([each for each in sys.argv[1:] if each != "--night"], night="--night" in sys.argv))
