@@ -93,8 +93,8 @@ class Settings(Connections):
     """generic or teams; by default the address decides"""
     alerts_singly: int = Field(20, ge=0)
     """the alerts for one cause that are posted singly in five minutes; more are posted as one with a count"""
-    auth_mode: Literal["keys", "easyauth"] = "keys"
-    """keys, or easyauth where the platform's sign-in (Easy Auth) is on"""
+    auth_mode: Literal["keys", "easyauth", "local"] = "keys"
+    """keys, easyauth where the platform's sign-in (Easy Auth) is on, or local on a developer's machine"""
     rate_per_minute: int = Field(6_000, ge=1)
     """a caller's requests a minute, per instance"""
     requests_in_flight: int = Field(200, ge=1)
@@ -188,6 +188,11 @@ def load_settings() -> Settings:
             " ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name"
         )
     _check_event_hub(settings)
+    if settings.auth_mode == "local" and os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development":
+        raise SettingsError(
+            "setting AUTH_MODE is wrong (local grants every role, on a developer's machine only): set it to"
+            " keys, or easyauth where the platform's sign-in is on"
+        )
     return settings
 
 

@@ -58,12 +58,12 @@ from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
 from functions.telemetry.export import export_telemetry
 from functions.web.destinations import http_session, once_session
-from functions.web.named_keys import API, OPERATIONS, load_named_keys
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from functions.web.callers import Interface
     from functions.web.entrance import Guard
 
 # FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
@@ -110,7 +110,6 @@ class Wiring:
         self._alerts = Alerts(self._post(), AlertGroups(self._ports, settings.alerts_singly))
         self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._silence = Silence(self._ports, self._alerts.alert_silence)
-        self._named_keys = load_named_keys(os.environ)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
@@ -184,7 +183,7 @@ class Wiring:
 
         ports, start_within = self._ports, self._settings.pick_up_seconds
         acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
-        events, guard = Events(ports, self._registry, start_within), self._guard(API)
+        events, guard = Events(ports, self._registry, start_within), self._guard("api")
         gate = Gate(partial(ports.heartbeats.latest, Chore.INTAKE), ports.clock)
         check = ports.store.check
         return callers_application(self._registry, acceptance, events, check, guard=guard, gate=gate)
@@ -198,7 +197,7 @@ class Wiring:
             self._agents,
             self._store_figures,
             self._bus_figures,
-            guard=self._guard(OPERATIONS),
+            guard=self._guard("operations"),
             start_within=self._settings.pick_up_seconds,
             trace_url_template=self._settings.trace_url_template,
         )
@@ -214,10 +213,14 @@ class Wiring:
 
         return services_application(self._services, self._storage[0].table, self._ports.clock)
 
-    def _guard(self, function: str) -> Guard:
-        from functions.web.guards import guard_of
+    def _guard(self, interface: Interface) -> Guard:
+        from functions.web.callers import identify_by
+        from functions.web.caps import Caps
+        from functions.web.entrance import Guard
 
-        return guard_of(function, self._settings, self._named_keys, self._ports.clock)
+        settings = self._settings
+        caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
+        return Guard(identify_by(settings.auth_mode, interface), caps, self._ports.clock)
 
     def _scheduler(self) -> list[df.Blueprint]:
         ports, registry, settings = self._ports, self._registry, self._settings

@@ -110,10 +110,6 @@ param agentsSubnetId string = ''
 @maxLength(36)
 param signInClientId string = ''
 
-@description('Function keys that were made for persons and roles, such as api.ada or operations.ada: what they do is recorded by name.')
-@maxLength(100)
-param namedKeys string[] = []
-
 @description('Whether the app serves sample remote services, so that it can be tried at once.')
 param sampleServices bool = true
 
@@ -205,7 +201,6 @@ module applications 'modules/applications.bicep' = {
     purgeProtection: purgeProtection
     locked: locked
     alertWebhookUrl: alertWebhookUrl
-    namedKeys: namedKeys
     endpointTargets: concat(backing.outputs.endpointTargets, backing.outputs.stateEndpointTargets)
     stateTableEndpoints: backing.outputs.stateTableEndpoints
     agentTableEndpoint: backing.outputs.agentTableEndpoint

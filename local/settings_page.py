@@ -67,18 +67,6 @@ addresses that are missing.
 `api://payments/.default`; not with `{AGENT}_KEY` |
 | `AGENT_{AGENT}_AT_ONCE` | whole number, at least 1, at most 100000 | none | the calls of the service that \
 may be in flight over all instances ([how it is shared](load-levelling.md#a-limit-for-each-service)) |
-
-## For each named key
-
-A function key of a person or a role ([what it may do](security.md#named-keys)); `{NAME}` is the key's name in
-capitals, with underscores for dashes.
-
-| setting | type | default | meaning |
-|---|---|---|---|
-| `KEY_API_{NAME}` | text, secret | none | a submitter's key of the function `api`, at least 16 characters |
-| `KEY_API_ROLE_{ROLE}` | text, secret | none | the key of a role that steps name, and of nothing else |
-| `KEY_OPERATIONS_{NAME}` | text, secret | none | an operator's key of the function `operations`, at least \
-16 characters; with `ROLE_{ROLE}` as name, that role's, too |
 """
 
 _TYPES: Mapping[object, str] = {

@@ -76,7 +76,7 @@ def callers_application(
     app = bare_application("Callers", responses=GUARDED)
     batches = {_path(workflow) + _BATCH for workflow in registry.newest}
     access = Access(
-        reading={Role.SUBMITTER, Role.OPERATOR},
+        reading={Role.SUBMITTER, Role.READER, Role.OPERATOR},
         writing={Role.SUBMITTER},
         open_paths={_HEALTH},
         by_route=EVENT_PATHS,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Query
+from fastapi import APIRouter, FastAPI, Query, Request
+from pydantic import BaseModel
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
@@ -30,7 +31,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, Access
+from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Role
@@ -41,6 +42,13 @@ from functions.web.problems import documented_problems
 
 #: An operator's body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.
 _MOST_BODY_BYTES = 8 * 1024 + MAX_RESULT_BYTES
+
+
+class OwnRoles(BaseModel):
+    """The name and the roles of the caller that asks."""
+
+    name: str
+    roles: list[str]
 
 
 def operators_application(
@@ -60,7 +68,7 @@ def operators_application(
     `trace_url_template` is the address at which a trace is shown, if there is any.
     """
     app = bare_application("Operations", responses=GUARDED)
-    access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+    access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     rejected = Rejected(ports, registry)
@@ -118,6 +126,12 @@ def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigu
     async def overview() -> Overview:
         """Show how everything is, and what finished in the last hour."""
         return await overviews.read()
+
+    @router.get("/me", responses=documented_answer({"name": "operator", "roles": ["Operator"]}))
+    async def me(request: Request) -> OwnRoles:
+        """Show the caller's name and roles."""
+        caller = caller_of(request)
+        return OwnRoles(name=caller.name, roles=sorted(caller.roles))
 
     @router.get("/figures", responses=documented_answer(examples.FIGURES))
     async def figures() -> dict[str, dict[str, int]]:

@@ -50,8 +50,7 @@ class Access:
         if caller.roles and self.by_route is not None and self.by_route.fullmatch(scope["path"]):
             return caller
         needed = self.reading if scope["method"] in _READING else self.writing
-        if caller.roles.isdisjoint(needed):
-            raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {' or '.join(sorted(needed))}.")
+        caller.check(*needed)
         return caller
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:

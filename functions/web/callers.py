@@ -1,4 +1,4 @@
-"""Who sends a request, by its headers, as `AUTH_MODE` says."""
+"""Identify callers as `AUTH_MODE` says, and check their roles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
+from typing import Literal
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -23,48 +24,73 @@ _ROLES = "roles"
 
 
 class Role(StrEnum):
-    """What a caller may do: app roles of `infra/app-roles.json`. Steps may name others for their events."""
+    """The app roles of `infra/app-roles.json`. Steps may name other roles for their events."""
 
     #: Submits orders, and sees those that it submitted.
     SUBMITTER = "Submitter"
-    #: Sees every task, and resubmits or undoes those in `Error`.
+    #: Sees every task, and cannot act.
+    READER = "Reader"
+    #: Sees every task, and acts on tasks and rejected messages.
     OPERATOR = "Operator"
-
-
-#: A key so named is a role's, whatever workflows are deployed, and not a person's.
-ROLE_KEY = "role-"
-
-
-def key_of_role(role: str) -> str:
-    """Name the key of a role: that of `Approver` is `role-approver`."""
-    return ROLE_KEY + role.lower().replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller; `name` is what its orders and actions are recorded under.
+    """One caller; its orders and actions are recorded under `name`.
 
-    `roles` are names of roles, or of roles' keys.
+    `has_every_role` includes the roles that only steps name.
     """
 
     name: str
     roles: frozenset[str]
+    has_every_role: bool = False
 
     def may_see(self, submitter: str) -> bool:
-        """Tell whether this caller may see an order that `submitter` sent."""
-        return Role.OPERATOR in self.roles or submitter == self.name
+        """Return whether this caller may see an order that `submitter` sent."""
+        return self.has(Role.READER, Role.OPERATOR) or submitter == self.name
 
-    def has(self, role: str) -> bool:
-        """Tell whether this caller has a role, or the role's key."""
-        return role in self.roles or key_of_role(role) in self.roles
+    def has(self, *roles: str) -> bool:
+        """Return whether this caller has one of `roles`."""
+        return self.has_every_role or not self.roles.isdisjoint(roles)
+
+    def check(self, *roles: str) -> None:
+        """Require one of `roles`. Raises `ProblemError` 403, which names them and the setting."""
+        if not self.has(*roles):
+            named = " or ".join(sorted(roles))
+            text = f"The caller lacks the role {named}. Assign the app role in Entra ID (AUTH_MODE=easyauth)."
+            raise ProblemError(HTTPStatus.FORBIDDEN, text)
 
     def bears(self, role: str, submitter: str) -> bool:
-        """Tell whether this caller has a role for an order that `submitter` sent: a submitter for its own."""
+        """Return whether this caller has a role for an order of `submitter`; a submitter for its own only."""
         return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)
 
 
-#: Finds out who sent a request. Raises `ProblemError` 401 when it does not say.
+#: Returns the caller of a request. Raises `ProblemError` 401 for a request without an identity.
 Identify = Callable[[Scope, Headers], Caller]
+
+#: The HTTP functions that identify callers, by the name of the function.
+Interface = Literal["api", "operations"]
+
+#: The host checks function keys and passes on no name: all callers of a function are one.
+_BY_KEY: dict[Interface, Caller] = {
+    "api": Caller("function-key", frozenset({Role.SUBMITTER})),
+    "operations": Caller("operator", frozenset({Role.OPERATOR})),
+}
+
+
+def identify_by(auth_mode: Literal["keys", "easyauth", "local"], interface: Interface) -> Identify:
+    """Return how the callers of an interface are identified; with `local`, they have every role."""
+    if auth_mode == "easyauth":
+        return signed_in
+    caller = _BY_KEY[interface]
+    if auth_mode == "local":
+        caller = Caller(caller.name, frozenset(Role), has_every_role=True)
+    return identify_as(caller)
+
+
+def identify_as(caller: Caller) -> Identify:
+    """Identify the sender of every request as `caller`."""
+    return lambda _scope, _headers: caller
 
 
 class _Claim(BaseModel):

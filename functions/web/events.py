@@ -144,8 +144,9 @@ def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
     """Find the step, whose role the caller must have: a submitter of its own tasks only."""
     step = _seen_step(record, name, caller)
     role = step.shape.role
-    if role is None or not caller.has(role):
-        raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {role}.")
+    if role is None:
+        raise _nothing_here()
+    caller.check(role)
     if not caller.bears(role, record.order.submitter):
         raise ProblemError(HTTPStatus.FORBIDDEN, "Its submitter alone can tell this.")
     return step

@@ -49,13 +49,8 @@ param purgeProtection bool
 @secure()
 param alertWebhookUrl string
 
-@description('Function keys of persons and roles.')
-@maxLength(100)
-param namedKeys string[]
-
 var packageContainer = 'app-package'
 var own = appNamesOf(names.token, app.mark)
-var keysHere = filter(namedKeys, key => (contains(app.keysOf, split(key, '.')[0])))
 var hasSamples = app.hasSamplesKey && !empty(sampleTables)
 
 module identity 'identity.bicep' = {
@@ -97,7 +92,6 @@ module vault 'vault.bicep' = {
     sampleServicesKey: sampleServicesKey
     purgeProtection: purgeProtection
     alertWebhookUrl: app.postsAlerts ? alertWebhookUrl : ''
-    namedKeys: keysHere
   }
 }
 
@@ -146,12 +140,6 @@ output sampleServicesKeyInVault string = vault.outputs.sampleServicesKeyInVault
 
 @description('Where the vault has the address that alerts are posted to, or nothing.')
 output alertWebhookInVault string = vault.outputs.alertWebhookInVault
-
-@description('The function keys of persons and roles that this app has.')
-output namedKeysHere string[] = keysHere
-
-@description('Where the vault has them, in the same order.')
-output namedKeysInVault string[] = vault.outputs.namedKeysInVault
 
 @description('What private endpoints have to lead to.')
 output endpointTargets EndpointTarget[] = concat(

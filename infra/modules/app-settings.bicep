@@ -73,14 +73,6 @@ param sampleServicesKeyInVault string
 @description('Where the vault has the address that alerts are posted to, or nothing.')
 param alertWebhookInVault string
 
-@description('Function keys of persons and roles, such as api.ada.')
-@maxLength(100)
-param namedKeys string[]
-
-@description('Where the vault has each of them.')
-@maxLength(100)
-param namedKeysInVault string[]
-
 @description('The application\'s own settings.')
 param application ApplicationSettings
 
@@ -189,12 +181,6 @@ var agentsCalled = filter(
 // Who only reads what operators say in an Agent's place needs no key.
 var agentsHere = app.callsAgents ? agentsCalled : filter(agentsKnown, each => (endsWith(each.key, '_URL')))
 
-var keySettings = toObject(
-  range(0, length(namedKeys)),
-  index => 'KEY_${toUpper(replace(replace(namedKeys[index], '.', '_'), '-', '_'))}',
-  index => '@Microsoft.KeyVault(SecretUri=${namedKeysInVault[index]})'
-)
-
 resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   parent: site
   name: 'appsettings'
@@ -206,7 +192,6 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     app.taskHub && !empty(durableSchedulerEndpoint) ? durableSchedulerSettings : {},
     settingsOf(application),
     chosenSettings,
-    keySettings,
     toObject(agentsHere, each => (each.key), each => (each.value))
   )
 }

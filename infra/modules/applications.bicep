@@ -54,10 +54,6 @@ param locked bool
 @secure()
 param alertWebhookUrl string
 
-@description('Function keys of persons and roles.')
-@maxLength(100)
-param namedKeys string[]
-
 @description('What private endpoints have to lead to, beside what is one app\'s own.')
 param endpointTargets EndpointTarget[]
 
@@ -140,7 +136,6 @@ module bases 'app-base.bicep' = [
       sampleServicesKey: sampleServicesKey
       purgeProtection: purgeProtection
       alertWebhookUrl: alertWebhookUrl
-      namedKeys: namedKeys
     }
   }
 ]
@@ -203,8 +198,6 @@ module settings 'app-settings.bicep' = [
       vaultUri: bases[index].outputs.vaultUri
       sampleServicesKeyInVault: bases[index].outputs.sampleServicesKeyInVault
       alertWebhookInVault: bases[index].outputs.alertWebhookInVault
-      namedKeys: bases[index].outputs.namedKeysHere
-      namedKeysInVault: bases[index].outputs.namedKeysInVault
       application: application
     }
   }

@@ -33,10 +33,6 @@ param purgeProtection bool
 @secure()
 param alertWebhookUrl string
 
-@description('Function keys of persons and roles, such as api.ada: made before, and kept here by the host.')
-@maxLength(100)
-param namedKeys string[]
-
 resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
   name: name
   location: location
@@ -83,14 +79,6 @@ resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(
   }
 }
 
-// The host names a key's secret so, and writes what is no letter and no digit by its number: 045 is a dash.
-resource namedKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = [
-  for key in namedKeys: {
-    parent: vault
-    name: 'function--${replace(replace(key, '-', '-045'), '.', '--')}'
-  }
-]
-
 resource officer 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(vault.id, principalId, roles.keyVaultSecretsOfficer)
   scope: vault
@@ -112,8 +100,3 @@ output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVe
 
 @description('Where the address that alerts are posted to is, or nothing; without its version, the app would use the old one for a day.')
 output alertWebhookInVault string = webhookUrl.?properties.secretUriWithVersion ?? ''
-
-@description('Where the function keys of persons and roles are; a key that was renewed is a new version.')
-output namedKeysInVault string[] = [
-  for (key, index) in namedKeys: namedKey[index].properties.secretUriWithVersion
-]

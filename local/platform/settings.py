@@ -14,6 +14,7 @@ from local.platform.options import Addresses
 _SAMPLE = "local.settings.sample.json"
 _OWN = "local.settings.json"
 _SERVICES = "SAMPLE_SERVICES"
+_AUTH = "AUTH_MODE"
 #: With it, an app takes orders from its event hub: 32 partitions to read, so only where it is asked for.
 _HUB = "EventHubConnection"
 #: The address of the host, and so of the sample services, in the sample file.
@@ -44,11 +45,12 @@ def application_settings(
     """
     sample = _values(app / _SAMPLE)
     own = _values(app / _OWN)
-    own |= {name: environment[name] for name in {*sample, *own, _SERVICES, _HUB} & {*environment}}
+    own |= {name: environment[name] for name in {*sample, *own, _SERVICES, _AUTH, _HUB} & {*environment}}
     changed = {name: value for name, value in own.items() if sample.get(name) != value}
     files = {name: _on_this_host(value, addresses) for name, value in sample.items()} | changed
     made = {
         _SERVICES: "1",
+        _AUTH: "local",
         **{name: _on_this_platform(value, addresses) for name, value in files.items()},
         **_connections(addresses),
         **{name: _if_not_another(value, addresses) for name, value in settings.items()},

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from functions.web.callers import PRINCIPAL_HEADER, Role, signed_in
+from functions.web.callers import PRINCIPAL_HEADER, Caller, Identify, Role, identify_as, signed_in
 from functions.web.caps import Caps
 from functions.web.entrance import Guard
-from functions.web.key_holders import key_holder
 from tests.fakes.clock import FakeClock
 
 #: Limits that no test reaches accidentally.
 WIDE = Caps(per_minute=1_000_000, in_flight=1_000)
 
+
+def one_caller(name: str) -> Identify:
+    """Identify the sender of every request by one name, with the roles of the application."""
+    return identify_as(Caller(name, frozenset(Role)))
+
+
 #: Treats every request as from the one caller that owns the fakes' tasks.
-KEYS = Guard(key_holder("tester"), WIDE, FakeClock())
+KEYS = Guard(one_caller("tester"), WIDE, FakeClock())
 #: Trusts the platform's sign-in.
 SIGN_IN = Guard(signed_in, WIDE, FakeClock())
 
@@ -39,6 +44,11 @@ def encoded(content: object) -> dict[str, str]:
 def submitter(object_id: str) -> dict[str, str]:
     """Return the header of a signed-in submitter."""
     return principal(object_id, Role.SUBMITTER)
+
+
+def reader(object_id: str) -> dict[str, str]:
+    """Return the header of a signed-in reader."""
+    return principal(object_id, Role.READER)
 
 
 def operator(object_id: str) -> dict[str, str]:

@@ -29,7 +29,6 @@ from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
 from functions.store.accounts import load_accounts
 from functions.store.tables import TABLES
-from functions.web.named_keys import load_named_keys
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 
@@ -103,11 +102,6 @@ def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
 def setting_names() -> dict[str, str]:
     """Return the field of every known setting, by the setting's name."""
     return {str(field.validation_alias): name for name, field in Settings.model_fields.items()}
-
-
-def named_keys(settings: Iterable[str]) -> set[str]:
-    """Return those of the settings that are read as function keys."""
-    return {name for name in settings if load_named_keys({name: "a-key-that-would-do"})}
 
 
 def default_of(field: str) -> object:

@@ -37,7 +37,6 @@ _EVERYTHING: dict[str, Value] = {
     "locked": True,
     "sampleServicesKey": CANARY_KEY,
     "signInClientId": "00000000-0000-0000-0000-000000000000",
-    "namedKeys": ["api.ada", "operations.night-shift"],
     "alertEmails": ["operator@example.com"],
     "alertWebhookUrl": CANARY,
     "monthlyBudget": 100,

@@ -67,7 +67,7 @@ async def test_callers_without_an_identity_are_401(
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("roles", [[], ["submitter"], ["Reader", "OPERATOR"]])
+@pytest.mark.parametrize("roles", [[], ["submitter"], ["reader", "OPERATOR"]])
 async def test_those_without_a_role_are_403(applications: Applications, roles: list[str]) -> None:
     """At every route; roles are case-sensitive. A step may have a role of its own: no such step is 404."""
     for route in applications.every:

@@ -144,7 +144,18 @@ def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.Mon
     assert load_settings().auth_mode == "easyauth"
     monkeypatch.setenv("AUTH_MODE", "none")
     assert "AUTH_MODE" in _refusal()
-    assert "set it to keys, or easyauth" in _refusal()
+    assert "set it to keys, easyauth" in _refusal()
+
+
+def test_every_role_is_granted_by_a_local_host_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUTH_MODE=local stops the start in Azure, where the environment is Production."""
+    monkeypatch.setenv("AUTH_MODE", "local")
+    monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Production")
+    assert "AUTH_MODE" in _refusal()
+    monkeypatch.delenv("AZURE_FUNCTIONS_ENVIRONMENT")
+    assert "set it to keys" in _refusal()
+    monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+    assert load_settings().auth_mode == "local"
 
 
 @pytest.mark.parametrize("name", ["RATE_PER_MINUTE", "REQUESTS_IN_FLIGHT"])

@@ -20,6 +20,11 @@ export class ApiError extends Error {
 // Nobody answered, or not in time.
 export class UnreachableError extends Error {}
 
+// The caller's `name` and `roles`.
+export function me() {
+  return ask("me", {});
+}
+
 export function overview(signal) {
   return ask("overview", { signal });
 }

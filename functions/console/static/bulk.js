@@ -37,7 +37,7 @@ const STEP = "[a-z][a-z0-9\\-]{0,31}([.][0-9]{1,2})?";
 // Gives null where nothing can be done. `acted()` is called when tasks may have changed.
 export function bulkButton(filter, text, acted, name = text) {
   if (TAKEN[stateOf(filter)]?.length === 0) return null;
-  const button = el("button", { "aria-label": name, click: () => open(filter, button, acted) }, text);
+  const button = el("button", { class: "act", "aria-label": name, click: () => open(filter, button, acted) }, text);
   return button;
 }
 

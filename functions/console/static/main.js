@@ -1,5 +1,6 @@
-// Begins: takes the key out of the address, and shows the view that the address names.
+// Begins: takes the key out of the address, shows the view that the address names, and reads the caller's roles.
 
+import * as api from "./api.js";
 import * as freshness from "./freshness.js";
 import { takeKeyFromAddress } from "./key.js";
 import { Polling } from "./polling.js";
@@ -35,3 +36,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 takeKeyFromAddress();
 addEventListener("hashchange", show);
 show();
+// Without an answer the buttons stay: the interface itself refuses what a caller may not do.
+api.me().then(({ roles }) => document.body.classList.toggle("reader", !roles.includes("Operator")), () => {});

@@ -96,7 +96,7 @@ function pager({ cursor: next }, { cursor, ...others }) {
 
 function all(list, queue, again) {
   const text = `Discard all ${tally(list)}…`;
-  return el("p", { class: "buttons all" }, el("button", { "aria-label": "Discard all…", click: () => discardAll(list, queue, again) }, text));
+  return el("p", { class: "buttons all" }, el("button", { class: "act", "aria-label": "Discard all…", click: () => discardAll(list, queue, again) }, text));
 }
 
 function line(message, again) {
@@ -117,7 +117,7 @@ function line(message, again) {
 
 function buttons(message, again) {
   const { message_id: name, whole } = message;
-  const button = (text, act) => el("button", { "aria-label": `${text} ${name}…`, click: () => act(message, again) }, `${text}…`);
+  const button = (text, act) => el("button", { class: "act", "aria-label": `${text} ${name}…`, click: () => act(message, again) }, `${text}…`);
   return el("span", { class: "buttons" }, whole ? button("Resend", resend) : el("span", { class: "note" }, "Only its beginning is kept"), button("Discard", discard));
 }
 

@@ -187,9 +187,8 @@ def _check_role(step: StepRecord, caller: Caller) -> None:
     Raises `ProblemError` 403.
     """
     role = step.shape.role
-    if role is not None and role not in KNOWN_ROLES and not caller.has(role):
-        text = f"This takes the role {role}: the result stands for its event."
-        raise ProblemError(HTTPStatus.FORBIDDEN, text)
+    if role is not None and role not in KNOWN_ROLES:
+        caller.check(role)
 
 
 def _step(record: TaskRecord, wish: Wish) -> StepRecord:

@@ -16,11 +16,11 @@ from functions.pattern.definition import Registry
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.ports import Ports
 from functions.pattern.submission_groups import groups_of
+from functions.web.callers import Caller, Role, identify_as
 from functions.web.caps import Caps
 from functions.web.entrance import Guard
 from functions.web.events import Events
 from functions.web.handover import Handover
-from functions.web.key_holders import key_holder
 from functions.workflows.registry import load_registrations
 from local.bench.door.requests import JSON, Sent
 
@@ -59,7 +59,7 @@ class ApplicationAlone:
         parts = {"clock": clock, "new_id": lambda: uuid.uuid4().hex, "store": nowhere, "submissions": nowhere}
         ports = cast("Ports", SimpleNamespace(**parts))
         acceptance, events = Acceptance(ports, (), 60), Events(ports, registry, 60)
-        guard = Guard(key_holder("bench"), Caps(_UNLIMITED, _UNLIMITED), clock)
+        guard = Guard(identify_as(Caller("bench", frozenset(Role))), Caps(_UNLIMITED, _UNLIMITED), clock)
         app: Any = callers_application(registry, acceptance, events, nowhere.check, guard=guard)
         self._handover = Handover(lambda: app)
 

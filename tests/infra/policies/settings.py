@@ -196,7 +196,7 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     sampled = _agents(infrastructure, environment)
     agents = {agent.url_setting for agent in sampled}
     agents |= {agent.key_setting for agent in sampled} if environment.app["callsAgents"] else set()
-    return own | hub | agents | HOST | durable | application.named_keys(environment.settings)
+    return own | hub | agents | HOST | durable
 
 
 def _agents(infrastructure: Infrastructure, environment: Environment) -> list[SampledAgent]:

@@ -94,6 +94,15 @@ def test_a_payment_service_of_ones_own_is_used(app: Path) -> None:
     assert _settings(app, {"PAYMENT_URL": "http://other"})["PAYMENT_URL"] == "http://other"
 
 
+def test_every_role_is_granted_unless_another_mode_is_set(app: Path) -> None:
+    """By the environment, the developer's file or the options."""
+    assert _settings(app)["AUTH_MODE"] == "local"
+    assert _settings(app, {"AUTH_MODE": "easyauth"})["AUTH_MODE"] == "easyauth"
+    assert _settings(app, AUTH_MODE="easyauth")["AUTH_MODE"] == "easyauth"
+    _write(app / "local.settings.json", AUTH_MODE="easyauth")
+    assert _settings(app)["AUTH_MODE"] == "easyauth"
+
+
 def test_settings_that_a_test_gives_win_over_everything(app: Path) -> None:
     """By them a test points the application to its own service."""
     assert (

@@ -44,8 +44,6 @@ async def deployed(
         settings={
             "STATE_SHARDS": "2",
             "SUPERVISOR_SCHEDULE": "* * * * * *",
-            "KEY_API_ADA": _KEYS["api"]["ada"],
-            "KEY_OPERATIONS_ADA": _KEYS["operations"]["ada"],
             **{f"{agent}_KEY": _KEYS["services"]["agents"] for agent in _AGENTS},
         },
         in_memory_storage=True,
@@ -61,7 +59,7 @@ async def test_working_deployment_passes_every_check(deployed: Addresses) -> Non
     assert {name: line.seen for name, line in lines.items() if line.verdict is not CheckMark.PASSED} == {}
     assert lines.keys() == CHECKS.keys()
     assert lines["cleaned up"].seen == "4 made, all of them undone"
-    assert "by ada" in lines["operators' pages"].seen
+    assert "by function-key" in lines["operators' pages"].seen
     assert exit_code([*lines.values()]) == 0
 
 

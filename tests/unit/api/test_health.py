@@ -11,8 +11,8 @@ from functions.api.health import StoreHealth
 from functions.pattern.errors import TransientError
 from functions.web.caps import Caps
 from functions.web.entrance import Guard
-from functions.web.key_holders import key_holder
 from tests.fakes.clock import FakeClock
+from tests.fakes.guards import one_caller
 from tests.unit.api.conftest import Api
 
 
@@ -67,7 +67,7 @@ async def test_what_was_found_is_remembered_for_a_second(
 
 async def test_health_and_callers_use_up_nothing_of_each_other() -> None:
     """Whatever a caller's key is called."""
-    api = Api(Guard(key_holder("anybody"), Caps(per_minute=2, in_flight=9), FakeClock()))
+    api = Api(Guard(one_caller("anybody"), Caps(per_minute=2, in_flight=9), FakeClock()))
     for path, status in [("/api/orders/a", 404), ("/api/health", 200)]:
         answers = [await api.client.get(path) for _ in range(3)]
         assert [each.status for each in answers] == [status, status, 429]

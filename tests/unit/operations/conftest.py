@@ -15,11 +15,10 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.shared_rows import Chore
 from functions.web.entrance import Guard
-from functions.web.key_holders import key_holder
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock
-from tests.fakes.guards import WIDE
+from tests.fakes.guards import WIDE, one_caller
 from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.rejected import MemoryRejected
@@ -29,7 +28,7 @@ from tests.fakes.tasks import claimed, completed, failed, pending, started, told
 from tests.fakes.trends import MemoryTrends
 from tests.fakes.workflows import LINE, TASK
 
-_KEYS = Guard(key_holder("operator"), WIDE, FakeClock())
+_KEYS = Guard(one_caller("operator"), WIDE, FakeClock())
 
 
 class SeenQueues:

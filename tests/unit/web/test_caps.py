@@ -11,11 +11,10 @@ from functions.settings import Settings
 from functions.web.callers import Caller, signed_in
 from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
 from functions.web.entrance import Guard
-from functions.web.key_holders import key_holder
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
-from tests.fakes.guards import ANNA, BERT, submitter
+from tests.fakes.guards import ANNA, BERT, one_caller, submitter
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem
 
@@ -142,7 +141,7 @@ async def test_the_defaults_are_generous() -> None:
         per_minute=settings["rate_per_minute"].default, in_flight=settings["requests_in_flight"].default
     )
     assert caps.in_flight >= 100
-    client = AsgiClient(Api(Guard(key_holder("all"), caps, FakeClock())).application)
+    client = AsgiClient(Api(Guard(one_caller("all"), caps, FakeClock())).application)
     for _ in range(4):
         assert (await client.post(BATCH, {"orders": [ORDER] * 500})).status == 200
     answers = [(await client.get("/api/orders/a")).status for _ in range(1_000)]

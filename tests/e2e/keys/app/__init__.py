@@ -1,3 +1,0 @@
-"""The application with claims and offers, which wait for events."""
-
-from __future__ import annotations
