@@ -19,12 +19,12 @@ SETTINGS = {
 }
 
 
-def wired(registrations: Sequence[Registration]) -> Wiring:
+def wired(registrations: Sequence[Registration], **settings: str) -> Wiring:
     """Wire the application with these workflows and all sample services. It connects on first use."""
     steps = [step for each in registrations for step in each.workflow.steps]
     addresses = {url_setting(step.agent): "https://service.example" for step in steps}
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in {**SETTINGS, **addresses}.items():
+        for name, value in {**SETTINGS, **addresses, **settings}.items():
             environment.setenv(name, value)
         return Wiring(load_settings(), registrations)
 

@@ -9,11 +9,13 @@ import pytest
 
 from functions.web.callers import Interface, identify_by
 from functions.web.entrance import Guard
+from functions.workflows.registry import load_registrations
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, operator, principal, reader, submitter
 from tests.fakes.tasks import claimed, pending, started, told
 from tests.fakes.workflows import TASK, awaiting, workflow
+from tests.security.conftest import wired
 from tests.security.routes import Route, routes_of
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import problem
@@ -80,6 +82,21 @@ async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, st
     """By them the console hides its buttons; with keys, the header of the sign-in counts for nothing."""
     answer = await AsgiClient(Desk(guard).application, headers).get("/api/ops/me")
     assert (answer.status, answer.json) == (200, own)
+
+
+@pytest.mark.parametrize(
+    ("auth_mode", "own"),
+    [
+        ("easyauth", {"name": ANNA, "roles": ["Reader"]}),
+        ("keys", {"name": "operator", "roles": ["Operator"]}),
+    ],
+)
+async def test_setting_decides_how_callers_are_identified(auth_mode: str, own: object) -> None:
+    """Of both applications, as they are wired."""
+    wiring = wired(load_registrations(), AUTH_MODE=auth_mode)
+    assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
+    nobody = await AsgiClient(wiring._make_callers()).post("/api/orders", {})
+    assert nobody.status == (401 if auth_mode == "easyauth" else 422)
 
 
 async def test_function_key_of_the_api_makes_a_submitter() -> None:

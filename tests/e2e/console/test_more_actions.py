@@ -57,6 +57,19 @@ async def test_parked_task_is_listed_and_unparked_on_a_phone(bench: Bench, phone
     assert await phone.overflow() <= 0
 
 
+async def test_reader_has_no_buttons_for_actions(bench: Bench, console: Console) -> None:
+    """The task and the lists are shown all the same."""
+    await _approval(bench, "looked-at")
+    await console.answer("me", {"name": "anna", "roles": ["Reader"]})
+    await console.open("#/tasks/looked-at")
+    page = console.page
+    await expect(page.get_by_role("region", name="Waits for an event")).to_be_visible()
+    await expect(page.get_by_role("button", name="Park…")).to_be_hidden()
+    await console.open("#/tasks")
+    await expect(page.get_by_role("button", name="Find")).to_be_visible()
+    await expect(page.get_by_role("button", name="Act on all of these…")).to_be_hidden()
+
+
 async def test_failed_step_is_skipped_with_a_result(bench: Bench, console: Console) -> None:
     """It says what runs then, and that an undo covers the step; nothing asks its service again."""
     await _refused(bench, "skips")
