@@ -1,4 +1,4 @@
-"""What a Reader may do, and which roles callers have without sign-in."""
+"""The role `Reader`, and the roles of callers without sign-in."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, st
     ],
 )
 async def test_setting_decides_how_callers_are_identified(auth_mode: str, own: object) -> None:
-    """Of both applications, as they are wired."""
+    """The wiring applies it to both applications."""
     wiring = wired(load_registrations(), AUTH_MODE=auth_mode)
     assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
     nobody = await AsgiClient(wiring._make_callers()).post("/api/orders", {})

@@ -58,7 +58,7 @@ async def test_parked_task_is_listed_and_unparked_on_a_phone(bench: Bench, phone
 
 
 async def test_reader_has_no_buttons_for_actions(bench: Bench, console: Console) -> None:
-    """The task and the lists are shown all the same."""
+    """The task and the list are shown."""
     await _approval(bench, "looked-at")
     await console.answer("me", {"name": "anna", "roles": ["Reader"]})
     await console.open("#/tasks/looked-at")
