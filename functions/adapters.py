@@ -24,6 +24,7 @@ from functions.store.connect import TableStorage
 from functions.store.every_rejected import EveryRejected
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.keys import ALERT_GROUPS, CIRCUITS_PARTITION
+from functions.store.minute_counts import TableMinuteCounts
 from functions.store.outbox import TableOutbox
 from functions.store.rejected import AGENT_REJECTED_TABLE, REJECTED_TABLE, TableRejectedMessages
 from functions.store.retention import TableTaskRetention
@@ -32,9 +33,7 @@ from functions.store.state_store import TableStateStore
 from functions.store.tables import CIRCUITS_TABLE, TASKS_TABLE
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
-from functions.store.trends import TRENDS_TABLE, TableTrends
-from functions.telemetry.changes import CountedChanges
-from functions.telemetry.collected import CollectedTrends
+from functions.telemetry.changes import CountedChanges, MinuteCounter
 from functions.telemetry.messages import SubmissionSpans
 
 
@@ -95,13 +94,16 @@ def ports_of(reach: Reach, outside: Outside) -> Ports:
     )
 
 
-_OF_TASKS = ("store", "index", "index_rows", "outbox", "retention", "heartbeats", "times", "alert_groups")
+_OF_TASKS = (
+    *("store", "index", "index_rows", "outbox", "retention"),
+    *("heartbeats", "times", "alert_groups", "minute_counts"),
+)
 
 
 def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
     """Make what works on the state store."""
-    if not reach.tables >= {TASKS_TABLE, TRENDS_TABLE}:
-        return {port: _absent(port) for port in (*_OF_TASKS, "trends")}
+    if TASKS_TABLE not in reach.tables:
+        return {port: _absent(port) for port in _OF_TASKS}
     clock, new_id, figures = outside.clock, outside.new_id, outside.figures
     first, messages = outside.storage[0].table(TASKS_TABLE), outside.messages
     shards = Shards.over(outside.storage, TASKS_TABLE, outside.shards, figures)
@@ -111,10 +113,10 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
     rows = TaskTable(shards, figures)
     writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(outside.registry))
     announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-    trends = TableTrends.of(outside.storage[0], by_time)
-    collected = CollectedTrends(trends, clock=clock, new_id=new_id)
+    minute_counts = TableMinuteCounts(first, by_time)
+    minutes = MinuteCounter(minute_counts, clock=clock, new_id=new_id)
     return {
-        "store": TableStateStore(rows, writer, CountedChanges(announcer, collected)),
+        "store": TableStateStore(rows, writer, CountedChanges(announcer, minutes)),
         "index": TableTaskIndex(shards, figures),
         "index_rows": TableIndexRows(shards, figures),
         "outbox": TableOutbox(shards, figures),
@@ -122,7 +124,7 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
         "heartbeats": single_rows.TableHeartbeats(timers_rows),
         "times": single_rows.TableTimes(shared),
         "alert_groups": single_rows.TableContent(timers_rows, ALERT_GROUPS),
-        "trends": trends,
+        "minute_counts": minute_counts,
     }
 
 

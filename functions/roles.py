@@ -77,14 +77,14 @@ class Reach:
 
 
 _EVERY_QUEUE = frozenset(QueueKind)
-_STATE_TABLES = frozenset({"Tasks", "Trends", "Rejected"})
+_STATE_TABLES = frozenset({"Tasks", "Rejected"})
 #: The Agents' own: in Azure perhaps in an account of their own.
 AGENT_TABLES = ("Circuits", "AgentRequests", "AgentRejected")
 
 REACHES: Mapping[AppRole, Reach] = {
     AppRole.FRONT: Reach(
         functions=frozenset({"health", "api", "docs", "openapi", "services"}),
-        tables=frozenset({"Tasks", "Trends"}),
+        tables=frozenset({"Tasks"}),
         receives=frozenset(),
         # What a caller cancels may end at once: that is told then, and counted.
         sends=frozenset(

@@ -23,8 +23,6 @@ from functions.operations.tasks.paths import TaskIdPath
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.operations.trends.reader import TrendReader
-from functions.operations.trends.routes import add_trends
 from functions.pattern.cleaning import line_to_be_shown, to_be_shown
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
@@ -79,7 +77,6 @@ def operators_application(
     add_actions(router, tasks, actions)
     add_bulk(router, ports, Bulk(ports, tasks, actions))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
-    add_trends(router, TrendReader(ports, registry))
     add_rejected(router, rejected)
     app.include_router(router)
     return app
@@ -124,7 +121,7 @@ def _add_tasks(
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
     async def overview() -> Overview:
-        """Show how everything is, and what finished in the last hour."""
+        """Return the state of all parts, and the counts of tasks of the last hour."""
         return await overviews.read()
 
     @router.get("/me", responses=documented_answer({"name": "operator", "roles": ["Operator"]}))

@@ -212,14 +212,17 @@ OVERVIEW: dict[str, Any] = {
         "not_picked_up": 0,
         "retry_after": 0,
     },
-    "finished": {
-        "since": "2026-11-21T11:01:00Z",
-        "more": False,
-        "processed": 240,
-        "compensated": 0,
-        "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
-    },
-    "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1, processed=240).model_dump()],
+    "last_hour": [
+        {
+            "at": "2026-11-21T11:59:00Z",
+            "accepted": 240,
+            "processed": 236,
+            "compensated": 3,
+            "error": 1,
+            "recovered": 2,
+        }
+    ],
+    "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1).model_dump()],
     "versions": [
         VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
     ],

@@ -1,18 +1,19 @@
-"""Deletes rows past their retention that are no task's: rejected messages, Agents' requests, old trends."""
+"""Deletes old rows that are no task's: rejected messages, Agents' requests, counts of tasks."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.operations.trends.condensing import condense
 from functions.pattern.ports import Ports
 from functions.supervisor.sweeping import Report
 
 #: Rows that are deleted at a time; there is always another time.
 _MOST_ROWS = 5_000
+
+#: The console shows the last hour.
+_COUNTS_KEPT = timedelta(hours=2)
 
 #: Seconds after which a run is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
@@ -22,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Deleted(Report):
-    """What a run deleted: messages and Agents' requests. So many rows of trends were `condensed`."""
+    """The numbers of deleted rows: rejected messages, Agents' requests, counts of tasks."""
 
     rejected: int = 0
     requests: int = 0
-    condensed: int = 0
+    counts: int = 0
 
 
 class OldRows:
@@ -40,23 +41,20 @@ class OldRows:
         """Delete until nothing is left or the time is over, and log one line."""
         now, deleted = self._ports.clock.now(), Deleted()
         async with deleted.bounded(_LONGEST):
-            await asyncio.gather(
-                self._delete(now - self._retention, deleted),
-                self._condense(now, deleted),
-            )
+            await self._delete(now, deleted)
         level = logging.WARNING if deleted.unfinished or deleted.failures else logging.INFO
         _log.log(level, "old rows %s", deleted)
         return deleted
 
-    async def _delete(self, before: datetime, deleted: Deleted) -> None:
+    async def _delete(self, now: datetime, deleted: Deleted) -> None:
         """Delete some at a time, until there are none."""
+        before = now - self._retention
         with deleted.surviving("rejected messages"):
             while count := await self._ports.rejected.delete_before(before, _MOST_ROWS):
                 deleted.rejected += count
         with deleted.surviving("Agents' requests"):
             while count := await self._ports.agent_requests.delete_before(before, _MOST_ROWS):
                 deleted.requests += count
-
-    async def _condense(self, now: datetime, deleted: Deleted) -> None:
-        with deleted.surviving("trends"):
-            deleted.condensed = await condense(self._ports.trends, now)
+        with deleted.surviving("counts of tasks"):
+            while count := await self._ports.minute_counts.delete_before(now - _COUNTS_KEPT, _MOST_ROWS):
+                deleted.counts += count

@@ -5,15 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from functions.pattern.records import TaskRecord
 from functions.pattern.shape import StepShape
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.step_records import StepRecord
 
-_ENDS = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED, ProcessState.ERROR})
 _UNDER_WAY = {StepState.RUNNING: Direction.DO, StepState.UNDOING: Direction.UNDO}
 _DONE = frozenset({StepState.COMPLETED, StepState.UNDONE})
+
+
+class TaskCounter(StrEnum):
+    """A counter of tasks: the console shows it by the minute, and OpenTelemetry exports it."""
+
+    #: Orders recorded as tasks.
+    ACCEPTED = "accepted"
+    #: Tasks that reached `Processed`.
+    PROCESSED = "processed"
+    #: Tasks that reached `Compensated`.
+    COMPENSATED = "compensated"
+    #: Entries of tasks into `Error`.
+    ERROR = "error"
+    #: Recoveries of overdue tasks by the Supervisor.
+    RECOVERED = "recovered"
+
+
+_COUNTED_ENDS = {
+    ProcessState.PROCESSED: TaskCounter.PROCESSED,
+    ProcessState.COMPENSATED: TaskCounter.COMPENSATED,
+    ProcessState.ERROR: TaskCounter.ERROR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +67,14 @@ class Occurrences:
     steps: tuple[StepEnd, ...] = ()
 
     @property
-    def is_nothing(self) -> bool:
-        """Tell whether there is nothing to count."""
-        return not (self.accepted or self.recovered or self.end or self.steps)
+    def counters(self) -> Iterator[TaskCounter]:
+        """Return the counters that the change increments."""
+        if self.accepted:
+            yield TaskCounter.ACCEPTED
+        if self.recovered:
+            yield TaskCounter.RECOVERED
+        if self.end is not None:
+            yield _COUNTED_ENDS[self.end.state]
 
 
 def occurrences(before: TaskRecord | None, after: TaskRecord) -> Occurrences:
@@ -66,7 +93,7 @@ def occurrences(before: TaskRecord | None, after: TaskRecord) -> Occurrences:
 
 def _task_end(before: TaskRecord, after: TaskRecord) -> TaskEnd | None:
     state = after.task.process_state
-    if state not in _ENDS or state is before.task.process_state:
+    if state not in _COUNTED_ENDS or state is before.task.process_state:
         return None
     return TaskEnd(state, _seconds(after.order.submitted_at, after.task.updated_at))
 

@@ -22,12 +22,12 @@ from functions.pattern.identity import (
 from functions.pattern.index_rows import IndexRows
 from functions.pattern.intake import Line
 from functions.pattern.messages import SubmissionMessage
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
 from functions.pattern.retry import Retry
 from functions.pattern.shared_rows import BreakerRows, Heartbeats, SharedContent, Times
 from functions.pattern.store_ports import Outbox, StateStore, TaskIndex, TaskRetention
-from functions.pattern.trends import TrendRows
 
 
 class Clock(Protocol):
@@ -200,6 +200,19 @@ class WaitingLine(Protocol):
         """Tell how many wait, and since when. Raises `TransientError`."""
 
 
+class MinuteCounts(Protocol):
+    """Counts of tasks by the minute, one row for each process. Its methods raise `TransientError`."""
+
+    async def write(self, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
+        """Write a process's `row` of a minute; a repeated write replaces it."""
+
+    async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
+        """Return the sums over all processes, by minute, from `minute` on."""
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete at most `most` rows of earlier minutes; return the number of deleted rows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the parts need of the outside, handed on whole."""
@@ -218,7 +231,7 @@ class Ports:
     heartbeats: Heartbeats
     times: Times
     alert_groups: SharedContent
-    trends: TrendRows
+    minute_counts: MinuteCounts
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements

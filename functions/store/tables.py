@@ -11,14 +11,13 @@ from azure.data.tables import TableServiceClient
 from functions.pattern.errors import SettingsError
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
 from functions.store.rejected import REJECTED_TABLE
-from functions.store.trends import TRENDS_TABLE
 
 TASKS_TABLE = "Tasks"
 #: The circuits and limits of remote services, in the Agents' store.
 CIRCUITS_TABLE = "Circuits"
 
 #: All tables of the application itself, but for those of the Agents (`roles.AGENT_TABLES`).
-TABLES = (TASKS_TABLE, REJECTED_TABLE, TRENDS_TABLE)
+TABLES = (TASKS_TABLE, REJECTED_TABLE)
 
 #: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
 ROW_FORMAT = 4

@@ -1,54 +1,133 @@
-"""Counts the outcomes of tasks and steps, where each change passes once: when it is recorded."""
+"""Counts tasks and steps, where each change passes once: when it is recorded."""
 
 from __future__ import annotations
 
-from functions.pattern.occurrences import Occurrences, TaskEnd, occurrences
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random, SystemRandom
+
+from functions.pattern.errors import TransientError
+from functions.pattern.occurrences import Occurrences, TaskCounter, occurrences
+from functions.pattern.ports import Clock, MinuteCounts
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import ChangeAnnouncer
 from functions.telemetry import instruments
-from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.fields import Facts, Field, attributes
 
-_ENDS = {
-    ProcessState.PROCESSED: instruments.PROCESSED,
-    ProcessState.COMPENSATED: instruments.COMPENSATED,
-    ProcessState.ERROR: instruments.ERRORS,
+_log = logging.getLogger(__name__)
+
+_COUNTERS = {
+    TaskCounter.ACCEPTED: instruments.SUBMITTED,
+    TaskCounter.PROCESSED: instruments.PROCESSED,
+    TaskCounter.COMPENSATED: instruments.COMPENSATED,
+    TaskCounter.ERROR: instruments.ERRORS,
+    TaskCounter.RECOVERED: instruments.RECOVERIES,
 }
+
+_MINUTE = timedelta(minutes=1)
+#: Rows that the store does not accept are kept as long as the console would show them.
+_KEPT = timedelta(hours=1)
+#: Seconds after a minute over which the processes spread their writes.
+_SPREAD = 10
+
+
+class MinuteCounter:
+    """Counts in memory, and writes one row for each minute in which this process counted anything.
+
+    A process that ends loses the counts that it has not written: those of the last minute.
+    """
+
+    def __init__(
+        self,
+        rows: MinuteCounts,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self._rows = rows
+        self._clock = clock
+        self._new_id = new_id
+        self._sleep = sleep
+        self._random = random or SystemRandom()
+        self._unwritten: list[_Row] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def increment(self, counter: TaskCounter) -> None:
+        """Count an event of the current minute."""
+        minute = self._current_minute()
+        if not self._unwritten or self._unwritten[-1].minute != minute:
+            self._unwritten.append(_Row(minute, self._new_id()))
+        self._unwritten[-1].counts[counter] += 1
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_each_minute(), context=Context())
+
+    async def settle(self) -> None:
+        """Wait until all counts are written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write_each_minute(self) -> None:
+        while self._unwritten:
+            left = self._current_minute() + _MINUTE - self._clock.now()
+            await self._sleep(left.total_seconds() + _SPREAD * self._random.random())
+            current = self._current_minute()
+            closed = [row for row in self._unwritten if current - _KEPT <= row.minute < current]
+            self._unwritten = [row for row in self._unwritten if row.minute >= current]
+            self._unwritten[:0] = [row for row in closed if not await self._write(row)]
+
+    async def _write(self, row: _Row) -> bool:
+        """Write a row; return False if it must be written again."""
+        try:
+            await self._rows.write(row.minute, row.id, row.counts)
+        except TransientError as fault:
+            _log.warning("counts of %s not written, retrying in a minute (%s)", row.minute, fault)
+            return False
+        except Exception:  # noqa: BLE001 - a defect must not stop the writes of other rows
+            _log.exception("counts of %s not written", row.minute)
+        return True
+
+    def _current_minute(self) -> datetime:
+        return self._clock.now().replace(second=0, microsecond=0)
+
+
+@dataclass(slots=True)
+class _Row:
+    minute: datetime
+    id: str
+    counts: Counter[TaskCounter] = field(default_factory=Counter)
 
 
 class CountedChanges:
     """Counts each change, then has it announced. A crash between record and count loses the count."""
 
-    def __init__(self, announcer: ChangeAnnouncer, trends: CollectedTrends) -> None:
+    def __init__(self, announcer: ChangeAnnouncer, minutes: MinuteCounter) -> None:
         self._announcer = announcer
-        self._trends = trends
+        self._minutes = minutes
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count the change from `before` to `after`, and announce it."""
-        occurred = occurrences(before, after)
-        _measure(occurred)
-        self._trends.collect(occurred)
+        self._count(occurrences(before, after))
         await self._announcer.announce(before, after)
 
-
-def _measure(occurred: Occurrences) -> None:
-    workflow = {Field.WORKFLOW.value: occurred.workflow}
-    if occurred.accepted:
-        instruments.SUBMITTED.add(1, workflow)
-    if occurred.recovered:
-        instruments.RECOVERIES.add(1, workflow)
-    if occurred.end is not None:
-        _measure_end(occurred.end, workflow)
-    for step in occurred.steps:
-        facts: Facts = {
-            Field.AGENT: step.shape.agent,
-            Field.OUTCOME: step.outcome.value,
-            Field.DIRECTION: step.direction.value,
-        }
-        instruments.STEP_DURATION.record(step.seconds, attributes(facts))
-
-
-def _measure_end(end: TaskEnd, workflow: dict[str, str]) -> None:
-    _ENDS[end.state].add(1, workflow)
-    instruments.TASK_DURATION.record(end.seconds, {**workflow, Field.STATE.value: end.state.value})
+    def _count(self, occurred: Occurrences) -> None:
+        workflow = {Field.WORKFLOW.value: occurred.workflow}
+        for counter in occurred.counters:
+            _COUNTERS[counter].add(1, workflow)
+            self._minutes.increment(counter)
+        if occurred.end is not None:
+            ended = {**workflow, Field.STATE.value: occurred.end.state.value}
+            instruments.TASK_DURATION.record(occurred.end.seconds, ended)
+        for step in occurred.steps:
+            facts: Facts = {
+                Field.AGENT: step.shape.agent,
+                Field.OUTCOME: step.outcome.value,
+                Field.DIRECTION: step.direction.value,
+            }
+            instruments.STEP_DURATION.record(step.seconds, attributes(facts))

@@ -39,7 +39,7 @@ param hasAgentStorage bool
 param logs LogChoices
 
 // One app with all roles makes these too, when they are missing: functions/store/, functions/services/service.py.
-var stateTables = ['Tasks', 'Rejected', 'Trends']
+var stateTables = ['Tasks', 'Rejected']
 var agentTables = ['Circuits', 'AgentRequests', 'AgentRejected']
 
 module monitoring 'monitoring.bicep' = {

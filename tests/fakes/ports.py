@@ -8,8 +8,8 @@ from typing import Any
 
 from functions.pattern.ports import Ports
 from tests.fakes.clock import FakeClock
+from tests.fakes.minute_counts import MemoryMinuteCounts
 from tests.fakes.times import MemoryTimes
-from tests.fakes.trends import MemoryTrends
 
 
 class _Missing:
@@ -23,12 +23,12 @@ class _Missing:
 
 
 def fake_ports(**given: Any) -> Ports:
-    """Create ports from those given, with a separate clock, times and trends, and random ids."""
+    """Create ports from those given, with a separate clock, times and counts of tasks, and random ids."""
     missing: dict[str, Any] = {field.name: _Missing(field.name) for field in fields(Ports)}
     standing: dict[str, Any] = {
         "clock": FakeClock(),
         "new_id": lambda: uuid.uuid4().hex,
         "times": MemoryTimes(),
-        "trends": MemoryTrends(),
+        "minute_counts": MemoryMinuteCounts(),
     }
     return Ports(**{**missing, **standing, **given})

@@ -14,20 +14,19 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.definition import Workflow
 from functions.pattern.events import Event, StepCompleted, StepStarted
 from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.planning import Runner, plan
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, Way
 from functions.pattern.store_ports import Changed
-from functions.pattern.trends import Happening
 from functions.store.announcing import Announcer
 from functions.store.connect import TableStorage
 from functions.store.entity_groups import EntityGroups
+from functions.store.minute_counts import TableMinuteCounts
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
-from functions.store.trends import TableTrends
-from functions.telemetry.changes import CountedChanges
-from functions.telemetry.collected import CollectedTrends
+from functions.telemetry.changes import CountedChanges, MinuteCounter
 from tests.fakes.accounts import one_account
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.supervision import Queues, RecordedRequests
@@ -126,21 +125,21 @@ async def test_notices_add_one_transaction_and_five_rows(
     assert not any(key.startswith("!send") for key in await process.rows())
 
 
-async def test_trends_add_one_row_a_minute_however_many_orders(
+async def test_counts_of_tasks_are_one_row_a_minute_however_many_orders(
     process: Process, table: TableClient, groups: EntityGroups, storage: TableStorage
 ) -> None:
-    """No transaction and no row of an order is more: its process writes down what it counted, by itself."""
+    """An order has no transaction and no row more: its process writes the counts of a minute at once."""
     rows = TaskTable(one_account(table, groups, storage.rows(table.table_name)), process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
-    trends = TableTrends(table, groups, figures=process.figures)
+    counts = TableMinuteCounts(table, process.figures)
     minute = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
         await minute.wait()
         process.clock.advance(seconds)
 
-    collected = CollectedTrends(trends, clock=process.clock, new_id=lambda: uuid.uuid4().hex, sleep=sleep)
-    store = TableStateStore(rows, writer, CountedChanges(RecordingAnnouncer(), collected))
+    minutes = MinuteCounter(counts, clock=process.clock, new_id=lambda: uuid.uuid4().hex, sleep=sleep)
+    store = TableStateStore(rows, writer, CountedChanges(RecordingAnnouncer(), minutes))
     tasks = [TaskId(f"task-{number}") for number in range(5)]
     for task in tasks:
         await store.admit(pending(FIVE, task))
@@ -148,10 +147,10 @@ async def test_trends_add_one_row_a_minute_however_many_orders(
     figures = process.figures
     assert (figures.transactions, figures.operations, figures.reads) == (5 * 7, 5 * 26, 0)
     minute.set()
-    await collected.settle()
+    await minutes.settle()
     assert (figures.transactions, figures.operations, figures.reads) == (5 * 7, 5 * 26 + 1, 0)
-    [row] = await trends.since(process.clock.now() - timedelta(minutes=2))
-    assert (row.trend.counts[Happening.PROCESSED], len(row.trend.steps)) == (5, 5)
+    [found] = (await counts.since(process.clock.now() - timedelta(minutes=2))).values()
+    assert (found[TaskCounter.ACCEPTED], found[TaskCounter.PROCESSED]) == (5, 5)
 
 
 async def test_order_that_changes_processes_costs_a_read_in_each(make_process: MakeProcess) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
+from functions.pattern.occurrences import TaskCounter
 from functions.workflows.registry import load_registrations
 from tests.simulation.hosts.host import Host
 from tests.simulation.remotes.ledger import CallEffect
@@ -41,6 +42,14 @@ async def _ended(platform: Platform, host: Host) -> dict[str, Any]:
             }
 
 
+async def _last_hour(platform: Platform) -> list[dict[str, Any]]:
+    await _one_order(platform)
+    await asyncio.sleep(90)
+    _, shown = await platform.http(platform.start_host("b", load_registrations()), "GET", "/api/ops/overview")
+    minutes: list[dict[str, Any]] = shown["last_hour"]
+    return minutes
+
+
 def _run(seed: int) -> tuple[dict[str, Any], str]:
     ended, world = simulate(seed, CalmFates(Random(seed)), _one_order, {})
     assert world.loop.unhandled == []
@@ -54,6 +63,13 @@ def test_order_is_processed() -> None:
     assert ended["shown"]["answer"] == {"paid": "9.80", "currency": "EUR"}
     assert [call.effect for call in ended["calls"]] == [CallEffect.PERFORMED]
     assert [each.subject for each in ended["notices"]] == ["received", "completed"]
+
+
+def test_order_is_counted_when_its_minute_is_over() -> None:
+    """Any instance shows the counts of all: the order was accepted once, and processed once."""
+    minutes, _ = simulate(1, CalmFates(Random(1)), _last_hour, {})
+    sums = {name: sum(each[name] for each in minutes) for name in TaskCounter}
+    assert sums == {"accepted": 1, "processed": 1, "compensated": 0, "error": 0, "recovered": 0}
 
 
 def test_seed_repeats_its_run_exactly() -> None:

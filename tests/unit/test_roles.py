@@ -37,11 +37,13 @@ _OTHERS = {
 }
 _ADDRESSES = {url_setting(step.agent): "https://service.example" for step in _STEPS}
 
-_OF_TASKS = {"store", "index", "index_rows", "outbox", "retention", "heartbeats", "times", "alert_groups"}
+_OF_TASKS = {
+    *("store", "index", "index_rows", "outbox", "retention"),
+    *("heartbeats", "times", "alert_groups", "minute_counts"),
+}
 #: What works on each table; the messages that were rejected are in one of two, or in both.
 _PORTS = {
     "Tasks": _OF_TASKS,
-    "Trends": {"trends"},
     "Rejected": {"rejected"},
     "Circuits": {"breakers"},
     "AgentRequests": {"agent_requests"},

@@ -20,10 +20,6 @@ export function addressOfQueue(queue) {
   return withQuery("#/", { queue });
 }
 
-export function addressOfTrends(query) {
-  return withQuery("#/trends", query);
-}
-
 export function addressOfMessage(id) {
   return `#/rejected/${encodeURIComponent(id)}`;
 }

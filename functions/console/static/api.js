@@ -29,15 +29,6 @@ export function overview(signal) {
   return ask("overview", { signal });
 }
 
-// `query` is `over` (hour, day or month), and perhaps a `workflow`.
-export function trends(query, signal) {
-  return ask(`trends?${new URLSearchParams(query)}`, { signal });
-}
-
-export function heat(signal) {
-  return ask("heat", { signal });
-}
-
 export function tasks(query, signal) {
   return ask(`tasks?${new URLSearchParams(query)}`, { signal });
 }

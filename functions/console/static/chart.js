@@ -1,42 +1,46 @@
-// What happened, point by point of a time: a row of bars for each thing, each on a scale of its own.
+// The last hour, minute by minute: a row of bars for each counter, each on its own scale, and the same numbers as a table.
 
 import { el, svg } from "./elements.js";
-import { count, seconds } from "./format.js";
+import { count, minute } from "./format.js";
+import { flagged, section, table } from "./tables.js";
 
 const HEIGHT = 24;
 const LEAST_HEIGHT = 1.5;
 
-export const COUNTS = [
+const ROWS = [
   { name: "accepted", title: "Accepted", tone: "active" },
   { name: "processed", title: "Processed", tone: "good" },
   { name: "compensated", title: "Compensated", tone: "undone" },
   { name: "error", title: "Error", tone: "bad" },
-];
-// Of durations there is no sum.
-export const DURATIONS = [
-  { name: "p50", title: "p50", tone: "calm", lasts: true },
-  { name: "p99", title: "p99", tone: "calm", lasts: true },
+  { name: "recovered", title: "Recoveries", tone: "late" },
 ];
 
-// `over` is "in the last hour", `each` "a minute"; `clock` writes a point's time.
-export function chart(points, rows, { over, each, clock }) {
-  const last = points.length - 1;
+export function lastHour(minutes) {
+  return section(
+    "The last hour",
+    chart(minutes),
+    el("p", { class: "note wrapped" }, "The counts of each minute. A task that is processed and cancelled later counts twice. A minute is complete half a minute after its end."),
+    numbers(minutes),
+  );
+}
+
+function chart(minutes) {
+  const last = minutes.length - 1;
   const marks = [0, Math.round(last / 3), Math.round((2 * last) / 3), last];
   return el(
     "div",
     { class: "chart" },
-    rows.map((row) => rowOf(points, row, over, each, clock)),
-    el("div", { class: "axis" }, marks.map((at) => el("span", {}, clock(points[at].at)))),
+    ROWS.map((row) => rowOf(minutes, row)),
+    el("div", { class: "axis" }, marks.map((at) => el("span", {}, minute(minutes[at].at)))),
   );
 }
 
-function rowOf(points, { name, title, tone, lasts }, over, each, clock) {
-  const write = lasts ? seconds : count;
-  const values = points.map((point) => point[name]);
-  const total = lasts ? "" : count(values.reduce((sum, value) => sum + value, 0));
+function rowOf(minutes, { name, title, tone }) {
+  const values = minutes.map((each) => each[name]);
+  const total = count(values.reduce((sum, value) => sum + value, 0));
   const peak = Math.max(0, ...values);
-  const label = lasts ? `${title}: at most ${write(peak)} ${over}` : `${title}: ${total} ${over}, at most ${write(peak)} ${each}`;
-  const bars = points.map((point, at) => bar(point[name], at, peak, `${clock(point.at)} ${title.toLowerCase()}: ${write(point[name])}`));
+  const label = `${title}: ${total} in the last hour, at most ${count(peak)} a minute`;
+  const bars = minutes.map((each, at) => bar(each[name], at, peak, `${minute(each.at)} ${title.toLowerCase()}: ${count(each[name])}`));
   return el(
     "div",
     { class: "chart-row" },
@@ -44,15 +48,25 @@ function rowOf(points, { name, title, tone, lasts }, over, each, clock) {
     el("span", { class: "chart-total" }, total),
     svg(
       "svg",
-      { viewBox: `0 0 ${points.length} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: tone },
+      { viewBox: `0 0 ${minutes.length} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: tone },
       bars,
     ),
-    el("span", { class: "chart-peak" }, peak ? `max ${write(peak)}` : ""),
+    el("span", { class: "chart-peak" }, peak ? `max ${count(peak)}` : ""),
   );
 }
 
-function bar(value, at, peak, told) {
+function bar(value, at, peak, text) {
   if (!value) return null;
   const height = Math.max(LEAST_HEIGHT, (HEIGHT * value) / peak);
-  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, svg("title", {}, told));
+  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, svg("title", {}, text));
+}
+
+function numbers(minutes) {
+  const rows = minutes.map(rowOfNumbers).reverse();
+  const columns = ["Minute", ...ROWS.map(({ title }) => `#${title}`)];
+  return el("details", { class: "numbers" }, el("summary", {}, "The same in numbers"), table("The last hour in numbers", columns, rows));
+}
+
+function rowOfNumbers({ at, accepted, processed, compensated, error, recovered }) {
+  return [minute(at), count(accepted), count(processed), count(compensated), flagged(error, "bad"), flagged(recovered, "late")];
 }

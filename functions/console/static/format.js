@@ -5,7 +5,6 @@ import { el } from "./elements.js";
 const NUMBER = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const MINUTE = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 export const NOTHING = "–";
@@ -44,11 +43,6 @@ export function whole(value) {
 
 export function minute(time) {
   return MINUTE.format(new Date(time));
-}
-
-// A day, as it is counted: in UTC.
-export function day(time) {
-  return DATE.format(new Date(time));
 }
 
 // The time of the day, with the day before it when that is another one than today.

@@ -11,7 +11,7 @@ const MOST_CHARACTERS = 16;
 const SMALLEST = 0.8;
 
 // `needs` is by the steps' names; what a step is `told` to be stands in its box, or else its state.
-export function graph(steps, needs, vertical, label = "Workflow") {
+export function graph(steps, needs, vertical) {
   const layers = layersOf(steps, needs);
   const places = placed(layers, vertical);
   const size = sizeOf(places);
@@ -24,7 +24,7 @@ export function graph(steps, needs, vertical, label = "Workflow") {
   );
   const least = svg("svg", { width: SMALLEST * size.width, height: 0, "aria-hidden": "true" });
   const fitted = el("div", { class: "fitted" }, drawn, least);
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, fitted);
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, fitted);
 }
 
 function described(steps) {

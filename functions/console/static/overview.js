@@ -1,10 +1,10 @@
 // The first view: what is stuck, what goes on, and whether all that keeps it going is well.
 
-import { addressOfList, addressOfTrends } from "./addresses.js";
+import { addressOfList } from "./addresses.js";
 import * as api from "./api.js";
-import { chart, COUNTS } from "./chart.js";
+import { lastHour } from "./chart.js";
 import { el, replace } from "./elements.js";
-import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
+import { ago, count, NOTHING, seconds, tally } from "./format.js";
 import { goToQueue, queues } from "./queues.js";
 import { badge, icon } from "./states.js";
 import { supervisor } from "./supervisor.js";
@@ -12,8 +12,6 @@ import { facts, flagged, section, table } from "./tables.js";
 import { versions } from "./versions.js";
 
 const PAUSE = 5_000;
-// Fifty-nine minutes, and the one that runs.
-const WHOLE_HOUR = 3_540_000;
 
 export function overviewView(query) {
   const place = el("div", { class: "overview" });
@@ -22,12 +20,12 @@ export function overviewView(query) {
     title: "Overview",
     page: "overview",
     open: () => [el("h1", {}, "Overview"), place],
-    read: (signal) => Promise.all([api.overview(signal), api.trends({ over: "hour" }, signal)]),
-    show([data, trends]) {
+    read: (signal) => api.overview(signal),
+    show(data) {
       replace(
         place,
         strip(data),
-        hour(trends),
+        lastHour(data.last_hour),
         el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), crowds(data), supervisor(data), breakers(data), housekeeping(data))),
       );
       if (queue) goToQueue(place, queue);
@@ -38,7 +36,6 @@ export function overviewView(query) {
 }
 
 function strip(data) {
-  const { end_to_end: times } = data.finished;
   return el(
     "ul",
     { class: "strip" },
@@ -52,40 +49,12 @@ function strip(data) {
       href: addressOfList({ parked: true }),
     }),
     figure("Under way", tally(data.under_way), { href: addressOfList({ under_way: true }) }),
-    figure("Processed", finished(data, "processed"), { href: addressOfList({ state: "Processed" }), note: span(data) }),
-    figure("Compensated", finished(data, "compensated"), {
-      href: addressOfList({ state: "Compensated" }),
-      note: span(data),
-    }),
-    figure("End to end, p50", times ? seconds(times.p50) : NOTHING, { note: times && `p99 ${seconds(times.p99)}` }),
   );
 }
 
-function figure(name, value, { href, state, tone, note } = {}) {
-  const content = [
-    el("span", { class: "name" }, name),
-    el("span", { class: "value" }, state ? icon(state) : null, value),
-    el("span", { class: "note" }, note ?? ""),
-  ];
-  const look = `figure ${state ? "bad" : (tone ?? "")}`;
-  return el("li", {}, href ? el("a", { class: look, href }, content) : el("span", { class: look }, content));
-}
-
-function finished(data, kind) {
-  return tally({ count: data.finished[kind], more: data.finished.more });
-}
-
-// Where too much finished in an hour to be read, it is of a shorter time.
-function span(data) {
-  const whole = Date.parse(data.at) - Date.parse(data.finished.since) >= WHOLE_HOUR;
-  return whole ? "in the last hour" : `since ${minute(data.finished.since)}`;
-}
-
-function hour(trends) {
-  const times = { over: "in the last hour", each: "a minute", clock: minute };
-  const more = el("p", { class: "pager" }, el("a", { href: addressOfTrends({}) }, "The last day and month"));
-  const note = el("p", { class: "note wrapped" }, "What happened in each minute. Above is how tasks stand now: one that was processed and cancelled later counts twice here.");
-  return section("The last hour", chart(trends.points, COUNTS, times), note, more);
+function figure(name, value, { href, state, tone }) {
+  const content = [el("span", { class: "name" }, name), el("span", { class: "value" }, state ? icon(state) : null, value)];
+  return el("li", {}, el("a", { class: `figure ${state ? "bad" : (tone ?? "")}`, href }, content));
 }
 
 function workflows(data) {
@@ -94,11 +63,9 @@ function workflows(data) {
     count(line.under_way),
     flagged(line.overdue, "late"),
     flagged(line.in_error, "bad", addressOfList({ state: "Error", workflow: line.workflow })),
-    count(line.processed),
-    count(line.compensated),
   ]);
-  const columns = ["Workflow", "#Under way", "#Overdue", "#Error", "#Processed", "#Compensated"];
-  return table("Workflows", columns, rows, "No task is under way, and none finished in the last hour.");
+  const columns = ["Workflow", "#Under way", "#Overdue", "#Error"];
+  return table("Workflows", columns, rows, "No task is under way, parked or in Error.");
 }
 
 function silent({ silent_agents: agents }) {

@@ -5,7 +5,6 @@ import { overviewView } from "./overview.js";
 import { listView } from "./list.js";
 import { messageView, rejectedView } from "./rejected.js";
 import { taskView } from "./task.js";
-import { trendsView } from "./trends.js";
 
 export function viewAt(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -15,7 +14,6 @@ export function viewAt(hash) {
   if (page === "errors") return errorsView(new URLSearchParams(query));
   if (page === "rejected" && id) return messageView(decoded(id));
   if (page === "rejected") return rejectedView(new URLSearchParams(query));
-  if (page === "trends") return trendsView(new URLSearchParams(query));
   return overviewView(new URLSearchParams(query));
 }
 

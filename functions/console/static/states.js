@@ -31,10 +31,6 @@ const LOOKS = {
   closed: ["check", "good"],
   open: ["pause", "bad"],
   "half-open": ["dots", "late"],
-  quiet: ["ring", "calm"],
-  "as usual": ["check", "good"],
-  slow: ["dots", "late"],
-  failing: ["cross", "bad"],
 };
 
 const WORDS = { NotStarted: "Not started", Unrecorded: "Done, no result" };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,18 +12,18 @@ from pydantic import BaseModel
 from functions.operations.overview.circuits import CircuitView
 from functions.operations.overview.hub import HubLine, hub_line
 from functions.operations.overview.last_hour import (
-    EndToEnd,
+    MinuteView,
     VersionLine,
     WorkflowLine,
-    beginning_of_hour,
     by_version,
     by_workflow,
-    end_to_end,
-    finished_in_last_hour,
+    first_minute,
+    minutes,
 )
 from functions.pattern.definition import Registry
 from functions.pattern.intake import IntakeState, read_intake
 from functions.pattern.known_crowds import Crowd
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.ports import Clock, Ports, QueueDepth
 from functions.pattern.shared_rows import Chore
 from functions.pattern.silent_agents import SilentAgent, read_silences
@@ -35,6 +35,9 @@ _MOST_PER_REQUEST = 1_000
 
 #: Seconds for which queues are not looked into again, which brings their messages' bodies along.
 _QUEUES_SECONDS = 5
+
+#: Seconds for which the counts of the last hour are not read again.
+_HOUR_SECONDS = 15
 
 #: Seconds for which the indexes are not read again, however many callers ask.
 _OVERVIEW_SECONDS = 2
@@ -54,23 +57,14 @@ class Count(BaseModel):
         return cls(count=sum(len(page.entries) for page in read), more=more)
 
 
-class FinishedView(BaseModel):
-    """What finished at `since` or later, which is within the last hour; `more` says that some is missing."""
-
-    since: datetime
-    more: bool
-    processed: int
-    compensated: int
-    end_to_end: EndToEnd | None
-
-
 class Overview(BaseModel):
     """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one.
 
     `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
     Of `silent_agents`, behind queues, nothing was heard though tasks wait for them. Tasks in `crowds` are
     late together. The `intake` tells what waits to be recorded, null before that is measured. `hub` is null
-    when no orders come through an event hub.
+    when no orders come through an event hub. `last_hour` has the 60 complete minutes before `at`. Each
+    process writes its counts some seconds after a minute, so those of the newest minute may be missing.
     """
 
     at: datetime
@@ -78,7 +72,7 @@ class Overview(BaseModel):
     overdue: Count
     parked: Count
     in_error: Count
-    finished: FinishedView
+    last_hour: list[MinuteView]
     workflows: list[WorkflowLine]
     versions: list[VersionLine]
     supervisor: dict[str, Any] | None
@@ -93,12 +87,13 @@ class Overview(BaseModel):
 
 
 class OverviewReader:
-    """Reads the overview in four requests for each shard and seven more, beside looking into the queues."""
+    """Reads the overview in three requests for each shard and eight more, beside looking into the queues."""
 
     def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
         self._registry = registry
         self._queues = Remembered(ports.queues.depths, seconds=_QUEUES_SECONDS, clock=ports.clock)
+        self._hour = Remembered(self._read_hour, seconds=_HOUR_SECONDS, clock=ports.clock)
         self._overview = Remembered(self._read, seconds=_OVERVIEW_SECONDS, clock=ports.clock)
 
     async def read(self) -> Overview:
@@ -107,41 +102,32 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        (due, parked, errors, done), beats, breakers, queues = await asyncio.gather(
+        (due, parked, errors), beats, breakers, queues, counts = await asyncio.gather(
             asyncio.gather(
                 _first_pages(index, Index.DUE),
                 _first_pages(index, Index.PARKED),
                 _first_pages(index, Index.ERROR),
-                _first_pages(index, Index.DONE, beginning_of_hour(now)),
             ),
             self._heartbeats(),
             self._ports.breakers.every(),
             self._queues.get(),
+            self._hour.get(),
         )
         sweep, housekeeping, silence, crowds, intake, hub = beats
-        finished = finished_in_last_hour(done, now)
         read = {Index.DUE: due, Index.PARKED: parked, Index.ERROR: errors}
         entries = [(which, each) for which, pages in read.items() for page in pages for each in page.entries]
-        entries += [(Index.DONE, each) for each in finished.entries]
-        workflows = by_workflow(entries, now)
         return Overview(
             at=now,
             under_way=Count.of(due),
             overdue=Count.of(_overdue(page, now) for page in due),
             parked=Count.of(parked),
             in_error=Count.of(errors),
-            finished=FinishedView(
-                since=finished.since,
-                more=finished.more,
-                processed=sum(line.processed for line in workflows),
-                compensated=sum(line.compensated for line in workflows),
-                end_to_end=end_to_end(finished.entries),
-            ),
-            workflows=workflows,
+            last_hour=minutes(counts, now),
+            workflows=by_workflow(entries, now),
             versions=by_version(entries, self._registry),
             supervisor=sweep,
             housekeeping=housekeeping,
-            unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),
+            unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors)),
             breakers=[CircuitView.of(record, now) for record in breakers],
             silent_agents=list(read_silences(silence)),
             crowds=list(read_crowds(crowds)),
@@ -149,6 +135,9 @@ class OverviewReader:
             queues=list(queues),
             hub=hub_line(hub),
         )
+
+    async def _read_hour(self) -> Mapping[datetime, Mapping[TaskCounter, int]]:
+        return await self._ports.minute_counts.since(first_minute(self._ports.clock.now()))
 
     async def _heartbeats(self) -> list[dict[str, Any] | None]:
         latest = self._ports.heartbeats.latest
@@ -184,9 +173,8 @@ class Remembered[ValueT]:
             return self._kept
 
 
-async def _first_pages(index: TaskIndex, which: Index, since: datetime | None = None) -> list[IndexPage]:
-    shards = range(index.shards)
-    pages = (index.page(which, shard, since=since, most=_MOST_PER_REQUEST) for shard in shards)
+async def _first_pages(index: TaskIndex, which: Index) -> list[IndexPage]:
+    pages = (index.page(which, shard, most=_MOST_PER_REQUEST) for shard in range(index.shards))
     return await asyncio.gather(*pages)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,13 +14,13 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.request_figures import StoreFigures
-from functions.pattern.trends import Period, Trend, TrendKey
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from functions.store.connect import TableStorage
 from functions.store.keys import CIRCUITS_PARTITION
+from functions.store.minute_counts import TableMinuteCounts
 from functions.store.tables import CIRCUITS_TABLE, TASKS_TABLE
-from functions.store.trends import TableTrends
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import BOOKING, GONE, NEWEST, NEWEST_UNDOING, OLDER
 from tests.fakes.orders import ORDERS
@@ -204,16 +204,16 @@ async def write_hour(storage: TableStorage, shards: int, now: datetime) -> None:
 
     scenes = [scene for scene, times in _CAST for _ in range(times)]
     stories = await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
-    await _trends(storage, [story for some in stories for story in some])
+    await _minute_counts(table, [story for some in stories for story in some])
     await _breakers(storage.table(CIRCUITS_TABLE), now)
 
 
-async def _trends(storage: TableStorage, stories: list[Story]) -> None:
-    trends: defaultdict[TrendKey, Trend] = defaultdict(Trend)
+async def _minute_counts(table: TableClient, stories: list[Story]) -> None:
+    counts: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
     for at, occurred in (each for story in stories for each in story.occurred):
-        trends[TrendKey.of(occurred.workflow, at, Period.MINUTE)].count(occurred)
-    rows = TableTrends.of(storage, StoreFigures())
-    await asyncio.gather(*(rows.insert(key, trend) for key, trend in trends.items()))
+        counts[at.replace(second=0, microsecond=0)].update(occurred.counters)
+    rows = TableMinuteCounts(table, StoreFigures())
+    await asyncio.gather(*(rows.write(minute, "all", each) for minute, each in counts.items()))
 
 
 async def _packed(story: Story) -> None:

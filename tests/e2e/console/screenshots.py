@@ -27,7 +27,6 @@ MOST_BYTES = 256 * 1024
 _WIDTH = 1120
 _VIEWS = {
     "overview": "",
-    "trends": "#/trends?over=hour",
     "list": "#/tasks",
     "task": f"#/tasks/{STUCK}",
     "question": f"#/tasks/{IN_QUESTION}",

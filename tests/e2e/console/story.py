@@ -52,7 +52,7 @@ class Story:
         self._record = record
         self._begin = record.order.submitted_at
         self._announcements = [*announcements(None, record)]
-        #: What happened when, for the trends.
+        #: The times and the changes that are counted.
         self.occurred = [(self._begin, occurrences(None, record))]
 
     @classmethod

@@ -16,7 +16,7 @@ from functions.agents import remote
 from functions.messages import patience
 from functions.pattern import alert_groups
 from functions.store import accounts, connect, group_pipeline, shard_map, task_writer
-from functions.telemetry import collected
+from functions.telemetry import changes
 from functions.web import problems
 
 _MODELS = "azure.durable_functions.models"
@@ -32,7 +32,7 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
         return type("Id", (), {"hex": f"{random.getrandbits(128):032x}"})
 
     with ExitStack() as stack:
-        for module in (remote, task_writer, collected):
+        for module in (remote, task_writer, changes):
             stack.enter_context(patch.object(module, "SystemRandom", lambda: random))
         stack.enter_context(patch.object(patience, "_random", random))
         for module in (problems, shard_map):

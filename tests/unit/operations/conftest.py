@@ -20,12 +20,12 @@ from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE, one_caller
 from tests.fakes.messages import RecordedPostbox
+from tests.fakes.minute_counts import MemoryMinuteCounts
 from tests.fakes.ports import fake_ports
 from tests.fakes.rejected import MemoryRejected
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
-from tests.fakes.trends import MemoryTrends
 from tests.fakes.workflows import LINE, TASK
 
 _KEYS = Guard(one_caller("operator"), WIDE, FakeClock())
@@ -68,7 +68,7 @@ class Desk:
         self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
-        self.queues, self.trends = SeenQueues(), MemoryTrends()
+        self.queues, self.minute_counts = SeenQueues(), MemoryMinuteCounts()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -78,7 +78,7 @@ class Desk:
             queues=self.queues,
             rejected=self.rejected,
             postbox=self.postbox,
-            trends=self.trends,
+            minute_counts=self.minute_counts,
         )
         self.application = operators_application(
             self.ports,

@@ -8,7 +8,9 @@ import pytest
 
 from functions.operations.old_rows import OldRows
 from functions.pattern.errors import TransientError
+from functions.pattern.occurrences import TaskCounter
 from tests.fakes.clock import START, FakeClock
+from tests.fakes.minute_counts import MemoryMinuteCounts
 from tests.fakes.ports import fake_ports
 
 
@@ -45,3 +47,14 @@ async def test_failure_of_one_table_stops_no_other(caplog: pytest.LogCaptureFixt
     deleted = await OldRows(fake_ports(rejected=rejected, agent_requests=requests), 30).run()
     assert (deleted.failures, deleted.requests) == (1, 7)
     assert "rejected messages: left to the next run" in caplog.text
+
+
+async def test_counts_of_tasks_go_after_two_hours() -> None:
+    """The retention of tasks does not matter."""
+    counts, clock = MemoryMinuteCounts(), FakeClock()
+    for minutes in (119, 121, 122):
+        await counts.write(START - timedelta(minutes=minutes), "one", {TaskCounter.ACCEPTED: 1})
+    others = {"rejected": Rows(), "agent_requests": Rows()}
+    deleted = await OldRows(fake_ports(clock=clock, minute_counts=counts, **others), 30).run()
+    assert deleted.counts == 2
+    assert [minute for minute, _ in counts.rows] == [START - timedelta(minutes=119)]

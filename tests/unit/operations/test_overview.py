@@ -5,81 +5,70 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from datetime import timedelta
 
-import pytest
-
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
 from functions.pattern.crowds import CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.intake import IntakeLimits, Line, measured
 from functions.pattern.known_crowds import Crowd
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.shares import Share
 from functions.pattern.silent_agents import SilentAgent, written_silences
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.supervisor.crowds import written_crowds
 from tests.fakes.clock import START
+from tests.fakes.minute_counts import NO_STORE
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import DIAMOND, LINE
 from tests.unit.api.samples import problem
 from tests.unit.operations.conftest import Desk, in_error, processed
 
 
-def ended(name: str, ago: float, *, took: float = 2, state: str = "Processed") -> IndexEntry:
-    """Make the entry of a task that ended so many seconds ago."""
-    at = after(-ago)
-    return IndexEntry(TaskId(name), at, "line", ProcessState(state), at - timedelta(seconds=took))
-
-
-async def test_every_task_is_counted_by_state_and_workflow(desk: Desk) -> None:
-    """What is finished, as far as it is of the last hour."""
+async def test_every_unfinished_task_is_counted_by_state_and_workflow(desk: Desk) -> None:
+    """A processed task is in no count of tasks."""
     desk.holds(
         in_error("e-1"), processed("d-1"), pending(LINE, TaskId("p-1")), pending(DIAMOND, TaskId("p-2"))
     )
-    desk.index.wrong[Index.DONE] = [ended("u-1", 60, state="Compensated"), ended("old", 3_700)]
     desk.clock.advance(31)
     shown = (await desk.get("/overview")).json
     counts = [shown[name] for name in ("under_way", "overdue", "in_error")]
     assert counts == [{"count": 2, "more": False}, {"count": 2, "more": False}, {"count": 1, "more": False}]
     assert shown["workflows"] == [
         _line("diamond", under_way=1, overdue=1),
-        _line("line", under_way=1, overdue=1, in_error=1, processed=1, compensated=1),
+        _line("line", under_way=1, overdue=1, in_error=1),
     ]
-    finished = shown["finished"]
-    assert (finished["processed"], finished["compensated"], finished["more"]) == (1, 1, False)
 
 
-async def test_times_from_end_to_end_are_from_submission_to_end(desk: Desk) -> None:
-    """Nearest rank."""
-    desk.index.wrong[Index.DONE] = [ended(f"d-{number}", 30, took=number) for number in range(1, 101)]
-    shown = (await desk.get("/overview")).json["finished"]
-    assert shown["end_to_end"] == {"p50": 50, "p99": 99, "tasks": 100}
+async def test_last_hour_is_shown_minute_by_minute(desk: Desk) -> None:
+    """The 60 complete minutes, the sums of all processes; a minute without events is 0."""
+    minute = START.replace(second=0, microsecond=0)
+    for ago, row, counts in (
+        (0, "one", {TaskCounter.ACCEPTED: 9}),
+        (1, "one", {TaskCounter.ACCEPTED: 3, TaskCounter.PROCESSED: 2, TaskCounter.RECOVERED: 1}),
+        (1, "two", {TaskCounter.ACCEPTED: 4, TaskCounter.COMPENSATED: 1, TaskCounter.ERROR: 5}),
+        (60, "one", {TaskCounter.PROCESSED: 7}),
+        (61, "one", {TaskCounter.PROCESSED: 8}),
+    ):
+        await desk.minute_counts.write(minute - timedelta(minutes=ago), row, counts)
+    shown = (await desk.get("/overview")).json["last_hour"]
+    zero = dict.fromkeys(("accepted", "processed", "compensated", "error", "recovered"), 0)
+    assert len(shown) == 60
+    newest = {"accepted": 7, "processed": 2, "compensated": 1, "error": 5, "recovered": 1}
+    assert shown[-1] == {"at": "2026-11-21T09:59:00Z", **newest}
+    assert shown[0] == {"at": "2026-11-21T09:00:00Z", **zero, "processed": 7}
+    assert all(each | {"at": None} == {"at": None, **zero} for each in shown[1:-1])
 
 
-async def test_nothing_finished_has_no_percentiles(desk: Desk) -> None:
-    """Nothing is made up."""
-    shown = (await desk.get("/overview")).json
-    assert (shown["finished"]["end_to_end"], shown["workflows"], shown["supervisor"]) == (None, [], None)
-
-
-async def test_of_too_many_the_newest_are_counted(desk: Desk) -> None:
-    """The time looked back on is shortened, and said; what was before it is unknown, not nothing."""
-    entries = [ended(f"d-{number}", number * 0.36) for number in range(10_000)]  # 167 a minute
-    desk.index.wrong[Index.DONE] = entries
-    shown = (await desk.get("/overview")).json
-    since = START.fromisoformat(shown["finished"]["since"])
-    assert not shown["finished"]["more"]
-    assert START - timedelta(minutes=15) < since < START - timedelta(minutes=4)
-    assert shown["finished"]["processed"] == sum(entry.at >= since for entry in entries)
-    assert desk.index.requests == 4 * desk.index.shards
-
-
-async def test_more_than_a_minute_can_show_is_said(desk: Desk) -> None:
-    """Then the figures are of a part."""
-    desk.index.wrong[Index.DONE] = [ended(f"d-{number}", 0) for number in range(3_000)]
-    shown = (await desk.get("/overview")).json
-    assert shown["finished"]["more"]
-    assert desk.index.requests == 4 * desk.index.shards
+async def test_counts_of_the_last_hour_are_read_every_15_seconds(desk: Desk) -> None:
+    """However many operators look; without the counts there is no overview."""
+    for seconds in (0, 5, 9, 2):
+        desk.clock.advance(seconds)
+        assert (await desk.get("/overview")).status == 200
+    assert desk.minute_counts.reads == 2
+    desk.clock.advance(15)
+    desk.minute_counts.failure = NO_STORE
+    problem(await desk.get("/overview"), 503)
 
 
 async def test_many_who_look_at_once_are_one_reading(desk: Desk) -> None:
@@ -129,13 +118,6 @@ async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) ->
     assert (await desk.get("/overview")).status == 200
 
 
-@pytest.mark.parametrize("ahead", [-3, 0])
-async def test_clocks_that_differ_make_no_time_negative(desk: Desk, ahead: float) -> None:
-    """A task that ended before it was submitted took no time."""
-    desk.index.wrong[Index.DONE] = [ended("d", 10, took=ahead)]
-    assert (await desk.get("/overview")).json["finished"]["end_to_end"]["p50"] == 0
-
-
 async def test_many_tasks_are_not_counted_to_the_end(desk: Desk) -> None:
     """One request for each shard and index; the overview says that there are more."""
     names = [TaskId(f"t-{number}") for number in range(6_000)]
@@ -143,7 +125,7 @@ async def test_many_tasks_are_not_counted_to_the_end(desk: Desk) -> None:
     desk.index.wrong[Index.DUE] = due
     overview = (await desk.get("/overview")).json
     assert overview["under_way"] == overview["overdue"] == {"count": 2_000, "more": True}
-    assert desk.index.requests == 4 * desk.index.shards
+    assert desk.index.requests == 3 * desk.index.shards
 
 
 async def test_more_that_are_not_due_make_no_more_overdue(desk: Desk) -> None:
@@ -213,7 +195,7 @@ async def test_overview_without_the_breakers_is_none(desk: Desk) -> None:
 
 
 def _line(workflow: str, **counts: int) -> dict[str, str | int]:
-    kinds = ("under_way", "overdue", "parked", "in_error", "processed", "compensated")
+    kinds = ("under_way", "overdue", "parked", "in_error")
     return {"workflow": workflow, **dict.fromkeys(kinds, 0), **counts}
 
 

@@ -21,7 +21,6 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, Outcome, ProcessState, Remedy, StepState, Way
 from functions.pattern.step_records import MOST_DISPATCHES
 from functions.pattern.transitions import apply
-from functions.pattern.trends import Trend
 from functions.pattern.wait_events import HandedBack
 from tests.fakes.interventions import cancellation, giving_up, recovery
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
@@ -272,14 +271,12 @@ def test_reply_is_of_the_item_whose_request_it_was() -> None:
 
 
 def test_it_is_counted_as_not_taken() -> None:
-    """Neither as a failure of its Agent, nor in its trends; the wait began when it was asked for."""
+    """The wait began when the request was sent; no counter of tasks is incremented."""
     asking = _asking()
     again = told(asking, _not_taken(), now=after(61))
     counted = occurrences(asking, again)
     assert counted.steps == (StepEnd(asking.step(PAY).shape, Direction.DO, Outcome.NOT_TAKEN, 61.0),)
-    trend = Trend()
-    trend.count(counted)
-    assert trend.steps == {}
+    assert [*counted.counters] == []
 
 
 def test_what_its_agent_gave_up_is_overdue_when_its_own_time_ends() -> None:

@@ -7,13 +7,12 @@ import pytest
 from functions.pattern.events import Event
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Remedy
-from functions.telemetry.changes import CountedChanges
-from functions.telemetry.collected import CollectedTrends
+from functions.telemetry.changes import CountedChanges, MinuteCounter
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import overdue_at, recovery, resubmission
+from tests.fakes.minute_counts import MemoryMinuteCounts
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, skipped, started, told
-from tests.fakes.trends import MemoryTrends
 from tests.fakes.workflows import LINE, TRIP, step, trip, workflow
 from tests.unit.telemetry.conftest import Measured, Series, series
 
@@ -26,8 +25,8 @@ class Counted:
 
     def __init__(self, record: TaskRecord) -> None:
         self.announcer = RecordingAnnouncer()
-        self.trends = CollectedTrends(MemoryTrends(), clock=FakeClock(), new_id=str)
-        self.changes = CountedChanges(self.announcer, self.trends)
+        minutes = MinuteCounter(MemoryMinuteCounts(), clock=FakeClock(), new_id=str)
+        self.changes = CountedChanges(self.announcer, minutes)
         self.record = record
         self.seconds = 0.0
 
