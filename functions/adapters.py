@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def _absent(port: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What adapters are made of. `storage` is the state store's accounts, `agents` the Agents'.
+    """What adapters are made of. `storage` connects to the state store, `agents` is the Agents'.
 
     `submissions` takes orders, where that is no queue's part.
     """
@@ -66,7 +66,7 @@ class Outside:
     new_id: Callable[[], str]
     registry: Registry
     shards: int
-    storage: Sequence[TableStorage]
+    storage: Callable[[], TableStorage]
     agents: TableStorage
     messages: QueuedMessages
     bus: Callable[[], Any]
@@ -105,15 +105,14 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
     if TASKS_TABLE not in reach.tables:
         return {port: _absent(port) for port in _OF_TASKS}
     clock, new_id, figures = outside.clock, outside.new_id, outside.figures
-    first, messages = outside.storage[0].table(TASKS_TABLE), outside.messages
-    shards = Shards.over(outside.storage, TASKS_TABLE, outside.shards, figures)
-    shared = single_rows.ConditionalRows(first, new_id=new_id, figures=figures)
+    shards, messages = Shards.of(outside.storage(), TASKS_TABLE, outside.shards), outside.messages
+    shared = single_rows.ConditionalRows(shards.table, new_id=new_id, figures=figures)
     by_time = StoreFigures()  # of what is read and written every so often, whatever comes in: no order's cost
-    timers_rows = single_rows.ConditionalRows(first, new_id=new_id, figures=by_time)
+    timers_rows = single_rows.ConditionalRows(shards.table, new_id=new_id, figures=by_time)
     rows = TaskTable(shards, figures)
     writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(outside.registry))
     announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-    minute_counts = TableMinuteCounts(first, by_time)
+    minute_counts = TableMinuteCounts(shards.table, by_time)
     minutes = MinuteCounter(minute_counts, clock=clock, new_id=new_id)
     return {
         "store": TableStateStore(rows, writer, CountedChanges(announcer, minutes)),
@@ -149,7 +148,7 @@ def _rejected(reach: Reach, outside: Outside) -> RejectedMessages:
     """Make what keeps rejected messages: of the state store, of the Agents, or what shows both."""
     kept: list[RejectedMessages] = []
     if REJECTED_TABLE in reach.tables:
-        storage = outside.storage[0]
+        storage = outside.storage()
         kept.append(TableRejectedMessages.of(storage, REJECTED_TABLE, outside.clock, outside.figures))
     if AGENT_REJECTED_TABLE in reach.tables:
         storage = outside.agents

@@ -95,7 +95,7 @@ class Connections(Environment):
 
     @property
     def agent_store_connection(self) -> Connection | None:
-        """How to reach the Agents' tables; None when they lie in the state store's first account."""
+        """How to reach the Agents' tables; None when they lie in the state store's account."""
         if self.agent_store is None and self.agent_store_uri is None:
             return None
         return Connection(

@@ -15,7 +15,6 @@ from functions.pattern.messages import (
     OPERATOR_ALERTS_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
-    SWEEPS_QUEUE,
 )
 
 
@@ -45,8 +44,6 @@ class QueueKind(StrEnum):
     AGENT_REPLIES = AGENT_REPLIES_QUEUE
     #: What operators have to know.
     OPERATOR_ALERTS = OPERATOR_ALERTS_QUEUE
-    #: Shards of a sweep that had no time for them.
-    SWEEPS = SWEEPS_QUEUE
     #: What a caller is told: any other queue.
     NOTICES = "notices"
 
@@ -105,7 +102,7 @@ REACHES: Mapping[AppRole, Reach] = {
         tables=_STATE_TABLES | {"Circuits"},
         receives=frozenset({QueueKind.SUBMISSIONS, QueueKind.SCHEDULER_REQUESTS, QueueKind.AGENT_REPLIES}),
         # An order that waits for another try goes back to its queue.
-        sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES, QueueKind.SWEEPS},
+        sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES},
         has_durable_client=True,
         reads_hub=True,
     ),
@@ -118,7 +115,7 @@ REACHES: Mapping[AppRole, Reach] = {
     ),
     AppRole.SUPERVISOR: Reach(
         functions=frozenset(
-            {"supervisor", "full_sweep", "sweeps", "backlog", "old_rows", "operator_alert", "dead_letter_*"}
+            {"supervisor", "full_sweep", "backlog", "old_rows", "operator_alert", "dead_letter_*"}
             | {"operations", "console_page", "console_files", "docs", "openapi"}
         ),
         tables=_STATE_TABLES | {*AGENT_TABLES},

@@ -169,15 +169,13 @@ def load_settings() -> Settings:
     except ValidationError as error:
         name, what = faults_of(error)[0]
         raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
-    numbered = any(name.startswith("StateStore__0") for name in os.environ)
-    has_state = settings.state_store is not None or settings.state_store_uri is not None or numbered
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:
             raise SettingsError(
                 "setting AgentStore is missing: set it to a storage connection string, or"
                 " AgentStore__tableServiceUri to the table address of the account with the Agents' tables"
             )
-    elif not has_state:
+    elif settings.state_store is None and settings.state_store_uri is None:
         raise SettingsError(
             "setting StateStore is missing: set it to a storage connection string (UseDevelopmentStorage=true"
             " for Azurite), or StateStore__tableServiceUri to the account's table address"

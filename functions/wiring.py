@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -47,8 +46,7 @@ from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.blueprint import service_tables, services_blueprint
 from functions.settings import Settings
 from functions.store import connect as table_storage
-from functions.store.accounts import load_accounts, prepare_accounts, prepare_agent_tables
-from functions.store.tables import TABLES, TASKS_TABLE
+from functions.store.tables import TABLES, TASKS_TABLE, make_tables, prepare_tables
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -86,11 +84,10 @@ class Wiring:
         self._registry = Registry(workflows, settings.step_seconds)
         self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
         self._roles, self._reach = settings.roles, reach_of(settings.roles)
-        has_state = TASKS_TABLE in self._reach.tables
-        self._accounts = load_accounts(os.environ, settings) if has_state else ()
-        self._storage = [table_storage.connect(account) for account in self._accounts]
+        self._has_state = TASKS_TABLE in self._reach.tables
+        self._storage = cache(partial(table_storage.connect, settings.state_store_connection))
         agents = settings.agent_store_connection
-        self._agent_storage = self._storage[0] if agents is None else table_storage.connect(agents)
+        self._agent_storage = self._storage() if agents is None else table_storage.connect(agents)
         self._bus = connect_bus(settings.service_bus_connection)
         has_hub = self._reach.reads_hub or self._reach.writes_hub
         self._hub = EventHub.of(settings, self._bus_figures) if has_hub else None
@@ -117,13 +114,16 @@ class Wiring:
 
         One of several applications makes none: most roles may not.
         """
-        names = (*TABLES, *service_tables(self._services)) if self._settings.is_whole else ()
-        agents = self._settings.agent_store_connection
+        settings = self._settings
+        names = (*TABLES, *service_tables(self._services)) if settings.is_whole else ()
+        agents = settings.agent_store_connection
         if names and agents is not None:
-            prepare_agent_tables(agents, AGENT_TABLES)
-        if self._accounts:
+            with table_storage.connect_at_start(agents) as service:
+                make_tables(service, AGENT_TABLES, setting=agents.setting)
+        if self._has_state:
             own = AGENT_TABLES if names and agents is None else ()
-            prepare_accounts(self._accounts, (*names, *own), self._settings.state_shards)
+            with table_storage.connect_at_start(settings.state_store_connection) as service:
+                prepare_tables(service, (*names, *own), shards=settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application's roles."""
@@ -211,7 +211,7 @@ class Wiring:
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
 
-        return services_application(self._services, self._storage[0].table, self._ports.clock)
+        return services_application(self._services, self._storage().table, self._ports.clock)
 
     def _guard(self, interface: Interface) -> Guard:
         from functions.web.callers import identify_by
@@ -273,7 +273,7 @@ class Wiring:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
         limit = self._settings.function_timeout_seconds
-        note = self._ports.store.note if self._accounts else note_nowhere
+        note = self._ports.store.note if self._has_state else note_nowhere
         serve = partial(QueuedAgent, ports=self._agent_ports, function_timeout=limit, note=note)
         return [serve(name, self._agents[name], places=self._places[name]) for name in sorted(served)]
 

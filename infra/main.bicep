@@ -61,11 +61,6 @@ param roles string = 'all'
 @allowed(['LRS', 'ZRS', 'GZRS'])
 param redundancy string = 'ZRS'
 
-@description('Storage accounts over which the state store is spread; each takes 20,000 entities a second. There can be more later, never fewer.')
-@minValue(1)
-@maxValue(8)
-param stateAccounts int = 1
-
 @description('Where Durable Functions keeps its state: in the host\'s storage account, or in a Durable Task Scheduler.')
 @allowed(['storage', 'scheduler'])
 param durableBackend string = 'storage'
@@ -148,7 +143,7 @@ param monthlyBudget int = 0
 @maxLength(10)
 param budgetStart string = ''
 
-var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location), stateAccounts)
+var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 var useScheduler = durableBackend == 'scheduler'
 var submitsToHub = (application.?submitTo ?? 'queue') == 'hub'
@@ -201,8 +196,8 @@ module applications 'modules/applications.bicep' = {
     purgeProtection: purgeProtection
     locked: locked
     alertWebhookUrl: alertWebhookUrl
-    endpointTargets: concat(backing.outputs.endpointTargets, backing.outputs.stateEndpointTargets)
-    stateTableEndpoints: backing.outputs.stateTableEndpoints
+    endpointTargets: backing.outputs.endpointTargets
+    stateTableEndpoint: backing.outputs.stateTableEndpoint
     agentTableEndpoint: backing.outputs.agentTableEndpoint
     serviceBusHostName: backing.outputs.serviceBusHostName
     eventHubsHostName: backing.outputs.eventHubsHostName

@@ -7,7 +7,6 @@ param environmentName = readEnvironmentVariable('AZURE_ENV_NAME')
 param location = readEnvironmentVariable('AZURE_LOCATION')
 param roles = bool(readEnvironmentVariable('ROLES_SPLIT', 'false')) ? 'split' : 'all'
 param redundancy = readEnvironmentVariable('STATE_REDUNDANCY', 'ZRS')
-param stateAccounts = int(readEnvironmentVariable('STATE_ACCOUNTS', '1'))
 param zoneRedundant = bool(readEnvironmentVariable('ZONE_REDUNDANT', 'false'))
 param alwaysReadyInstances = int(readEnvironmentVariable('ALWAYS_READY', '1'))
 param alwaysReadyHttpInstances = int(readEnvironmentVariable('ALWAYS_READY_HTTP', '0'))

@@ -23,12 +23,10 @@ def add_chaos_options(parser: argparse.ArgumentParser) -> None:
     )
     hosts = "how many hosts share tables and broker, each with a Durable hub of its own (default: 2)"
     parser.add_argument("--hosts", type=arguments.positive, default=2, metavar="N", help=hosts)
-    several = "how many storage accounts the state store lies in (default: 1)"
-    parser.add_argument("--accounts", type=arguments.positive, default=1, metavar="N", help=several)
     parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
     add_roles_option(parser)
     group = parser.add_argument_group(
-        "release run: seeds from 1 on, with more kills; hosts, accounts and the way in are by the seed"
+        "release run: seeds from 1 on, with more kills; the way in is by the seed"
     )
     kept = "go on with the runs whose verdicts are kept there, and print the ledger's lines"
     group.add_argument("--release", type=Path, metavar="FOLDER", help=kept)

@@ -41,17 +41,6 @@ _FOOT = """\
 `AgentStore__tableServiceUri` is required instead of the first. The Functions host has settings of its own,
 such as `AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
 
-## Several accounts for the state store
-
-`{N}` is the account's number, from 0 without gaps. They stand for `StateStore` and its two parts, which are
-then not set ([what several accounts are for](scale.md#several-accounts-for-the-state-store)).
-
-| setting | type | default | meaning |
-|---|---|---|---|
-| `StateStore__{N}` | text, secret | none | the account's connection string |
-| `StateStore__{N}__tableServiceUri` | text | none | the address of its tables, reached by identity |
-| `StateStore__{N}__clientId` | text | none | the client id of the identity |
-
 ## For each Agent
 
 `{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has

@@ -16,7 +16,7 @@ from functions.ingestion.starts import BoundedStarts
 from functions.messages.blueprint import process
 from functions.messages.queues import hub_source
 from functions.messages.reading import content_of
-from functions.pattern.errors import ShardClosedError, TransientError, as_error
+from functions.pattern.errors import TransientError, as_error
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.store_ports import KnownOrder
@@ -133,13 +133,7 @@ class EventBatches:
             await self._set_aside(event, reason)
             return Taken(Disposition.REJECTED)
         origin = Origin(name=self._source, enqueued_at=event.enqueued_at, known=known)
-        content = content_of(event)
-        try:
-            return await self._intake.take(event.message_id, content, schedulers, origin)
-        except ShardClosedError:  # it would hold all partitions, as ids are spread over the shards
-            if not await self._intake.put_back(event.message_id, content):
-                raise
-            return Taken(Disposition.PUT_BACK, event.task)
+        return await self._intake.take(event.message_id, content_of(event), schedulers, origin)
 
     async def _settle(
         self, events: Sequence[HubEvent], results: Sequence[Taken | BaseException]

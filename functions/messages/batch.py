@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from functions.messages.blueprint import process
 from functions.messages.reading import QueueMessage, content_of
-from functions.pattern.errors import PatternError, ShardClosedError, as_error
-from functions.pattern.messages import put_back_for
+from functions.pattern.errors import PatternError, as_error
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import Content, Postbox
 from functions.pattern.sent_again import Counts
@@ -45,45 +45,24 @@ class Batches:
     ) -> None:
         """Do the work on each message; what fails beside others that did not is put back.
 
-        What is of a closed shard is put back at once, and its neighbours do not wait for it. Raises what went
-        wrong when nothing could be taken, or not be put back: then the batch is redelivered.
+        Raises what went wrong when nothing could be taken, or not be put back: then the batch is redelivered.
         """
-        results = await asyncio.gather(*(self._one(each, work) for each in messages), return_exceptions=True)
+        taken = (process(self.queue, each, partial(work, each)) for each in messages)
+        results = await asyncio.gather(*taken, return_exceptions=True)
         failed = [(each, as_error(end)) for each, end in zip(messages, results, strict=True) if end]
-        left = list[Exception]()
         if len(failed) == len(messages):  # an outage
-            left = [error for _, error in failed if not isinstance(error, ShardClosedError)]
-            failed = [each for each in failed if isinstance(each[1], ShardClosedError)]
-        returns = (within(_RETURN_SECONDS, self._put_back(message, error)) for message, error in failed)
-        left += [as_error(end) for end in await asyncio.gather(*returns, return_exceptions=True) if end]
+            left = [error for _, error in failed]
+        else:
+            returns = (within(_RETURN_SECONDS, self._put_back(message, error)) for message, error in failed)
+            left = [as_error(end) for end in await asyncio.gather(*returns, return_exceptions=True) if end]
         if left:
             raise ExceptionGroup("messages that could not be taken are delivered again", left)
-
-    async def _one(
-        self, message: QueueMessage, work: Callable[[QueueMessage], Awaitable[None]]
-    ) -> ShardClosedError | None:
-        """Do the work; give what is not worth another try here. Raises what any other error is."""
-        closed: ShardClosedError | None = None
-
-        async def attempt() -> None:
-            nonlocal closed
-            try:
-                await work(message)
-            except ShardClosedError as error:
-                closed = error
-
-        await process(self.queue, message, attempt)
-        return closed
 
     async def _put_back(self, message: QueueMessage, error: Exception) -> None:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
-        if isinstance(error, ShardClosedError):
-            counts = Counts.of(content)
-            delay, counts = put_back_for(counts.put_back), counts.once_put_back()
-        else:
-            counts = Counts.of(content).once_failed()
-            delay = _delay_after(counts.attempts)
+        counts = Counts.of(content).once_failed()
+        delay = _delay_after(counts.attempts)
         attempts, kind = counts.attempts, type(error).__name__
         if delay is None:
             # What is no error of ours, such as a model's, may quote the payload.

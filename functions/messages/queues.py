@@ -13,7 +13,6 @@ QUEUES: Mapping[str, float] = {
     "agent-payment-requests": 15,
     "agent-replies": 60,
     "operator-alerts": 60,
-    "sweeps": 60,
     "notices-demo": 60,
 }
 

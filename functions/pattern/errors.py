@@ -62,10 +62,6 @@ class TransientError(PatternError):
         self.fault = fault
 
 
-class ShardClosedError(TransientError):
-    """The task's shard is being moved to another account: for minutes, nobody reads or writes it."""
-
-
 class NotSentError(TransientError):
     """No request has left for the remote service: to call it again repeats nothing."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -96,28 +96,6 @@ class Crowd:
             turns=self.turns + int(had_turn),
             met=self.met + int(not was_met),
         )
-
-
-def summed(parts: Iterable[Crowd]) -> tuple[Crowd, ...]:
-    """Add up what several have found of the same crowds."""
-    sums = dict[str, Crowd]()
-    for each in parts:
-        before = sums.get(each.behind)
-        sums[each.behind] = each if before is None else _added(before, each)
-    return tuple(sums.values())
-
-
-def _added(one: Crowd, other: Crowd) -> Crowd:
-    return replace(
-        one,
-        tasks=one.tasks + other.tasks,
-        turns=one.turns + other.turns,
-        met=one.met + other.met,
-        since=min(one.since, other.since),
-        found_at=max(one.found_at, other.found_at),
-        until=max(one.until, other.until),
-        blocked=one.blocked or other.blocked,
-    )
 
 
 @dataclass(frozen=True, slots=True)

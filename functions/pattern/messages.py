@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -25,7 +24,6 @@ SUBMISSIONS_QUEUE = "submissions"
 SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
 OPERATOR_ALERTS_QUEUE = "operator-alerts"
 AGENT_REPLIES_QUEUE = "agent-replies"
-SWEEPS_QUEUE = "sweeps"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
@@ -189,30 +187,6 @@ class SchedulerRequest(Message):
     run: Annotated[int, Field(ge=1)] | None = None
     wake: TaskStepField | None = None
     ended: bool = False
-
-
-class SweepKind(StrEnum):
-    """Which sweep goes on."""
-
-    #: The Supervisor's, over tasks that are due.
-    DUE = "due"
-    #: The full sweep, over all tasks and their index rows.
-    FULL = "full"
-
-
-class SweepMessage(Message):
-    """Has the sweep of a `round` go on in one shard, from a place on; it is one of so many `abreast`.
-
-    So many tasks were `late` in it already, by what they are behind.
-    """
-
-    schema_version: Literal[1] = 1
-    kind: SweepKind
-    shard: Annotated[int, Field(ge=0)]
-    round: UtcTime
-    place: str | None
-    late: dict[str, int] = Field(default_factory=dict)
-    abreast: Annotated[int, Field(ge=1)] = 1
 
 
 class AnnouncementMessage(Message):

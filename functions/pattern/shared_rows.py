@@ -16,8 +16,6 @@ class Chore(StrEnum):
 
     #: The Supervisor's sweep.
     SWEEP = "supervisor"
-    #: One shard's part of a sweep that was divided; each shard has a row.
-    SHARD_SWEEP = "shard-sweep"
     #: The comparison of all tasks with their index rows.
     FULL_SWEEP = "full-sweep"
     #: The purge of tasks that are past their retention.
@@ -35,15 +33,12 @@ class Chore(StrEnum):
 
 
 class Heartbeats(Protocol):
-    """A row for each chore, or for its part in a shard, with the figures of its latest run.
+    """A row for each chore, with the figures of its latest run. Its methods raise `TransientError`."""
 
-    Its methods raise `TransientError`.
-    """
-
-    async def beat(self, chore: Chore, figures: Mapping[str, Any], shard: int | None = None) -> None:
+    async def beat(self, chore: Chore, figures: Mapping[str, Any]) -> None:
         """Replace the figures of the run before."""
 
-    async def latest(self, chore: Chore, shard: int | None = None) -> Mapping[str, Any] | None:
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
         """Read the latest figures by their names, or None before the first run."""
 
 

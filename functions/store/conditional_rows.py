@@ -131,13 +131,13 @@ class TableHeartbeats:
     def __init__(self, rows: ConditionalRows) -> None:
         self._rows = rows
 
-    async def beat(self, chore: Chore, figures: Mapping[str, Any], shard: int | None = None) -> None:
+    async def beat(self, chore: Chore, figures: Mapping[str, Any]) -> None:
         """Replace the figures of the run before."""
-        await self._rows.replace({"RowKey": heartbeat_row(chore, shard), **figures})
+        await self._rows.replace({"RowKey": heartbeat_row(chore), **figures})
 
-    async def latest(self, chore: Chore, shard: int | None = None) -> Mapping[str, Any] | None:
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
         """Read the latest figures by their names, or None before the first run."""
-        row = await self._rows.read(heartbeat_row(chore, shard))
+        row = await self._rows.read(heartbeat_row(chore))
         if row is None:
             return None
         return {name: value for name, value in row.entity.items() if name not in _KEYS}

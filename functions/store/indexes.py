@@ -26,10 +26,11 @@ from functions.store.keys import (
     index_time,
     parked_range,
     search_range,
+    shard_key,
     task_row,
 )
 from functions.store.pages import KEYS_BETWEEN, Page, read_page
-from functions.store.shards import Shard, Shards
+from functions.store.shards import Shards
 from functions.store.transactions import Committed, ShardWriter, Transaction
 
 #: All that is read of a row.
@@ -107,11 +108,10 @@ class TableTaskIndex:
         *,
         query: str = KEYS_BETWEEN,
     ) -> IndexPage:
-        async with self._shards.numbered(shard) as there:
-            keys = {"partition": there.key, "first": between[0], "end": between[1], "nothing": ""}
-            page = await read_page(
-                there.account.table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
-            )
+        keys = {"partition": shard_key(shard), "first": between[0], "end": between[1], "nothing": ""}
+        page = await read_page(
+            self._shards.table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
+        )
         entries, damaged = readable(read, page.rows)
         return IndexPage(entries, page.continuation, damaged)
 
@@ -163,9 +163,8 @@ class TableIndexRows:
         if missing:
             operations.append(Operation("upsert", index_entity(stored.record)))
         transaction = Transaction(task.order_id, tuple(operations))
-        async with self._shards.of(task.order_id) as shard:
-            with table_faults():
-                [result] = await self._writer(shard).commit([transaction])
+        with table_faults():
+            [result] = await self._writer(task.order_id).commit([transaction])
         if isinstance(result, UnwritableError):
             raise result
         fixed = IndexFix(created=int(missing), deleted=len(wrong))
@@ -174,30 +173,27 @@ class TableIndexRows:
     async def _there(self, task: TaskId, key: str) -> IndexRow | None:
         """Read an index row as it is now; None when it is not there."""
         self._figures.reads += 1
-        async with self._shards.of(task) as shard:
-            with table_faults():
-                try:
-                    row = await shard.account.table.get_entity(shard.key, key, select=_COLUMNS)
-                except ResourceNotFoundError:
-                    return None
+        with table_faults():
+            try:
+                row = await self._shards.table.get_entity(self._shards.key(task), key, select=_COLUMNS)
+            except ResourceNotFoundError:
+                return None
         return _index_row(task, row)
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
-        async with self._shards.of(orphan.task) as shard:
-            with table_faults():
-                deleted = await self._writer(shard).delete(orphan.task, [_removal(orphan)])
+        with table_faults():
+            deleted = await self._writer(orphan.task).delete(orphan.task, [_removal(orphan)])
         return IndexFix(deleted=int(deleted))
 
     async def _page(
-        self, number: int, query: str, keys: Mapping[str, str], after: str | None, most: int
+        self, shard: int, query: str, keys: Mapping[str, str], after: str | None, most: int
     ) -> Page:
-        async with self._shards.numbered(number) as shard:
-            bounds = {"partition": shard.key, **keys}
-            return await read_page(shard.account.table, self._figures, query, bounds, after=after, most=most)
+        bounds = {"partition": shard_key(shard), **keys}
+        return await read_page(self._shards.table, self._figures, query, bounds, after=after, most=most)
 
-    def _writer(self, shard: Shard) -> ShardWriter:
-        return ShardWriter(shard.account.groups, shard.key, self._figures)
+    def _writer(self, task: TaskId) -> ShardWriter:
+        return ShardWriter(self._shards.groups, self._shards.key(task), self._figures)
 
 
 def _removal(row: IndexRow) -> Operation:

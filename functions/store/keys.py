@@ -20,13 +20,6 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 SHARDS_PARTITION = "!settings"
 SHARDS_ROW = "shards"
 
-#: The rows that say which account each shard is in, and which one of them an account is.
-SHARD_MAP_ROW = "shard-map"
-ACCOUNT_ROW = "account"
-
-#: The row of a shard that whoever moves it writes with all else: no reader of index rows takes it for one.
-FENCE_ROW = "!moving"
-
 #: What begins the row keys of announcements that are to be sent.
 OUTBOX = "!send"
 
@@ -151,9 +144,9 @@ def breaker_row(service: str) -> str:
     return f"{BREAKERS}|{service}"
 
 
-def heartbeat_row(chore: Chore, shard: int | None = None) -> str:
-    """Give the row key of a chore's heartbeat, or of that of its part in a shard."""
-    return f"{chore}-heartbeat" if shard is None else f"{chore}-heartbeat-{shard}"
+def heartbeat_row(chore: Chore) -> str:
+    """Give the row key of a chore's heartbeat."""
+    return f"{chore}-heartbeat"
 
 
 def time_row(occasion: Occasion, name: str) -> str:

@@ -9,7 +9,7 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import OutboxPage
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, readable
-from functions.store.keys import OUTBOX, beyond_queue, outbox_row
+from functions.store.keys import OUTBOX, beyond_queue, outbox_row, shard_key
 from functions.store.pages import first_rows
 from functions.store.shards import Shards
 
@@ -28,9 +28,8 @@ class TableOutbox:
 
         What is left of the page's last queue is passed over: a queue that takes nothing would fill all pages.
         """
-        async with self._shards.numbered(shard) as there:
-            keys = {"partition": there.key, "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
-            page = await first_rows(there.account.table, self._figures, keys, most)
+        keys = {"partition": shard_key(shard), "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
+        page = await first_rows(self._shards.table, self._figures, keys, most)
         found, damaged = readable(announcement_of, page.rows)
         following = None
         if page.rows and page.continuation is not None:
@@ -44,6 +43,6 @@ class TableOutbox:
         """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""
         self._figures.transactions += 1
         self._figures.operations += 1
-        async with self._shards.of(announcement.task) as shard:
-            with table_faults():
-                await shard.account.table.delete_entity(shard.key, outbox_row(announcement))
+        shard = self._shards.key(announcement.task)
+        with table_faults():
+            await self._shards.table.delete_entity(shard, outbox_row(announcement))

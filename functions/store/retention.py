@@ -17,7 +17,7 @@ from functions.store.connect import table_faults
 from functions.store.group_format import Operation
 from functions.store.keys import index_row, rows_of, search_row, task_row
 from functions.store.pages import KEYS_BETWEEN
-from functions.store.shards import Shard, Shards
+from functions.store.shards import Shards
 from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 
 #: Old rows that are deleted side by side.
@@ -57,14 +57,13 @@ class TableTaskRetention:
         What makes it a task goes last, in one transaction: a reader sees the task or no task, and after a
         crash in between, the next run finds it.
         """
-        async with self._shards.of(stored.record.task.order_id) as shard:
-            with table_faults():
-                return await self._delete(shard, stored)
+        with table_faults():
+            return await self._delete(stored)
 
-    async def _delete(self, shard: Shard, stored: Stored) -> bool:
+    async def _delete(self, stored: Stored) -> bool:
         task = stored.record.task
-        writer = ShardWriter(shard.account.groups, shard.key, self._figures)
-        keys = await self._keys(shard, task.order_id)
+        writer = ShardWriter(self._shards.groups, self._shards.key(task.order_id), self._figures)
+        keys = await self._keys(task.order_id)
         past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
         for some in batched(past, MOST_OPERATIONS, strict=False):
             deletions = [Operation("delete", {"RowKey": key}) for key in some]
@@ -78,9 +77,9 @@ class TableTaskRetention:
         deletions.append(Operation("delete", {"RowKey": own}, stored.version))
         return await writer.delete(task.order_id, deletions)
 
-    async def _keys(self, shard: Shard, task: TaskId) -> list[str]:
+    async def _keys(self, task: TaskId) -> list[str]:
         first, end = rows_of(task)
         self._figures.reads += 1
-        bounds = {"partition": shard.key, "first": first, "end": end}
-        rows = shard.account.table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
+        bounds = {"partition": self._shards.key(task), "first": first, "end": end}
+        rows = self._shards.table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
         return [row["RowKey"] async for row in rows]

@@ -25,20 +25,18 @@ ROW_FORMAT = 4
 
 def make_tables(service: TableServiceClient, names: tuple[str, ...], *, setting: str) -> None:
     """Make those of the tables that are missing. Raises `SettingsError`."""
-    with answering(setting):
+    with _answering(setting):
         for name in names:
             service.create_table_if_not_exists(name)
 
 
-def prepare_tables(
-    service: TableServiceClient, names: tuple[str, ...], *, shards: int, setting: str = "StateStore"
-) -> None:
-    """Make missing tables of the first account, which is that `setting`'s.
+def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shards: int) -> None:
+    """Make missing tables of the state store.
 
     Raises `SettingsError` when the table of the tasks has another row format or number of shards.
     """
-    make_tables(service, names, setting=setting)
-    with answering(setting):
+    make_tables(service, names, setting="StateStore")
+    with _answering("StateStore"):
         row_format, made_with = _made_with(service, shards)
     if row_format != ROW_FORMAT:
         raise SettingsError(
@@ -53,7 +51,7 @@ def prepare_tables(
 
 
 @contextmanager
-def answering(setting: str) -> Iterator[None]:
+def _answering(setting: str) -> Iterator[None]:
     """Say of an account that can't be used which setting leads to it. Raises `SettingsError`."""
     try:
         yield

@@ -14,9 +14,9 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.store.connect import table_faults
 from functions.store.entities import record_of, unreadable, writes_of
-from functions.store.keys import ACCOUNT_ROW, SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, task_row
+from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, task_row
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.shards import Shard, Shards
+from functions.store.shards import Shards
 from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 #: While fewer transactions of a shard are on their way, the next is sent at once: groups are small anyway.
@@ -32,27 +32,24 @@ class TaskTable:
     def __init__(self, shards: Shards, figures: StoreFigures) -> None:
         self._shards = shards
         self._figures = figures
-        self._writers: dict[Shard, Coalescer[Transaction, Result]] = {}
+        self._writers: dict[str, Coalescer[Transaction, Result]] = {}
 
     async def check(self) -> None:
-        """Read a row of each account, to see that Table Storage answers."""
-        first, *others = self._shards.accounts
+        """Read a row, to see that Table Storage answers."""
         with table_faults():
-            await first.table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-            for account in others:
-                await account.table.get_entity(SHARDS_PARTITION, ACCOUNT_ROW)
+            await self._shards.table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
 
     async def commit(self, transaction: Transaction) -> Committed | Conflicted:
         """Commit a transaction whole or not at all, together with what else waits.
 
         Raises `UnwritableError` when the service would refuse it again.
         """
-        async with self._shards.of(transaction.task) as shard:
-            if shard not in self._writers:
-                writer = ShardWriter(shard.account.groups, shard.key, self._figures, shard.account.row_reads)
-                self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
-            with table_faults():
-                result = await self._writers[shard].submit(transaction)
+        shard = self._shards.key(transaction.task)
+        if shard not in self._writers:
+            writer = ShardWriter(self._shards.groups, shard, self._figures, self._shards.row_reads)
+            self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
+        with table_faults():
+            result = await self._writers[shard].submit(transaction)
         if isinstance(result, UnwritableError):
             raise result
         return result
@@ -77,10 +74,9 @@ class TaskTable:
     async def order(self, task: TaskId) -> KnownOrder | None:
         """Read which order is recorded under an id: a read by key, which costs the same in any table."""
         self._figures.reads += 1
-        async with self._shards.of(task) as shard:
-            with table_faults():
-                columns = ("Digest", "Submitter", "Birth", "Timestamp")
-                row = await shard.account.row_reads.read(shard.key, order_row(task), columns)
+        columns = ("Digest", "Submitter", "Birth", "Timestamp")
+        with table_faults():
+            row = await self._shards.row_reads.read(self._shards.key(task), order_row(task), columns)
         if row is None:
             return None
         return KnownOrder(
@@ -94,9 +90,8 @@ class TaskTable:
         """Tell whether a task is there and no Scheduler has claimed it yet: a read by key, as well."""
         self._figures.reads += 1
         columns = ("ProcessState", "Epoch", "Run")
-        async with self._shards.of(task) as shard:
-            with table_faults():
-                row = await shard.account.row_reads.read(shard.key, task_row(task), columns)
+        with table_faults():
+            row = await self._shards.row_reads.read(self._shards.key(task), task_row(task), columns)
         return row is not None and awaits_first_turn(
             row.get("ProcessState"), row.get("Epoch"), row.get("Run")
         )
@@ -105,12 +100,11 @@ class TaskTable:
         first, end = rows_of(task)
         rows: list[Mapping[str, Any]] = []
         after, pages = None, 0
-        async with self._shards.of(task) as shard:
-            keys = {"partition": shard.key, "first": first, "end": end}
-            while pages == 0 or after is not None:
-                page = await read_page(shard.account.table, self._figures, KEYS_BETWEEN, keys, after=after)
-                rows += page.rows
-                after, pages = page.continuation, pages + 1
+        keys = {"partition": self._shards.key(task), "first": first, "end": end}
+        while pages == 0 or after is not None:
+            page = await read_page(self._shards.table, self._figures, KEYS_BETWEEN, keys, after=after)
+            rows += page.rows
+            after, pages = page.continuation, pages + 1
         return rows, pages
 
 

@@ -113,11 +113,11 @@ class Intake:
 
     async def _wait_for_version(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
-        if not await self.put_back(message_id, content):
+        if not await self._put_back(message_id, content):
             raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
 
-    async def put_back(self, message_id: str, content: Content) -> bool:
+    async def _put_back(self, message_id: str, content: Content) -> bool:
         """Have a message wait on the queue, longer each time; False if it has done so for a day."""
         counts = Counts.of(content)
         delay = put_back_for(counts.put_back)

@@ -1,19 +1,14 @@
-"""The Supervisor's timers, and the function that goes on with what they have no time for."""
+"""The Supervisor's timers."""
 
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.messages.blueprint import queue_function
-from functions.messages.reading import QueueMessage
-from functions.pattern.messages import SWEEPS_QUEUE
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.parts import SupervisorParts
-from functions.supervisor.shard_sweep import ShardSweeps
 from functions.supervisor.sweep import Sweep
 
 _log = logging.getLogger(__name__)
@@ -22,12 +17,8 @@ _log = logging.getLogger(__name__)
 _DAILY = "0 0 3 * * *"
 
 
-#: Seconds for a message: less than `functionTimeout`, for as long as which the host renews its lock.
-_PATIENCE = 280
-
-
 def supervisor_blueprint(parts: SupervisorParts, schedule: str) -> df.Blueprint:
-    """Register the timers, which never raise, and `sweeps`; `schedule` (NCRONTAB) says when to sweep."""
+    """Register the timers, which never raise; `schedule` (NCRONTAB) says when to sweep."""
     blueprint = df.Blueprint()
 
     @blueprint.function_name("supervisor")
@@ -40,16 +31,7 @@ def supervisor_blueprint(parts: SupervisorParts, schedule: str) -> df.Blueprint:
     async def full(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
         await report_full_sweep(parts.full_sweep)
 
-    queue_function(blueprint, "sweeps", SWEEPS_QUEUE, partial(report_shard, parts.shards), patience=_PATIENCE)
     return blueprint
-
-
-async def report_shard(shards: ShardSweeps, message: QueueMessage) -> None:
-    """Go on with a shard, and log one line."""
-    report = await shards.take(message.message_id or "", message.get_body())
-    if report is not None:
-        needs_attention = report.failures or report.damage
-        _log.log(logging.WARNING if needs_attention else logging.INFO, "sweep of a shard %s", report)
 
 
 async def report_sweep(sweep: Sweep) -> None:

@@ -49,11 +49,6 @@ class Course:
         """Give what is left, as places by shards: first those shards that have had no turn."""
         return self._untouched | self._touched
 
-    def hand_over(self, shard: int) -> None:
-        """Leave a shard's rest to another; the next sweep begins it anew."""
-        self._untouched.pop(shard, None)
-        self._touched.pop(shard, None)
-
     @property
     def unfinished(self) -> bool:
         """Tell whether there is more."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from functions.pattern.crowds import agent_named
-from functions.pattern.known_crowds import Crowd, after_sweep, summed
-from functions.pattern.messages import SweepMessage
+from functions.pattern.known_crowds import Crowd, after_sweep
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.pattern.supervision import SupervisionPolicy
@@ -41,25 +40,15 @@ class CrowdControl:
         """Begin a sweep that follows on the one whose heartbeat is the `latest`."""
         return SweptCrowds(self._ports, self._policy, await self._known(report), self._turns(latest))
 
-    async def begin_shard(self, asked: SweepMessage, report: SweepReport) -> SweptCrowds:
-        """Begin with a shard of a sweep that was divided: turns are given by the timer's alone."""
-        known = await self._known(report)
-        return SweptCrowds(self._ports, self._policy, known, 0, late=asked.late, abreast=asked.abreast)
-
     async def _known(self, report: SweepReport) -> tuple[Crowd, ...]:
         with report.surviving("crowds"):
             return read_crowds(await self._ports.heartbeats.latest(Chore.CROWDS))
         return ()
 
-    async def report(
-        self, swept: SweptCrowds, silent: frozenset[str], report: SweepReport, *, elsewhere: Sequence[Crowd]
-    ) -> None:
-        """Tell what is new, unless it is an Agent's silence, of which operators hear anyway.
-
-        What others have found `elsewhere`, in sweeps that were divided, is added.
-        """
+    async def report(self, swept: SweptCrowds, silent: frozenset[str], report: SweepReport) -> None:
+        """Tell what is new, unless it is an Agent's silence, of which operators hear anyway."""
         with report.surviving("crowds"):
-            found, now = self._together(swept, elsewhere), self._ports.clock.now()
+            found, now = self._crowds_of(swept), self._ports.clock.now()
             crowds = after_sweep(swept.known, found, now, self._policy.crowd.tasks)
             for each in crowds.begun:
                 if each.behind not in {agent_named(agent) for agent in silent}:
@@ -67,13 +56,11 @@ class CrowdControl:
             if crowds.known != swept.known:
                 await self._ports.heartbeats.beat(Chore.CROWDS, written_crowds(crowds.known))
 
-    def _together(self, swept: SweptCrowds, elsewhere: Sequence[Crowd]) -> Sequence[Crowd]:
-        """Give what is a crowd by itself, was one before, or is one in sum with what others found lately."""
-        now, many = self._ports.clock.now(), self._policy.crowd.tasks
-        before = [each for each in swept.known if each.is_many(many)]
+    def _crowds_of(self, swept: SweptCrowds) -> list[Crowd]:
+        """Return the lines of a sweep that are a crowd, or were one before."""
+        before = [each for each in swept.known if each.is_many(self._policy.crowd.tasks)]
         crowds = {each.behind for each in (*before, *swept.found())}
-        found = summed([*swept.counted(), *(each for each in elsewhere if not each.is_over(now))])
-        return [each for each in found if each.behind in crowds or each.tasks >= many]
+        return [each for each in swept.counted() if each.behind in crowds]
 
     def _turns(self, latest: Mapping[str, Any] | None) -> int:
         """Give how many tasks may have their turn in this sweep; one at least, or none ever would."""

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from functools import partial
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, row_order
-from functions.pattern.messages import SweepKind, SweepMessage
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage
-from functions.supervisor.division import Division
 from functions.supervisor.sweeping import FullSweepReport, for_each
 
 _log = logging.getLogger(__name__)
@@ -44,10 +41,9 @@ class FullSweep:
         self._ports = ports
         self._damage = damage
         self._window = window
-        self._division = Division(ports)
 
     async def run(self) -> FullSweepReport:
-        """Compare and fix everything once, and hand over what there is no time for."""
+        """Compare and fix all shards once; a sweep that is cut short is continued by the next one."""
         report = FullSweepReport()
         latest = None
         with report.surviving("heartbeat"):
@@ -57,34 +53,9 @@ class FullSweep:
             for shard in course.shards:
                 await self._sweep_shard(shard, course, report)
         await self._damage.report(report)
-        for shard, place in course.left.items():
-            with report.surviving(f"shard {shard}: to be swept elsewhere"):
-                await self._hand_over(shard, self._ports.clock.now(), place)
-                course.hand_over(shard)
         with report.surviving("heartbeat"):
             await self._ports.heartbeats.beat(Chore.FULL_SWEEP, course.figures() | report.figures())
         return report
-
-    async def go_on(self, asked: SweepMessage) -> FullSweepReport:
-        """Go on in one shard, from where a message says; another one has what there is no time for.
-
-        Raises `TransientError`: the message comes again. What makes no progress has to wait for the next day.
-        """
-        report, place = FullSweepReport(), asked.place
-        async with report.bounded(_LONGEST):
-            while True:
-                beyond = None if place is None else TaskId(place)
-                place = await self._compare(asked.shard, beyond, report)
-                if place is None:
-                    break
-        await self._damage.report(report)
-        if report.unfinished and place != asked.place:
-            await self._hand_over(asked.shard, asked.round, place)
-        return report
-
-    async def _hand_over(self, shard: int, began: datetime, place: str | None) -> None:
-        message = SweepMessage(kind=SweepKind.FULL, shard=shard, round=began, place=place)
-        await self._division.send(message)
 
     async def _sweep_shard(self, shard: int, course: Course, report: FullSweepReport) -> None:
         with report.surviving(f"shard {shard}: its indexes"):

@@ -1,4 +1,4 @@
-"""The Supervisor's parts, joined: the timers' sweeps, and what goes on with them shard by shard."""
+"""The Supervisor's parts, joined: the sweeps of its timers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.due_tasks import DueTasks
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.releases import Releases
-from functions.supervisor.shard_sweep import ShardSweeps
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 
@@ -24,7 +23,6 @@ class SupervisorParts:
 
     sweep: Sweep
     full_sweep: FullSweep
-    shards: ShardSweeps
 
     @classmethod
     def of(
@@ -42,5 +40,4 @@ class SupervisorParts:
         due, full = DueTasks(ports, policy, registry), FullSweep(ports, damage)
         releases = Releases(ports, registry, policy.start_within)
         sweep = Sweep(ports, due, releases, instance, damage, silence=silence, crowds=crowds)
-        shards = ShardSweeps(ports, due, full, damage, silence=silence, crowds=crowds)
-        return cls(sweep, full, shards)
+        return cls(sweep, full)

@@ -1,7 +1,7 @@
 """The sweep: has overdue tasks recovered or given up, and sends announcements that were not sent.
 
-A crash anywhere leaves a task overdue, and the next sweep finds it. What one has no time for goes on
-elsewhere (`division.py`).
+A crash anywhere leaves a task overdue, and the next sweep finds it. A sweep that runs out of time
+records a cursor for each shard, and the next sweep continues there (`course.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functions.pattern.shared_rows import Chore
 from functions.supervisor.course import Course
 from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
-from functions.supervisor.division import Division, HandedOver
 from functions.supervisor.due_tasks import DueTasks
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.releases import Releases
@@ -58,7 +57,6 @@ class Sweep:
         self._damage = damage
         self._silence = silence
         self._crowds = crowds
-        self._division = Division(ports)
 
     async def run(self) -> SweepReport:
         """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
@@ -66,7 +64,6 @@ class Sweep:
             started_at = self._ports.clock.now()
             report = SweepReport()
             latest = await self._latest(report)
-            handed = await self._division.look(latest, report)
             course = Course(self._ports.index.shards, latest)
             crowds = await self._crowds.begin(latest, report)
             leftovers = Leftovers(self._ports, report)
@@ -80,9 +77,8 @@ class Sweep:
             report.unfinished |= course.unfinished
             await self._damage.report(report)
             silent = await self._silence.report(report)
-            await self._crowds.report(crowds, silent, report, elsewhere=handed.found)
-            handed = await self._division.give(course, handed, crowds.counted(), started_at, report)
-            await self._beat(report, started_at, course, handed)
+            await self._crowds.report(crowds, silent, report)
+            await self._beat(report, started_at, course)
             return report
 
     async def _latest(self, report: SweepReport) -> Mapping[str, Any] | None:
@@ -91,16 +87,13 @@ class Sweep:
             return await self._ports.heartbeats.latest(Chore.SWEEP)
         return None
 
-    async def _beat(
-        self, report: SweepReport, started_at: datetime, course: Course, handed: HandedOver
-    ) -> None:
+    async def _beat(self, report: SweepReport, started_at: datetime, course: Course) -> None:
         finished_at = self._ports.clock.now()
         SWEEP_DURATION.record((finished_at - started_at).total_seconds())
         OVERDUE.set(report.overdue)
         sign = {"instance": self._instance, "started_at": started_at, "finished_at": finished_at}
         with report.surviving("heartbeat"):
-            figures = course.figures() | handed.figures() | report.figures()
-            await self._ports.heartbeats.beat(Chore.SWEEP, sign | figures)
+            await self._ports.heartbeats.beat(Chore.SWEEP, sign | course.figures() | report.figures())
 
     async def _sweep_shard(
         self, report: SweepReport, course: Course, leftovers: Leftovers, crowds: SweptCrowds, shard: int

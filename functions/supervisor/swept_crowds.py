@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 
 from functions.pattern.crowds import Behind, CrowdCause, Signs, behind, is_long, suspected
 from functions.pattern.decisions import in_question
@@ -59,10 +57,7 @@ class _Line:
 
 
 class SweptCrowds:
-    """The late tasks of one sweep, by what they are behind.
-
-    So many were found `late` in it elsewhere, and it is one of so many `abreast` that extend more of them.
-    """
+    """The late tasks of one sweep, by what they are behind."""
 
     def __init__(
         self,
@@ -70,16 +65,11 @@ class SweptCrowds:
         policy: SupervisionPolicy,
         known: tuple[Crowd, ...],
         turns: int,
-        *,
-        late: Mapping[str, int] = MappingProxyType({}),
-        abreast: int = 1,
     ) -> None:
         self._ports = ports
         self._policy = policy
         self._turns = turns
         self._given = 0
-        self._late = late
-        self._abreast = abreast
         self._lines: dict[str, _Line] = {}
         self._reading = asyncio.Lock()
         self._signs: Signs | TransientError | None = None
@@ -134,8 +124,8 @@ class SweptCrowds:
 
     def _line(self, name: str) -> _Line:
         if name not in self._lines:
-            late, before = self._late.get(name, 0), (each for each in self.known if each.behind == name)
-            self._lines[name] = _Line(count=late, extended=late, before=next(before, None))
+            before = (each for each in self.known if each.behind == name)
+            self._lines[name] = _Line(before=next(before, None))
         return self._lines[name]
 
     def _is_eased(self, late: Late, record: TaskRecord) -> bool:
@@ -157,7 +147,7 @@ class SweptCrowds:
             event = turn(record, found, now, self._policy, in_crowd=True, before=self._given)
             self._given += 1
         else:
-            line.extended += self._abreast
+            line.extended += 1
             place = None if found.blocked else line.extended
             event = more_time(record, found, now, self._policy, place=place)
         crowd = line.crowd or _new_crowd(found, _late_since(record), now)

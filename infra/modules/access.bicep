@@ -11,8 +11,8 @@ param principalId string
 @description('Names of the resources (names.bicep).')
 param names object
 
-@description('Whether the app has the accounts of the state store whole, and can make its tables itself.')
-param wholeAccounts bool
+@description('Whether the app has the account of the state store whole, and can make its tables itself.')
+param wholeAccount bool
 
 @description('Tables of the sample services, if the app serves them.')
 param sampleTables string[]
@@ -28,15 +28,12 @@ param submitsToHub bool
 
 var queues = loadJsonContent('../queues.json').queues
 var hubs = loadJsonContent('../hubs.json').hubs
-var accountNames = wholeAccounts ? names.stateStorage : concat(names.stateStorage, [names.agentStorage])
+var accountNames = wholeAccount ? [names.stateStorage] : [names.stateStorage, names.agentStorage]
 
-// Tasks lie in every account of the state store, what is no task's in the first, and the Agents' tables in the last.
-var ofTasks = contains(app.tables, 'Tasks') ? range(0, length(names.stateStorage)) : []
-var others = concat(filter(app.tables, each => (each != 'Tasks')), sampleTables)
+// The Agents' tables lie in the second account, all others in the first.
 var reached = concat(
-  map(ofTasks, each => { account: each, table: 'Tasks' }),
-  map(others, each => { account: 0, table: each }),
-  map(app.agentTables, each => { account: length(names.stateStorage), table: each })
+  map(concat(app.tables, sampleTables), each => { account: 0, table: each }),
+  map(app.agentTables, each => { account: 1, table: each })
 )
 
 resource account 'Microsoft.Storage/storageAccounts@2026-04-01' existing = [
@@ -53,27 +50,25 @@ resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2026-04-0
 ]
 
 resource table 'Microsoft.Storage/storageAccounts/tableServices/tables@2026-04-01' existing = [
-  for each in (wholeAccounts ? [] : reached): {
+  for each in (wholeAccount ? [] : reached): {
     parent: tableService[each.account]
     name: each.table
   }
 ]
 
-resource onAccounts 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (accountName, index) in (wholeAccounts ? accountNames : []): {
-    name: guid(account[index].id, principalId, roles.storageTableDataContributor)
-    scope: account[index]
-    properties: {
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.storageTableDataContributor)
-      principalId: principalId
-      principalType: 'ServicePrincipal'
-      description: '${app.service}: all tables'
-    }
+resource onAccount 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (wholeAccount) {
+  name: guid(account[0].id, principalId, roles.storageTableDataContributor)
+  scope: account[0]
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.storageTableDataContributor)
+    principalId: principalId
+    principalType: 'ServicePrincipal'
+    description: '${app.service}: all tables'
   }
-]
+}
 
 resource onTables 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (each, index) in (wholeAccounts ? [] : reached): {
+  for (each, index) in (wholeAccount ? [] : reached): {
     name: guid(table[index].id, principalId, roles.storageTableDataContributor)
     scope: table[index]
     properties: {

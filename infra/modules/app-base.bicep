@@ -101,7 +101,7 @@ module access 'access.bicep' = {
     app: app
     principalId: identity.outputs.principalId
     names: names
-    wholeAccounts: isWhole
+    wholeAccount: isWhole
     sampleTables: app.servesSamples ? sampleTables : []
     useScheduler: useScheduler
     useEventHub: useEventHub

@@ -25,9 +25,8 @@ param identityClientId string
 @description('Addresses of the host\'s storage account, by service.')
 param hostStorageEndpoints object
 
-@description('Addresses of the tables of the state store, by account.')
-@minLength(1)
-param stateTableEndpoints string[]
+@description('Address of the tables of the state store.')
+param stateTableEndpoint string
 
 @description('Address of the tables of the Agents\' own account, or nothing.')
 param agentTableEndpoint string
@@ -113,13 +112,10 @@ var eventHubSettings = {
   EventHubConnection__credential: 'managedidentity'
   EventHubConnection__clientId: identityClientId
 }
-// One account has no number, several have theirs.
-var accountNumbers = range(0, length(stateTableEndpoints))
-var accountPrefixes = length(stateTableEndpoints) == 1 ? ['StateStore'] : map(accountNumbers, each => 'StateStore__${each}')
-var stateSettings = union(
-  toObject(accountNumbers, each => '${accountPrefixes[each]}__tableServiceUri', each => (stateTableEndpoints[each])),
-  toObject(accountPrefixes, each => '${each}__clientId', each => identityClientId)
-)
+var stateSettings = {
+  StateStore__tableServiceUri: stateTableEndpoint
+  StateStore__clientId: identityClientId
+}
 
 // These stand for what host.json says under `durableTask` (Functions: override host.json values). The scale controller
 // reads the file itself: to grow beyond the always-ready instances, write the same values into host.json.

@@ -57,9 +57,8 @@ param alertWebhookUrl string
 @description('What private endpoints have to lead to, beside what is one app\'s own.')
 param endpointTargets EndpointTarget[]
 
-@description('Addresses of the tables of the state store, by account.')
-@minLength(1)
-param stateTableEndpoints string[]
+@description('Address of the tables of the state store.')
+param stateTableEndpoint string
 
 @description('Address of the tables of the Agents\' own account, or nothing.')
 param agentTableEndpoint string
@@ -183,7 +182,7 @@ module settings 'app-settings.bicep' = [
       appName: applications[index].outputs.name
       identityClientId: bases[index].outputs.identityClientId
       hostStorageEndpoints: bases[index].outputs.hostStorageEndpoints
-      stateTableEndpoints: stateTableEndpoints
+      stateTableEndpoint: stateTableEndpoint
       agentTableEndpoint: agentTableEndpoint
       serviceBusHostName: serviceBusHostName
       eventHubsHostName: eventHubsHostName
@@ -208,7 +207,7 @@ module locks 'locks.bicep' = if (locked) {
   params: {
     storageAccountNames: concat(
       map(apps, app => (appNamesOf(names.token, app.mark).hostStorage)),
-      names.stateStorage,
+      [names.stateStorage],
       isWhole ? [] : [names.agentStorage]
     )
     serviceBusName: names.serviceBus

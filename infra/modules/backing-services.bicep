@@ -55,21 +55,18 @@ module monitoring 'monitoring.bicep' = {
   }
 }
 
-// Accounts for nothing but the state store: a role on one is a role on its tables, and the app can make them itself.
-// Tasks are spread over all of them; what is no task's lies in the first (docs/scale.md).
-module stateStorage 'storage-account.bicep' = [
-  for (accountName, number) in names.stateStorage: {
-    name: number == 0 ? 'state-storage' : 'state-storage-${number}'
-    params: {
-      name: accountName
-      location: location
-      tags: tags
-      redundancy: redundancy
-      private: private
-      tables: number == 0 ? concat(stateTables, hasAgentStorage ? [] : agentTables, sampleTables) : ['Tasks']
-    }
+// An account for nothing but the state store: a role on it is a role on its tables, and the app can make them itself.
+module stateStorage 'storage-account.bicep' = {
+  name: 'state-storage'
+  params: {
+    name: names.stateStorage
+    location: location
+    tags: tags
+    redundancy: redundancy
+    private: private
+    tables: concat(stateTables, hasAgentStorage ? [] : agentTables, sampleTables)
   }
-]
+}
 
 module agentStorage 'storage-account.bicep' = if (hasAgentStorage) {
   name: 'agent-storage'
@@ -119,7 +116,7 @@ module diagnostics 'diagnostics.bicep' = {
   params: {
     workspaceId: monitoring.outputs.workspaceId
     serviceBusName: names.serviceBus
-    tableStorageNames: concat(names.stateStorage, hasAgentStorage ? [names.agentStorage] : [])
+    tableStorageNames: concat([names.stateStorage], hasAgentStorage ? [names.agentStorage] : [])
     stateAccess: logs.?stateAccess ?? false
   }
   // What it watches has to be there.
@@ -144,10 +141,8 @@ output eventHubsId string = eventHubs.?outputs.?id ?? ''
 @description('Host name of the Event Hubs namespace, or nothing.')
 output eventHubsHostName string = eventHubs.?outputs.?hostName ?? ''
 
-@description('Addresses of the tables of the state store, by account.')
-output stateTableEndpoints string[] = [
-  for (accountName, number) in names.stateStorage: stateStorage[number].outputs.endpoints.table
-]
+@description('Address of the tables of the state store.')
+output stateTableEndpoint string = stateStorage.outputs.endpoints.table
 
 @description('Address of the tables of the Agents\' own account, or nothing.')
 output agentTableEndpoint string = agentStorage.?outputs.?endpoints.?table ?? ''
@@ -158,19 +153,11 @@ output durableSchedulerEndpoint string = durableScheduler.?outputs.?endpoint ?? 
 @description('Task hub in the Durable Task Scheduler, or nothing.')
 output durableTaskHub string = durableScheduler.?outputs.?taskHub ?? ''
 
-@description('What private endpoints have to lead to for the state store.')
-output stateEndpointTargets EndpointTarget[] = [
-  for (accountName, number) in names.stateStorage: {
-    name: number == 0 ? 'pe-state-table' : 'pe-state-table-${number}'
-    resourceId: stateStorage[number].outputs.id
-    group: 'table'
-  }
-]
-
-@description('What private endpoints have to lead to, beside the state store.')
+@description('Targets of the private endpoints.')
 output endpointTargets EndpointTarget[] = concat(
   [
     { name: 'pe-service-bus', resourceId: serviceBus.outputs.id, group: 'namespace' }
+    { name: 'pe-state-table', resourceId: stateStorage.outputs.id, group: 'table' }
   ],
   hasAgentStorage ? [{ name: 'pe-agent-table', resourceId: agentStorage.?outputs.?id ?? '', group: 'table' }] : [],
   useEventHub ? [{ name: 'pe-event-hubs', resourceId: eventHubs.?outputs.?id ?? '', group: 'namespace' }] : [],

@@ -6,7 +6,7 @@ param workspaceId string
 @description('Name of the Service Bus namespace.')
 param serviceBusName string
 
-@description('Names of the storage accounts of the state store, and of the Agents\' own.')
+@description('Names of the storage accounts of the state store and of the Agents.')
 @minLength(1)
 param tableStorageNames string[]
 

@@ -2,12 +2,12 @@
 
 @export()
 @description('Names every resource of an environment; `token` is 13 characters that no other deployment has.')
-func namesOf(environmentName string, token string, stateAccounts int) object => {
+func namesOf(environmentName string, token string) object => {
   resourceGroup: 'rg-${environmentName}'
   token: token
   logs: 'log-${token}'
   insights: 'appi-${token}'
-  stateStorage: map(range(0, stateAccounts), each => (each == 0 ? 'ststate${token}' : 'ststate${token}${each}'))
+  stateStorage: 'ststate${token}'
   agentStorage: 'stagent${token}'
   serviceBus: 'sb-${token}'
   eventHubs: 'evhns-${token}'

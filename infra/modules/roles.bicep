@@ -20,6 +20,6 @@ var roles = {
 @export()
 @description('Tells what a queue is for, by its name: as functions/roles.py does.')
 func kindOf(queue string) string =>
-  contains(['submissions', 'scheduler-requests', 'agent-replies', 'operator-alerts', 'sweeps'], queue)
+  contains(['submissions', 'scheduler-requests', 'agent-replies', 'operator-alerts'], queue)
     ? queue
     : (startsWith(queue, 'agent-') && endsWith(queue, '-requests') ? 'agent-requests' : 'notices')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from azure.data.tables import TableServiceClient
@@ -12,15 +11,12 @@ from azure.data.tables import TableServiceClient
 from functions.pattern.definition import Registry
 from functions.roles import AGENT_TABLES, AppRole
 from functions.services.blueprint import service_tables
-from functions.store.tables import TABLES, TASKS_TABLE
+from functions.store.tables import TABLES
 from functions.workflows.registration import sample_services
 from functions.workflows.registry import load_registrations
 from local.platform.options import PlatformPorts
 from local.platform.parts import PartName, Readiness
 from local.platform.readiness import until_answered
-
-#: The accounts of the state store: one without a number, or several with theirs.
-_STATE_STORE = re.compile(r"StateStore(__\d+)?")
 
 type Prepare = Callable[[], Awaitable[None]]
 
@@ -49,15 +45,14 @@ def settings_of(role: AppRole, settings: Mapping[str, str]) -> dict[str, str]:
 
     An empty setting stands before what the environment, or the app's settings file, says of it.
     """
-    own = {"ROLES": role.value, **settings, "AgentStore": settings.get("AgentStore") or _first(settings)}
+    own = {
+        "ROLES": role.value,
+        **settings,
+        "AgentStore": settings.get("AgentStore") or settings["StateStore"],
+    }
     if role is not AppRole.AGENTS:
         return own
-    known = {"StateStore", *filter(_STATE_STORE.fullmatch, (*own, *os.environ))}
-    return own | dict.fromkeys(known, "")
-
-
-def _first(settings: Mapping[str, str]) -> str:
-    return settings.get("StateStore") or settings["StateStore__0"]
+    return own | {"StateStore": ""}
 
 
 class SharedTables:
@@ -85,12 +80,9 @@ class SharedTables:
 
     def _make(self) -> None:
         samples = service_tables(sample_services(load_registrations()))
-        first = _first(self._settings)
-        _create(first, (*TABLES, *samples))
-        _create(self._settings.get("AgentStore") or first, AGENT_TABLES)
-        for name, connection in self._settings.items():
-            if _STATE_STORE.fullmatch(name):
-                _create(connection, (TASKS_TABLE,))
+        state_store = self._settings["StateStore"]
+        _create(state_store, (*TABLES, *samples))
+        _create(self._settings.get("AgentStore") or state_store, AGENT_TABLES)
 
 
 def _create(connection: str, names: tuple[str, ...]) -> None:

@@ -48,16 +48,13 @@ def application_settings(
     own |= {name: environment[name] for name in {*sample, *own, _SERVICES, _AUTH, _HUB} & {*environment}}
     changed = {name: value for name, value in own.items() if sample.get(name) != value}
     files = {name: _on_this_host(value, addresses) for name, value in sample.items()} | changed
-    made = {
+    return {
         _SERVICES: "1",
         _AUTH: "local",
         **{name: _on_this_platform(value, addresses) for name, value in files.items()},
         **_connections(addresses),
         **{name: _if_not_another(value, addresses) for name, value in settings.items()},
     }
-    if "StateStore__0" in made:  # several accounts: the first has a number
-        del made["StateStore"]
-    return made
 
 
 def _on_this_host(value: str, addresses: Addresses) -> str:

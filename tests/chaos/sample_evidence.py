@@ -104,7 +104,6 @@ def processed() -> Evidence:
         cancelled=(),
         both_won=(),
         tasks={ORDER: rows(seen[-1], step("Completed", 1, started=1, finished=2))},
-        in_accounts=(1,),
         rejected=({"MessageID": POISON.id, "Body0": b"{"},),
         observations=Observations({ORDER: seen}, [], 3),
         asked={},

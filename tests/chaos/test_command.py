@@ -31,11 +31,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, Layo
 def test_run_takes_its_defaults(started: list[tuple[int, int, float, Layout]]) -> None:
     """200 orders, seed 1, two hosts; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, Layout(hosts=2, accounts=1, submit_to="queue"))]
+    assert started == [(1, 200, 1.2, Layout(hosts=2, submit_to="queue"))]
 
 
 def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]]) -> None:
-    """Seed, orders, minutes, hosts, accounts, the way in, a process for each role."""
+    """Seed, orders, minutes, hosts, the way in, a process for each role."""
     main(
         [
             "chaos",
@@ -47,15 +47,13 @@ def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]])
             "0.5",
             "--hosts",
             "3",
-            "--accounts",
-            "2",
             "--submit-to",
             "hub",
             "--roles",
             "split",
         ]
     )
-    assert started == [(5, 30, 0.5, Layout(hosts=3, accounts=2, submit_to="hub", split=True))]
+    assert started == [(5, 30, 0.5, Layout(hosts=3, submit_to="hub", split=True))]
 
 
 @pytest.mark.parametrize(

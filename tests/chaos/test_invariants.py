@@ -85,7 +85,6 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
             {"fault_counts": dict.fromkeys(set(InjectedFault) - {InjectedFault.HOST_KILLED}, 1)},
         ),
         (Invariant.NOT_VACUOUS, {"observations": Observations({}, [], 0)}),
-        (Invariant.NOT_VACUOUS, {"in_accounts": (1, 0)}),
     ],
 )
 def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:

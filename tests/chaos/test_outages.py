@@ -22,7 +22,7 @@ class _NotedHost(ChaosHost):
     """Notes who is dead at the end of each of its outages."""
 
     def __init__(self, name: str, folder: Path, dead: set[str], seen: list[set[str]]) -> None:
-        super().__init__(HostLinks.to_accounts(1), folder / name)
+        super().__init__(HostLinks(), folder / name)
         self.make_platform({}, whole_platform, split=False)
         self._name, self._dead, self._seen = name, dead, seen
 
@@ -46,7 +46,7 @@ async def test_hosts_are_killed(
     noted: list[set[str]] = []
     dead = set[str]()
     hosts = [_NotedHost(name, tmp_path, dead, noted) for name in ("first", "second")]
-    outages = Outages(hosts, [], Deployed(version=1, step=1.0))
+    outages = Outages(hosts, Deployed(version=1, step=1.0))
     while len(noted) < len(seen):
         injection = Injection(InjectedFault.HOST_KILLED, 0.0, _LASTS, everywhere=everywhere)
         assert await outages.inject(injection) == killed

@@ -35,9 +35,9 @@ async def test_partition_affects_one_host_and_one_thing(fault: InjectedFault, tm
             async with asyncio.timeout(PATIENCE):
                 while not cut.free.locked():
                     await asyncio.sleep(0)
-                held = asyncio.create_task(_echo(cut.links.to(_FAULTS[fault])[-1]))
-                others = [cut.links.to(each)[-1] for each in LinkTarget if each is not _FAULTS[fault]]
-                others += [free.links.to(each)[-1] for each in LinkTarget]
+                held = asyncio.create_task(_echo(cut.links.to(_FAULTS[fault])))
+                others = [cut.links.to(each) for each in LinkTarget if each is not _FAULTS[fault]]
+                others += [free.links.to(each) for each in LinkTarget]
                 await asyncio.gather(*map(_echo, others))
                 assert not held.done() or injected.done()
                 assert await injected > 0
@@ -51,13 +51,12 @@ async def _hosts(folder: Path) -> AsyncIterator[list[ChaosHost]]:
         await writer.drain()
         writer.close()
 
-    hosts = [ChaosHost(HostLinks.to_accounts(2), folder / name) for name in ("first", "second")]
+    hosts = [ChaosHost(HostLinks(), folder / name) for name in ("first", "second")]
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server, hosts[0].links.serving(), hosts[1].links.serving():
         for host in hosts:
             for target in LinkTarget:
-                for proxy in host.links.to(target):
-                    proxy.forward_to(server.sockets[0].getsockname()[1])
+                host.links.to(target).forward_to(server.sockets[0].getsockname()[1])
         yield hosts
 
 

@@ -29,19 +29,13 @@ _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2),
 
 # The Service Bus client does not close a socket whose connection was cut.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-@pytest.mark.parametrize(
-    ("seed", "layout", "drawn"),
-    [(1, Layout(hosts=2, accounts=1), 6), (2, Layout(hosts=1, accounts=2), 0)],
-    ids=["two hosts", "two accounts"],
-)
-async def test_short_run_violates_nothing(tmp_path: Path, seed: int, layout: Layout, drawn: int) -> None:
+async def test_short_run_violates_nothing(tmp_path: Path) -> None:
     """30 orders and some of drawn workflows, every fault that can affect them, and all invariants hold."""
-    plan = make_plan(seed=seed, orders=30, seconds=45, drawn=drawn, not_run=not_possible())
-    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", layout)
-    evidence, found = await judged(plan, _LIMITS, environment, tmp_path, Console())
+    plan = make_plan(seed=1, orders=30, seconds=45, drawn=6, not_run=not_possible())
+    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data", Layout(hosts=2))
+    _, found = await judged(plan, _LIMITS, environment, tmp_path, Console())
     gc.collect()
     assert found == []
-    assert len(evidence.in_accounts) == layout.accounts
 
 
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def _ask(retries: int) -> list[dict[str, object]]:
     app.router.add_get("/account/{table}", rows)
     async with served(app) as url:
         connection = f"AccountName=account;AccountKey=a2V5;TableEndpoint={url}/account"
-        async with Tables.at([connection], retries=retries) as tables:
+        async with Tables.at(connection, retries=retries) as tables:
             return await tables.rejected()
 
 
@@ -57,6 +57,6 @@ async def test_id_that_is_recorded_in_two_shards_is_not_complete(monkeypatch: py
     for shards, is_complete in ((["000"], True), (["000", "001"], False)):
         monkeypatch.setattr(Tables, "shards", AsyncMock(return_value=shards))
         monkeypatch.setattr(Tables, "_shard", AsyncMock(return_value=record))
-        tables = Tables([MagicMock()])
+        tables = Tables(MagicMock())
         assert (await tables.tasks())[ORDER].is_complete is is_complete
         assert (await tables.look_at_all())[ORDER].is_complete is is_complete

@@ -88,29 +88,29 @@ class RecordedHeartbeats:
         self.beats: list[Mapping[str, Any]] = []
         self.failure: Exception | None = None
         self.unread: Exception | None = None
-        self._latest: dict[tuple[Chore, int | None], Mapping[str, Any]] = {}
+        self._latest: dict[Chore, Mapping[str, Any]] = {}
 
-    async def beat(self, chore: Chore, figures: Mapping[str, Any], shard: int | None = None) -> None:
+    async def beat(self, chore: Chore, figures: Mapping[str, Any]) -> None:
         """Record the heartbeat, or raise what the test has set."""
         if self.failure is not None:
             raise self.failure
         if chore is Chore.SWEEP:
             self.beats.append(figures)
-        self._latest[chore, shard] = figures
+        self._latest[chore] = figures
 
-    async def latest(self, chore: Chore, shard: int | None = None) -> Mapping[str, Any] | None:
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
         """Return the last one of a chore, or raise what the test has set."""
         if self.unread is not None:
             raise self.unread
-        return self._latest.get((chore, shard))
+        return self._latest.get(chore)
 
     def pretend(self, figures: Mapping[str, Any]) -> None:
         """Have a sweep left these figures."""
-        self._latest[Chore.SWEEP, None] = figures
+        self._latest[Chore.SWEEP] = figures
 
     def latest_of(self, chore: Chore) -> Mapping[str, Any]:
         """Return the last one of a chore, which there must be."""
-        return self._latest[chore, None]
+        return self._latest[chore]
 
 
 class RecordedDamage:

@@ -19,7 +19,7 @@ from functions.store.entities import Entity
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.shards import Shards
-from tests.fakes.accounts import one_account
+from tests.fakes.shards import shards_in
 from tests.fakes.vast_tasks import VastShard
 
 _PAGE = 1000
@@ -43,7 +43,7 @@ class VastTable(EntityGroups):
     @property
     def as_shards(self) -> Shards:
         """Give it as the store takes it."""
-        return one_account(cast("TableClient", self), self, shards=len(self.shards))
+        return shards_in(cast("TableClient", self), self, shards=len(self.shards))
 
     @property
     def tasks(self) -> int:

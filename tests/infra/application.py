@@ -20,14 +20,12 @@ from functions.pattern.messages import (
     OPERATOR_ALERTS_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
-    SWEEPS_QUEUE,
     requests_queue,
 )
 from functions.pattern.states import Way
 from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
-from functions.store.accounts import load_accounts
 from functions.store.tables import TABLES
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
@@ -114,8 +112,6 @@ def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings
     with patch.dict(os.environ, values, clear=True):
         settings = load_settings()
         load_endpoints(agents_of(settings.roles) & {agent.name for agent in agents})
-        if settings.roles != {AppRole.AGENTS}:
-            load_accounts(os.environ, settings)
         return settings
 
 
@@ -170,7 +166,6 @@ def queues_sent(reply_queues: set[str]) -> set[str]:
         SCHEDULER_REQUESTS_QUEUE,
         OPERATOR_ALERTS_QUEUE,
         AGENT_REPLIES_QUEUE,
-        SWEEPS_QUEUE,
     }
     return own | set(map(requests_queue, queued)) | reply_queues
 

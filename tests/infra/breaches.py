@@ -102,7 +102,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(use, _ROLES, "? 'agent-requests'", "? 'notices'")
     reached = access.tables_may_be_used_as_the_roles_say
     yield Breach(reached, _ACCESS, "table: each })\n)", "table: 'Tasks' })\n)")
-    yield Breach(reached, _ACCESS, "each => { account: length(names.stateStorage)", "each => { account: 0")
+    yield Breach(reached, _ACCESS, "each => { account: 1", "each => { account: 0")
     yield Breach(reached, _APPS, "isWhole: isWhole", "isWhole: true")
     yield Breach(reached, _NAMES, "'id-${token}-${mark}'", "'id-${token}'")
     said = access.roles_file_says_what_the_code_does
@@ -177,7 +177,7 @@ def _storage() -> Iterator[Breach]:
     yield Breach(tables, _MAIN, "sampleServices ? sampleTables : []", "sampleTables")
     replicated = storage.state_is_replicated_as_chosen
     yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")
-    yield Breach(replicated, _BACKING, "name: accountName", "name: names.hostStorage")
+    yield Breach(replicated, _BACKING, "name: names.stateStorage", "name: names.agentStorage")
 
 
 def _settings() -> Iterator[Breach]:
@@ -186,7 +186,7 @@ def _settings() -> Iterator[Breach]:
     yield Breach(known, _APP_SETTINGS, "  DRONE_URL: '${servicesUrl}/drones'\n", "")
     unknown = settings.no_unknown_setting_is_set
     yield Breach(unknown, _APPLICATION, "  SKEW_SECONDS:", "  SKEW_SECOND:")
-    yield Breach(unknown, _APP_SETTINGS, "[each]}__tableServiceUri'", "[each]}'")
+    yield Breach(unknown, _APP_SETTINGS, "StateStore__tableServiceUri:", "StateStore__tableUri:")
     yield Breach(unknown, _APP_SETTINGS, "servesQueues && contains(ofQueued, each.key)", "servesQueues")
     yield Breach(
         unknown, _APP_SETTINGS, "runsActivities && !contains(ofQueuedOnly, each.key)", "runsActivities"

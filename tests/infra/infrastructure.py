@@ -133,11 +133,10 @@ class Infrastructure:
             "with an event hub": _NAMED | {"eventHub": True},
             "without zones": _NAMED | {"location": "northcentralus"},
             "two regions, without zones": _NAMED | {"location": "westus", "redundancy": "GZRS"},
-            "two accounts": _NAMED | {"stateAccounts": 2},
             "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
             "split": _NAMED | {"roles": "split"},
             "split, in two networks": _NAMED | {"roles": "split", "agentsSubnetId": OTHER_SUBNET},
-            "split, with everything": _NAMED | _EVERYTHING | {"roles": "split", "stateAccounts": 2},
+            "split, with everything": _NAMED | _EVERYTHING | {"roles": "split"},
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }
         return [

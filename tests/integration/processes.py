@@ -21,13 +21,12 @@ from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.keys import OUTBOX
 from functions.store.row_reads import RowReads
-from functions.store.shards import Shards
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
-from tests.fakes.accounts import one_account
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import FakeClock
+from tests.fakes.shards import shards_in
 from tests.fakes.workflows import DIAMOND, LINE
 
 
@@ -66,20 +65,14 @@ class LossyGroups(EntityGroups):
 class Process:
     """A state store with its own clock, figures and cache."""
 
-    def __init__(
-        self,
-        table: TableClient,
-        groups: EntityGroups,
-        row_reads: RowReads,
-        shards: Shards | None = None,
-    ) -> None:
+    def __init__(self, table: TableClient, groups: EntityGroups, row_reads: RowReads) -> None:
         self.table = table
         self.clock = FakeClock()
         self.figures = StoreFigures()
         self.lossy = LossyGroups(groups)
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
-        rows = TaskTable(shards or one_account(table, self.lossy, row_reads), self.figures)
+        rows = TaskTable(shards_in(table, self.lossy, row_reads), self.figures)
         self.complete: Complete = lambda record: record
         self.writer = TaskWriter(
             rows,

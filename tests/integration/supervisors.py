@@ -22,11 +22,11 @@ from functions.supervisor.crowds import CrowdControl
 from functions.supervisor.damage import Damage
 from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
-from tests.fakes.accounts import one_account
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.crowds import RecordedCrowds
 from tests.fakes.ports import fake_ports
+from tests.fakes.shards import shards_in
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
 from tests.fakes.times import RecordedSilences
 from tests.fakes.workflows import LINE, step, workflow
@@ -67,7 +67,7 @@ class Supervisor:
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        lying = one_account(table, groups, shards=shards)
+        lying = shards_in(table, groups, shards=shards)
         rows = TaskTable(lying, self.figures)
         writer = TaskWriter(rows, clock=self.clock, new_id=_new_id)
         announcer = Announcer(writer, announcements=self.queues, requests=self.requests, clock=self.clock)
@@ -89,7 +89,7 @@ class Supervisor:
         crowds = CrowdControl(ports, POLICY, RecordedCrowds().alert)
         registry = Registry((LINE, PARCEL), {})
         parts = SupervisorParts.of(ports, POLICY, registry, instance, damage, silence=silence, crowds=crowds)
-        self.sweep, self.full_sweep, self.shards = parts.sweep.run, parts.full_sweep, parts.shards
+        self.sweep, self.full_sweep = parts.sweep.run, parts.full_sweep
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

@@ -27,8 +27,8 @@ from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.telemetry.changes import CountedChanges, MinuteCounter
-from tests.fakes.accounts import one_account
 from tests.fakes.announcer import RecordingAnnouncer
+from tests.fakes.shards import shards_in
 from tests.fakes.supervision import Queues, RecordedRequests
 from tests.fakes.tasks import FIRST, after, claimed, completed, pending
 from tests.fakes.workflows import TASK, step, workflow
@@ -110,7 +110,7 @@ async def test_notices_add_one_transaction_and_five_rows(
     process: Process, table: TableClient, groups: EntityGroups
 ) -> None:
     """The mark of the first goes with a change of the task; that of the last needs one of its own."""
-    rows = TaskTable(one_account(table, groups), process.figures)
+    rows = TaskTable(shards_in(table, groups), process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
     announcer = Announcer(writer, announcements=Queues(), requests=RecordedRequests(), clock=process.clock)
     store = TableStateStore(rows, writer, announcer)
@@ -129,7 +129,7 @@ async def test_counts_of_tasks_are_one_row_a_minute_however_many_orders(
     process: Process, table: TableClient, groups: EntityGroups, storage: TableStorage
 ) -> None:
     """An order has no transaction and no row more: its process writes the counts of a minute at once."""
-    rows = TaskTable(one_account(table, groups, storage.rows(table.table_name)), process.figures)
+    rows = TaskTable(shards_in(table, groups, storage.rows(table.table_name)), process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
     counts = TableMinuteCounts(table, process.figures)
     minute = asyncio.Event()

@@ -16,7 +16,7 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
 from functions.store.entity_groups import EntityGroups
 from functions.store.outbox import TableOutbox
-from tests.fakes.accounts import one_account
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import SECOND, after, pending
 from tests.fakes.workflows import LINE
 from tests.integration.supervisors import Supervisor
@@ -114,7 +114,7 @@ async def test_outbox_names_what_it_cannot_read(table: TableClient, supervisor: 
         row = {"OrderID": "x", "Announcement": '{"kind": "unknown"}'}
         key = f"!send|1notices-demo|20200101T00000{number}.000000Z|x"
         await table.create_entity({"PartitionKey": "000", "RowKey": key, **row})
-    outbox = TableOutbox(one_account(table), StoreFigures())
+    outbox = TableOutbox(shards_in(table), StoreFigures())
     page = await outbox.unsent(0, after(60), 3)
     assert (page.announcements, len(page.unreadable)) == ((), 3)
     page = await outbox.unsent(0, after(60), 3, after=page.continuation)
@@ -132,7 +132,7 @@ async def test_outbox_gives_of_each_queue_the_oldest(table: TableClient, supervi
         for number in range(5 if queue == "gone" else 1):
             order = pending(LINE, TaskId(f"task-{queue.replace('/', '-')}-{number}"))
             await supervisor.store.admit(replace(order, order=replace(order.order, reply_to=queue)))
-    outbox, found, place = TableOutbox(one_account(table), StoreFigures()), list[str | None](), None
+    outbox, found, place = TableOutbox(shards_in(table), StoreFigures()), list[str | None](), None
     while True:
         page = await outbox.unsent(0, after(60), 2, after=place)
         found += [each.reply_to for each in page.announcements]

@@ -22,9 +22,8 @@ from functions.pattern.store_ports import OutboxPage
 from functions.store.entity_groups import EntityGroups
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableTaskRetention
-from functions.store.shards import Shard
-from tests.fakes.accounts import one_account
 from tests.fakes.interventions import done
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import FIRST, after, claimed, pending
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.conftest import MakeProcess
@@ -39,13 +38,13 @@ ORDER = replace(_PLAIN, order=replace(_PLAIN.order, reply_to="notices-demo"))
 @pytest.fixture
 def outbox(table: TableClient) -> TableOutbox:
     """Read the outbox of the test's table."""
-    return TableOutbox(one_account(table), StoreFigures())
+    return TableOutbox(shards_in(table), StoreFigures())
 
 
 @pytest.fixture
 def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
     """Create the deletion of tasks for the test's table."""
-    return TableTaskRetention(one_account(table, groups), StoreFigures())
+    return TableTaskRetention(shards_in(table, groups), StoreFigures())
 
 
 async def _mark_all(process: Process, outbox: TableOutbox) -> None:
@@ -125,8 +124,8 @@ async def test_task_that_is_marked_during_its_purge_stays_until_the_next(
     await process.told(TASK, claimed(), *done("pick", "send"))
     read = retention._keys
 
-    async def mark_after_reading(shard: Shard, task: TaskId) -> list[str]:
-        keys = await read(shard, task)
+    async def mark_after_reading(task: TaskId) -> list[str]:
+        keys = await read(task)
         await _mark_all(process, outbox)
         return keys
 

@@ -16,9 +16,9 @@ from functions.pattern.request_figures import StoreFigures
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeats
 from functions.store.indexes import TableTaskIndex
 from functions.store.minute_counts import TableMinuteCounts
-from tests.fakes.accounts import one_account
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
+from tests.fakes.shards import shards_in
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ async def test_overview_takes_few_reads(table: TableClient) -> None:
     rows = ConditionalRows(table, new_id=str, figures=figures)
     counts = TableMinuteCounts(table, figures)
     ports = fake_ports(
-        index=TableTaskIndex(one_account(table, shards=SHARDS), figures),
+        index=TableTaskIndex(shards_in(table, shards=SHARDS), figures),
         heartbeats=TableHeartbeats(rows),
         breakers=TableBreakerRows(rows),
         minute_counts=counts,

@@ -13,9 +13,9 @@ from functions.pattern.store_ports import Stored
 from functions.store.entity_groups import EntityGroups
 from functions.store.rejected import TableRejectedMessages
 from functions.store.retention import TableTaskRetention
-from tests.fakes.accounts import one_account
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import FIRST, SECOND, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.integration.processes import Process
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
     """Create the deletion of tasks for the test's table."""
-    return TableTaskRetention(one_account(table, groups), StoreFigures())
+    return TableTaskRetention(shards_in(table, groups), StoreFigures())
 
 
 async def _processed(process: Process) -> Stored:

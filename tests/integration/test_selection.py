@@ -21,9 +21,9 @@ from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index
 from functions.store.indexes import TableTaskIndex
 from functions.web.problems import ProblemError
-from tests.fakes.accounts import one_account
 from tests.fakes.interventions import park_request, resubmission
 from tests.fakes.ports import fake_ports
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import FIRST, after, claimed, failed, pending, started
 from tests.fakes.workflows import LINE, step, workflow
 from tests.integration.processes import Process
@@ -36,7 +36,7 @@ ONE_STEP = workflow(step("pick"))
 @pytest.fixture
 def ports(process: Process, table: TableClient) -> Ports:
     """Read a table with one shard."""
-    index = TableTaskIndex(one_account(table), StoreFigures())
+    index = TableTaskIndex(shards_in(table), StoreFigures())
     return fake_ports(index=index, store=process.store)
 
 

@@ -15,8 +15,8 @@ from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.indexes import TableTaskIndex
-from tests.fakes.accounts import one_account
 from tests.fakes.clock import START
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE
 from tests.integration.processes import Process
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 
 def _index(process: Process) -> TableTaskIndex:
-    return TableTaskIndex(one_account(process.table), process.figures)
+    return TableTaskIndex(shards_in(process.table), process.figures)
 
 
 async def _admit(process: Process, count: int) -> list[TaskId]:

@@ -15,7 +15,7 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.store_ports import Index
 from functions.pattern.transitions import admit
 from functions.store.indexes import TableTaskIndex
-from tests.fakes.accounts import one_account
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, order, step, workflow
 from tests.integration.processes import Process
@@ -29,7 +29,7 @@ WEIGHED = workflow(step("pick"), find_by=lambda parcel: [f"Weight {parcel.weight
 @pytest.fixture
 def index(table: TableClient) -> TableTaskIndex:
     """Read the indexes of a table with one shard."""
-    return TableTaskIndex(one_account(table), StoreFigures())
+    return TableTaskIndex(shards_in(table), StoreFigures())
 
 
 async def _admit(process: Process, *names: str) -> None:

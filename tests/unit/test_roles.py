@@ -208,8 +208,8 @@ def test_tables_are_made_by_the_whole_application_only(
 ) -> None:
     """Any other reads what the state store was made with, if it has one."""
     made: list[Sequence[str]] = []
-    monkeypatch.setattr("functions.wiring.prepare_accounts", lambda _, names, __: made.append(names))
-    monkeypatch.setattr("functions.wiring.prepare_agent_tables", lambda _, names: made.append(names))
+    monkeypatch.setattr("functions.wiring.prepare_tables", lambda _, names, **__: made.append(names))
+    monkeypatch.setattr("functions.wiring.make_tables", lambda _, names, **__: made.append(names))
     _wired(*([] if role is None else [role])).prepare()
     if role is None:
         assert set[str]().union(*made) >= {*TABLES, *AGENT_TABLES}

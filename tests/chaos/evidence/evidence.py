@@ -45,8 +45,6 @@ class Evidence:
     cancelled: Collection[str]
     both_won: Sequence[str]
     tasks: Mapping[str, TaskRows]
-    #: How many tasks lie in each account of the state store.
-    in_accounts: Sequence[int]
     rejected: Sequence[Mapping[str, Any]]
     observations: Observations
     #: What Agents behind queues were asked for, by task.

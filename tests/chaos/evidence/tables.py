@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import chain
 from typing import Any, Self
 
 from azure.core.exceptions import ResourceNotFoundError
-from azure.data.tables.aio import TableClient, TableServiceClient
+from azure.data.tables.aio import TableServiceClient
 
 from tests.chaos.evidence.alerts import PostedAlert, group_of, grouped
 from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
@@ -20,27 +20,23 @@ _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_bac
 
 
 class Tables:
-    """The tables of one run, in one or several accounts. A task is looked for in all of them."""
+    """The tables of one run."""
 
-    def __init__(self, services: Sequence[TableServiceClient]) -> None:
-        self._tasks = [service.get_table_client("Tasks") for service in services]
-        self._rejected = services[0].get_table_client("Rejected")
+    def __init__(self, service: TableServiceClient) -> None:
+        self._tasks = service.get_table_client("Tasks")
+        self._rejected = service.get_table_client("Rejected")
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, connections: Sequence[str], *, retries: int = 0) -> AsyncIterator[Self]:
+    async def at(cls, connection: str, *, retries: int = 0) -> AsyncIterator[Self]:
         """Open the tables until the block ends."""
-        opened = [
-            TableServiceClient.from_connection_string(each, **_TIMES, retry_total=retries)
-            for each in connections
-        ]
-        async with AsyncExitStack() as stack:
-            services = [await stack.enter_async_context(each) for each in opened]
-            yield cls(services)
+        opened = TableServiceClient.from_connection_string(connection, **_TIMES, retry_total=retries)
+        async with opened as service:
+            yield cls(service)
 
     async def shards(self) -> list[str]:
         """Return the partitions that hold tasks. Raises `AzureError`."""
-        settings = await self._tasks[0].get_entity("!settings", "shards")
+        settings = await self._tasks.get_entity("!settings", "shards")
         return [f"{number:03d}" for number in range(settings["Shards"])]
 
     async def look(self, shard: str) -> dict[str, TaskRows]:
@@ -66,20 +62,15 @@ class Tables:
         found = await asyncio.gather(*(self._shard(shard) for shard in await self.shards()))
         return tasks_of(chain(*found))
 
-    async def in_accounts(self) -> list[int]:
-        """Count the tasks of each account. Raises `AzureError`."""
-        shards = await self.shards()
-        found = [[tasks_of(await _rows(table, shard)) for shard in shards] for table in self._tasks]
-        return [sum(map(len, tasks)) for tasks in found]
-
     async def _shard(self, shard: str, columns: list[str] | None = None) -> list[Any]:
-        found = await asyncio.gather(*(_rows(table, shard, columns) for table in self._tasks))
-        return [row for rows in found for row in rows]
+        keys = {"shard": shard}
+        found = self._tasks.query_entities("PartitionKey eq @shard", parameters=keys, select=columns)
+        return [row async for row in found]
 
     async def waiting_alerts(self) -> list[PostedAlert]:
         """Read the alerts that wait to be told together. Raises `AzureError`."""
         try:
-            row = await self._tasks[0].get_entity("!settings", "alert-groups")
+            row = await self._tasks.get_entity("!settings", "alert-groups")
         except ResourceNotFoundError:
             return []
         groups = [each for each in json.loads(row["Content"]) if each["waiting"]]
@@ -92,8 +83,3 @@ class Tables:
     async def rejected(self) -> list[dict[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""
         return [dict(row) async for row in self._rejected.list_entities()]
-
-
-async def _rows(table: TableClient, shard: str, columns: list[str] | None = None) -> list[Any]:
-    found = table.query_entities("PartitionKey eq @shard", parameters={"shard": shard}, select=columns)
-    return [row async for row in found]

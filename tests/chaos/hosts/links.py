@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ _DELAY = 0.3
 class LinkTarget(StrEnum):
     """What a host needs."""
 
-    #: The accounts with the state store's tables.
+    #: The tables of the state store.
     TABLES = "tables"
     #: The broker.
     BUS = "bus"
@@ -31,60 +31,39 @@ def _proxy() -> Proxy:
 
 @dataclass(frozen=True, slots=True)
 class HostLinks:
-    """The proxies of one host, of which those to the tables are in the order of the accounts."""
+    """The proxies of one host."""
 
-    tables: Sequence[Proxy]
+    tables: Proxy = field(default_factory=_proxy)
     bus: Proxy = field(default_factory=_proxy)
     services: Proxy = field(default_factory=_proxy)
 
-    @classmethod
-    def to_accounts(cls, accounts: int) -> HostLinks:
-        """Make the links of a host whose state store lies in so many accounts."""
-        return cls([_proxy() for _ in range(accounts)])
-
-    def to(self, target: LinkTarget) -> Sequence[Proxy]:
-        """Return the proxies to one thing."""
+    def to(self, target: LinkTarget) -> Proxy:
+        """Return the proxy to one thing."""
         match target:
             case LinkTarget.TABLES:
                 return self.tables
             case LinkTarget.BUS:
-                return [self.bus]
+                return self.bus
             case LinkTarget.SERVICES:
-                return [self.services]
+                return self.services
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Accept connections until the block ends."""
-        async with AsyncExitStack() as stack:
-            for proxy in (*self.tables, self.bus, self.services):
-                await stack.enter_async_context(proxy.serving())
+        async with self.tables.serving(), self.bus.serving(), self.services.serving():
             yield
 
-    def settings(self, accounts: Sequence[Addresses], services: int) -> Mapping[str, str]:
-        """Lead to the accounts, the broker beside the first, and the services on a port; give the settings.
+    def settings(self, platform: Addresses, services: int) -> Mapping[str, str]:
+        """Lead to the tables and the broker of a platform, and the services on a port; return the settings.
 
         Known while the proxies are served.
         """
         self.services.forward_to(services)
-        self.bus.forward_to(accounts[0].ports.service_bus)
-        seen = []
-        for proxy, account in zip(self.tables, accounts, strict=True):
-            proxy.forward_to(account.ports.table)
-            seen.append(Addresses(replace(account.ports, table=proxy.port)).storage_connection)
-        bus = Addresses(replace(accounts[0].ports, service_bus=self.bus.port)).service_bus_connection
+        self.bus.forward_to(platform.ports.service_bus)
+        self.tables.forward_to(platform.ports.table)
+        seen = Addresses(replace(platform.ports, table=self.tables.port, service_bus=self.bus.port))
         return {
-            "AzureWebJobsStorage": accounts[0].storage_connection,
-            "ServiceBusConnection": bus,
-            **_state_store(seen),
+            "AzureWebJobsStorage": platform.storage_connection,
+            "ServiceBusConnection": seen.service_bus_connection,
+            "StateStore": seen.storage_connection,
         }
-
-
-#: Shards that are spread over several accounts.
-_SHARDS = "16"
-
-
-def _state_store(connections: Sequence[str]) -> dict[str, str]:
-    if len(connections) == 1:
-        return {"StateStore": connections[0]}
-    numbered = {f"StateStore__{number}": connection for number, connection in enumerate(connections)}
-    return {**numbered, "STATE_SHARDS": _SHARDS}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from itertools import cycle
 
 from local.platform import PartName, Platform
 from tests.chaos.app.deployment import Deployed
 from tests.chaos.hosts.host import ChaosHost
-from tests.chaos.injection.proxy import Proxy, ProxyMode
+from tests.chaos.injection.proxy import ProxyMode
 from tests.chaos.plan.faults import InjectedFault, Injection
 
 _PAUSED = {InjectedFault.BROKER_PAUSED: PartName.BROKER, InjectedFault.AZURITE_PAUSED: PartName.AZURITE}
@@ -23,27 +22,16 @@ _MODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProxiedAccount:
-    """A storage account of the state store: the platform whose Azurite it is, and each host's proxy to it."""
-
-    platform: Platform
-    proxies: Sequence[Proxy]
-
-
 class Outages:
     """Injects outages one at a time: a part that starts needs the others.
 
-    Those of the storage affect one of the accounts, and those of the host one of the hosts, each in its turn.
+    Those of the host affect one of the hosts, each in its turn.
     """
 
-    def __init__(
-        self, hosts: Sequence[ChaosHost], accounts: Sequence[ProxiedAccount], deployed: Deployed
-    ) -> None:
+    def __init__(self, hosts: Sequence[ChaosHost], deployed: Deployed) -> None:
         self._platform = hosts[0].platform
         self._all_hosts = hosts
         self._hosts = cycle(hosts)
-        self._accounts = cycle(accounts)
         self._deployed = deployed
 
     async def inject(self, injection: Injection) -> int:
@@ -61,7 +49,7 @@ class Outages:
                 await self._platform.start(PartName.BROKER)
                 return 1
             case _:
-                return await self._affect(next(self._accounts), injection)
+                return await self._affect(injection)
 
     async def _disturb(self, host: ChaosHost, injection: Injection) -> None:
         async with host.free:
@@ -84,21 +72,22 @@ class Outages:
             await asyncio.sleep(seconds / len(self._all_hosts))
         return 1
 
-    async def _affect(self, account: ProxiedAccount, injection: Injection) -> int:
-        """Disturb an account, or the connections to its tables, or the broker."""
+    async def _affect(self, injection: Injection) -> int:
+        """Disturb the storage, or the connections to its tables, or the broker."""
         if injection.fault is InjectedFault.AZURITE_RESTARTED:
-            await account.platform.restart(PartName.AZURITE)
+            await self._platform.restart(PartName.AZURITE)
             return 1
         if injection.fault in _PAUSED:
             part = _PAUSED[injection.fault]
-            async with _paused(account.platform if part is PartName.AZURITE else self._platform, part):
+            async with _paused(self._platform, part):
                 await asyncio.sleep(injection.lasts)
             return 1
         async with AsyncExitStack() as stack:
-            for proxy in account.proxies:
+            proxies = [host.links.tables for host in self._all_hosts]
+            for proxy in proxies:
                 await stack.enter_async_context(proxy.mode(_MODES[injection.fault]))
             await asyncio.sleep(injection.lasts)
-            return sum(proxy.affected for proxy in account.proxies)
+            return sum(proxy.affected for proxy in proxies)
 
 
 @asynccontextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from tests.chaos.hosts.host import ChaosHost
 from tests.chaos.hosts.links import LinkTarget
-from tests.chaos.injection.proxy import Proxy, ProxyMode
+from tests.chaos.injection.proxy import ProxyMode
 from tests.chaos.plan.faults import InjectedFault, Injection
 
 _TARGETS: Mapping[InjectedFault, LinkTarget] = {
@@ -30,14 +29,7 @@ class Partitions:
     async def inject(self, injection: Injection) -> int:
         """Inject the fault, end it, and return how many connections and pieces of data it affected."""
         host, mode = next(self._manners)
-        async with host.free, _cut(host.links.to(_TARGETS[injection.fault]), mode) as proxies:
+        proxy = host.links.to(_TARGETS[injection.fault])
+        async with host.free, proxy.mode(mode):
             await asyncio.sleep(injection.lasts)
-            return sum(proxy.affected for proxy in proxies)
-
-
-@asynccontextmanager
-async def _cut(proxies: Sequence[Proxy], mode: ProxyMode) -> AsyncIterator[Sequence[Proxy]]:
-    async with AsyncExitStack() as stack:
-        for proxy in proxies:
-            await stack.enter_async_context(proxy.mode(mode))
-        yield proxies
+            return proxy.affected

@@ -103,7 +103,7 @@ async def judged(
         redirect_stderr(parts),
         RunProgress(len(plan.orders), console) as progress,
     ):
-        async with environment.running(), Tables.at(environment.connections) as tables:
+        async with environment.running(), Tables.at(environment.tables_connection) as tables:
             run = Run(plan, limits, environment, tables)
             evidence = await environment.unless_a_part_fails(run.carry_out(progress))
     found = violations(evidence)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from local.platform import ANY_PORTS, Addresses, Platform, PlatformOptions, azurite_alone
+from local.platform import Addresses, Platform, PlatformOptions
 from local.platform.blueprint import Stages
 from tests.chaos.app.deployment import Deployed
 from tests.chaos.hosts.clock import remove_leftovers
 from tests.chaos.hosts.host import ChaosHost, host_only
 from tests.chaos.hosts.links import HostLinks
 from tests.chaos.injection.lanes import FaultCounts
-from tests.chaos.injection.outages import ProxiedAccount
 from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan
 from tests.chaos.remotes.server import Remotes
@@ -26,22 +25,18 @@ type SubmitTo = Literal["queue", "hub"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many hosts and accounts there are, and how orders come.
+    """How many hosts there are, and how orders come.
 
     With `split`, a host is four processes, one for each role.
     """
 
     hosts: int = 2
-    accounts: int = 1
     submit_to: SubmitTo = "queue"
     split: bool = False
 
 
 class RunEnvironment:
-    """The platform, hosts and remote services of one run, on free ports, with all state beside `data`.
-
-    The first account is the platform's own Azurite; each further one has an Azurite of its own.
-    """
+    """The platform, hosts and remote services of one run, on free ports, with all state beside `data`."""
 
     def __init__(self, plan: Plan, limits: Limits, data: Path, layout: Layout) -> None:
         self.layout = layout
@@ -49,25 +44,13 @@ class RunEnvironment:
         self.remotes = Remotes(plan, self.fault_counts)
         self.deployed = Deployed(version=1, step=limits.step, seed=plan.seed if plan.has_drawn else None)
         self.hosts = [
-            ChaosHost(
-                HostLinks.to_accounts(layout.accounts), data.with_name(f"host-{number}") if number else data
-            )
+            ChaosHost(HostLinks(), data.with_name(f"host-{number}") if number else data)
             for number in range(layout.hosts)
         ]
         first, *others = self.hosts
         self.platform = first.make_platform(limits.settings, self._whole, split=layout.split)
         for host in others:
             host.make_platform(limits.settings, self._further(host), split=layout.split)
-        self._other_accounts = [
-            Platform(
-                PlatformOptions(ports=ANY_PORTS, data=data.with_name(f"account-{number}")), azurite_alone
-            )
-            for number in range(1, layout.accounts)
-        ]
-        self.accounts: Sequence[ProxiedAccount] = [
-            ProxiedAccount(platform, [host.links.tables[number] for host in self.hosts])
-            for number, platform in enumerate((self.platform, *self._other_accounts))
-        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -83,9 +66,9 @@ class RunEnvironment:
             yield
 
     @property
-    def connections(self) -> list[str]:
-        """How the accounts are reached without the proxies."""
-        return [account.platform.addresses.storage_connection for account in self.accounts]
+    def tables_connection(self) -> str:
+        """The connection to the tables without the proxies."""
+        return self.platform.addresses.storage_connection
 
     async def unless_a_part_fails[Result](self, work: Awaitable[Result]) -> Result:
         """Return the result of `work`. Raises `PartFailedError` when a part ends first."""
@@ -100,7 +83,7 @@ class RunEnvironment:
 
     @property
     def _platforms(self) -> list[Platform]:
-        return [*self._other_accounts, *(host.platform for host in self.hosts)]
+        return [host.platform for host in self.hosts]
 
     def _whole(self, options: PlatformOptions, addresses: Addresses) -> Stages:
         """Return the whole platform, with the first host."""
@@ -115,8 +98,7 @@ class RunEnvironment:
         return parts
 
     def _parts(self, host: ChaosHost, options: PlatformOptions, own: Addresses, first: Addresses) -> Stages:
-        accounts = [first, *(other.addresses for other in self._other_accounts)]
-        links = host.links.settings(accounts, self.remotes.port)
+        links = host.links.settings(first, self.remotes.port)
         hub = {"SUBMIT_TO": "hub", "EventHubConnection": links["ServiceBusConnection"]}
         services = self.remotes.settings(host.links.services.port)
         return host.parts(

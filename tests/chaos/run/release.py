@@ -62,13 +62,13 @@ async def _kept_if_it_fails(seed: int, run: SeedRun, verdicts: RunVerdicts) -> R
         return await run(seed, layout)
     except Exception as error:
         what = f"the run failed: {type(error).__name__}: {error}"
-        verdicts.keep(failed_verdict(seed, what, commit=at, hosts=layout.hosts, accounts=layout.accounts))
+        verdicts.keep(failed_verdict(seed, what, commit=at, hosts=layout.hosts))
         raise
 
 
 def layout_of(seed: int) -> Layout:
-    """Lay the state store into one account or two, and take orders by the queue or the hub, by turns."""
-    return Layout(hosts=2, accounts=1 + seed % 2, submit_to="hub" if seed % 4 == 0 else "queue")
+    """Take orders by the queue or the hub, by turns."""
+    return Layout(hosts=2, submit_to="hub" if seed % 4 == 0 else "queue")
 
 
 async def commit() -> str:

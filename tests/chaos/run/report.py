@@ -54,7 +54,6 @@ def _outcomes(evidence: Evidence) -> Table:
     rejected = Counter(row["PartitionKey"].replace("|", "/") for row in evidence.rejected)
     for queue, count in sorted(rejected.items()):
         table.add_row(f"messages rejected, {queue}", str(count))
-    table.add_row("tasks in each account", ", ".join(map(str, evidence.in_accounts)))
     table.add_row("observations of all tasks", str(evidence.observations.looks))
     return table
 

@@ -52,7 +52,7 @@ class Run:
         at = [host.platform.addresses for host in hosts]
         self._operators = Operators(at, plan.scenarios, environment.remotes.call_faults)
         self._observer = Observer(tables, TaskDefinitions(plan.registrations))
-        self._outages = Outages(environment.hosts, environment.accounts, environment.deployed)
+        self._outages = Outages(environment.hosts, environment.deployed)
         self._partitions = Partitions(environment.hosts)
         self._clocks = WrongClocks(environment.hosts, limits.clock, chance)
         by_hub = environment.layout.submit_to == "hub"
@@ -74,7 +74,7 @@ class Run:
                     task.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        async with Tables.at(self._environment.connections, retries=_READ_AGAIN) as tables:
+        async with Tables.at(self._environment.tables_connection, retries=_READ_AGAIN) as tables:
             return await self._evidence(settling, tables)
 
     def _background(self, progress: RunProgress) -> list[Coroutine[None, None, None]]:
@@ -133,7 +133,6 @@ class Run:
             cancelled=self._callers.cancelled,
             both_won=self._operators.both_won,
             tasks=await tables.tasks(),
-            in_accounts=await tables.in_accounts(),
             rejected=await tables.rejected(),
             observations=self._observer.observations,
             asked=asked(read_journals(host.journal for host in environment.hosts)),

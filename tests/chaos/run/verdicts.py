@@ -30,7 +30,6 @@ class RunVerdict(BaseModel):
     day: date
     commit: str
     hosts: int
-    accounts: int
     tasks: int
     faults: dict[str, int]
     not_run: tuple[str, ...]
@@ -56,7 +55,6 @@ def verdict_of(
         day=day,
         commit=commit,
         hosts=hosts,
-        accounts=len(evidence.in_accounts),
         tasks=len(tasks),
         faults={fault.value: count for fault, count in evidence.fault_counts.items()},
         not_run=tuple(sorted(evidence.plan.not_run)),
@@ -68,14 +66,13 @@ def verdict_of(
     )
 
 
-def failed_verdict(seed: int, what: str, *, commit: str, hosts: int, accounts: int) -> RunVerdict:
+def failed_verdict(seed: int, what: str, *, commit: str, hosts: int) -> RunVerdict:
     """Keep of a run that failed, or whose evidence could not be judged, what it raised."""
     return RunVerdict(
         seed=seed,
         day=datetime.now(UTC).date(),
         commit=commit,
         hosts=hosts,
-        accounts=accounts,
         tasks=0,
         faults={},
         not_run=(),

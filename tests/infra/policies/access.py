@@ -123,26 +123,23 @@ def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
 def tables_may_be_used_as_the_roles_say(infrastructure: Infrastructure) -> Iterator[str]:
     """Require the role on the tables of functions/roles.py, each in its account, and on no other.
 
-    One app with all roles has it on the accounts, and makes the tables itself.
+    One app with all roles has it on the account, and makes the tables itself.
     """
     samples = {FAULTS_TABLE, *(agent.table for agent in infrastructure.sampled_agents)}
     for environment in infrastructure.environments:
-        accounts = environment.parameters.get("stateAccounts", 1)
-        numbers = range(accounts if isinstance(accounts, int) else 1)
         granted = Counter(_told(each) for each in _of_app(environment) if role_of(each) == _TABLES)
         if environment.is_whole:
-            wanted = Counter({"all tables": len(numbers)})
+            wanted = Counter({"all tables": 1})
         else:
             reach = reach_of(environment.roles)
             wanted = Counter(reach.tables)
-            wanted.update({"Tasks": len(numbers) - 1} if "Tasks" in reach.tables else {})
             has_samples = environment.parameters.get("sampleServices", True)
             wanted.update(samples if has_samples and AppRole.FRONT in environment.roles else ())
         if granted != wanted:
             yield f"{environment.name}: tables {granted} may be used, and {wanted} are needed"
         for table in environment.existing(_TABLE):
             parent = table.at("parent")
-            is_agents = isinstance(parent, Unresolved) and parent.text == f"tableService[{len(numbers)}]"
+            is_agents = isinstance(parent, Unresolved) and parent.text == "tableService[1]"
             if is_agents is not (table.at("name") in AGENT_TABLES):
                 yield f"{environment.name}: {table.at('name')} is looked for in another account"
 

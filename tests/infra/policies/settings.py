@@ -186,13 +186,8 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     connections = application.connections(with_hub=environment.has_hub, roles=environment.roles)
     hub = hub if "EventHubConnection" in connections else set()
     own |= application.AGENT_STORE if "AgentStore" in connections else set()
-    accounts = environment.parameters.get("stateAccounts", 1)
-    only = {"StateStore__tableServiceUri", "StateStore__clientId"}
     if "StateStore" not in connections:
-        own -= only
-    elif isinstance(accounts, int) and accounts > 1:
-        own -= only
-        own |= {name.replace("__", f"__{number}__") for name in only for number in range(accounts)}
+        own -= {"StateStore__tableServiceUri", "StateStore__clientId"}
     sampled = _agents(infrastructure, environment)
     agents = {agent.url_setting for agent in sampled}
     agents |= {agent.key_setting for agent in sampled} if environment.app["callsAgents"] else set()

@@ -15,9 +15,8 @@ from functions import wiring
 from functions.agents import remote
 from functions.messages import patience
 from functions.pattern import alert_groups
-from functions.store import accounts, connect, group_pipeline, shard_map, task_writer
+from functions.store import connect, group_pipeline, task_writer
 from functions.telemetry import changes
-from functions.web import problems
 
 _MODELS = "azure.durable_functions.models"
 _DURABLE = f"{_MODELS}.DurableOrchestrationClient"
@@ -35,8 +34,7 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
         for module in (remote, task_writer, changes):
             stack.enter_context(patch.object(module, "SystemRandom", lambda: random))
         stack.enter_context(patch.object(patience, "_random", random))
-        for module in (problems, shard_map):
-            stack.enter_context(patch.object(module.uuid, "uuid4", uuid4))
+        stack.enter_context(patch("functions.web.problems.uuid.uuid4", uuid4))
         stack.enter_context(patch.object(group_pipeline, "time", now))
         yield
 
@@ -88,5 +86,5 @@ def of_the_outside(
         )
         for name in ("AioHttpTransport", "TableTransport"):
             stack.enter_context(patch.object(connect, name, lambda *_, **__: transport))
-        stack.enter_context(patch.object(accounts, "connect_at_start", sync_tables))
+        stack.enter_context(patch.object(connect, "connect_at_start", sync_tables))
         yield

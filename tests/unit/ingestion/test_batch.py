@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from functions.ingestion.events import MOST_EVENT_BYTES
-from functions.pattern.errors import ShardClosedError, TransientError
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from tests.fakes.clock import START
 from tests.fakes.hub_events import batch
@@ -218,27 +218,6 @@ async def test_order_of_a_version_that_is_not_here_waits_on_the_queue(bench: Ben
     assert (queue, content.body) == ("submissions", body)
     assert not_before is not None
     assert bench.rejected.all == []
-
-
-async def test_order_of_a_shard_that_is_moved_waits_on_the_queue(bench: Bench) -> None:
-    """Ids are spread over the shards: each partition would wait, for as long as the shard is closed."""
-    bench.store.faults[TaskId("b")] = ShardClosedError("shard 0 is being moved to account 1")
-    await bench.take(batch(*map(order, "abc")))
-    [(queue, _, content, not_before)] = bench.postbox.sent
-    assert (queue, content.body, not_before) == ("submissions", order("b"), START + timedelta(seconds=10))
-    assert {task for task, _ in bench.schedulers.started} == {"a", "c"}
-    assert bench.rejected.all == []
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_order_that_has_waited_for_a_day_holds_its_partition_while_its_shard_is_moved(
-    bench: Bench,
-) -> None:
-    """It says so itself, and is no poison."""
-    bench.store.faults[TaskId("b")] = ShardClosedError("shard 0 is being moved to account 1")
-    with pytest.raises(ExceptionGroup):
-        await bench.take(batch(order("b"), properties=[{"counted.put_back": 99}]))
-    assert (bench.postbox.sent, bench.rejected.all) == ([], [])
 
 
 async def test_order_waits_on_the_queue_without_properties_that_it_would_not_take(bench: Bench) -> None:

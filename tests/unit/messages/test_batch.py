@@ -13,7 +13,7 @@ import pytest
 from functions.messages import batch
 from functions.messages.batch import Batches
 from functions.messages.reading import QueueMessage
-from functions.pattern.errors import ShardClosedError, TransientError
+from functions.pattern.errors import TransientError
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.sent_again import Counts, resent
 from tests.fakes.clock import FakeClock
@@ -102,22 +102,6 @@ async def test_batch_of_which_nothing_could_be_taken_is_redelivered() -> None:
         await desk.take(received(b"one"), received(b"two"))
     assert len(raised.value.exceptions) == 2
     assert desk.postbox.sent == []
-
-
-async def test_message_of_a_closed_shard_is_put_back_at_once_and_counts_as_no_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also when there is no other: redelivered at once, it would be dead-lettered in a moment."""
-    monkeypatch.setattr("functions.messages.blueprint.patience_of", lambda _: 60)
-    desk = Desk({b"closed": ShardClosedError("shard 3 is being moved")})
-    closed = received(b"closed", "m-7", properties={"counted.attempts": 9})
-    for neighbours in ([received(b"one")], []):
-        await asyncio.wait_for(desk.take(closed, *neighbours), timeout=10)
-    assert (desk.done, desk.given_up) == ([b"one"], [])
-    for _, _, content, not_before in desk.postbox.sent:
-        assert Counts.of(content) == Counts(put_back=1)
-        assert not_before == desk.clock.now() + timedelta(seconds=10)
-    assert len(desk.postbox.sent) == 2
 
 
 async def test_message_that_cannot_be_put_back_has_the_batch_redelivered() -> None:

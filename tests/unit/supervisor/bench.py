@@ -12,7 +12,6 @@ from functions.supervisor.sweeping import SweepReport
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.crowds import FixedDepths, RecordedCrowds
-from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
@@ -38,7 +37,6 @@ class Bench:
         self.times = MemoryTimes()
         self.breakers = MemoryBreakerRows()
         self.depths = FixedDepths()
-        self.postbox = RecordedPostbox()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -49,7 +47,6 @@ class Bench:
             times=self.times,
             breakers=self.breakers,
             queues=self.depths,
-            postbox=self.postbox,
         )
         self.parts = self.all_of("one")
         self.supervisor = self.parts.sweep

@@ -40,7 +40,7 @@ async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
             replace(bench.parts, full_sweep=_full_sweep(bench, rows)), schedule="*/30 * * * * *"
         )
     )
-    timers = [each for each in app.get_functions() if each.get_function_name() != "sweeps"]
+    timers = app.get_functions()
     built = {each.get_function_name(): each.get_trigger().schedule for each in timers}
     assert built == {"supervisor": "*/30 * * * * *", "full_sweep": "0 0 3 * * *"}
     for each in timers:

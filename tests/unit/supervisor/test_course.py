@@ -51,9 +51,8 @@ def test_damaged_heartbeat_is_taken_for_none(left: object) -> None:
 async def test_tasks_that_fail_for_ever_hide_none_behind_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are more of them than one sweep takes: without a queue, the next one goes on behind them."""
+    """There are more of them than one sweep takes: the next one continues behind them."""
     bench = Bench(shards=1)
-    bench.postbox.failing = True
     for number in range(600):
         bench.store.put(pending(LINE, TaskId(f"bad-{number:03}")))
     bench.clock.advance(1)
@@ -73,12 +72,24 @@ async def test_tasks_that_fail_for_ever_hide_none_behind_them(
     assert [each.unfinished for each in swept] == [True, False, True]
 
 
+async def test_tasks_beyond_one_sweep_are_each_extended_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sweep takes one page of either shard, from its cursor on."""
+    monkeypatch.setattr(sweep, "_PAGES", 1)
+    bench = Bench()
+    for number in range(450):
+        bench.store.put(pending(LINE, TaskId(f"task-{number:03}")))
+    bench.clock.advance(36)
+    assert [(await bench.sweep()).unfinished for _ in range(3)] == [True, True, False]
+    extensions = [record.task.extended for record in bench.store.records()]
+    assert {each.times for each in extensions if each is not None} == {1}
+    assert None not in extensions
+
+
 async def test_page_that_hangs_costs_the_others_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep is cut short; shards that had no turn have it first in the next one."""
     bench = Bench(shards=8)
-    bench.postbox.failing = True
     read: list[int] = []
     page = bench.index.page
 

@@ -10,13 +10,11 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
-from functions.pattern.messages import SWEEPS_QUEUE, SweepMessage
 from functions.pattern.store_ports import Stored
 from functions.supervisor import full_sweep
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
 from tests.fakes.clock import FakeClock
-from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import RecordedDamage, RecordedHeartbeats
@@ -40,9 +38,6 @@ class Rows:
         self.overtaken = 0
         #: Pages of tasks that can be read before it takes too long.
         self.pages = 1_000
-        #: Without a queue, what is left is left to the next sweep.
-        self.postbox = RecordedPostbox()
-        self.postbox.failing = True
 
     @property
     def count(self) -> int:
@@ -112,7 +107,6 @@ def _sweep(rows: Rows, *tasks: str, window: int = 1_000) -> FullSweep:
         store=store,
         clock=clock,
         heartbeats=RecordedHeartbeats(),
-        postbox=rows.postbox,
     )
     return FullSweep(ports, Damage(ports, RecordedDamage().alert), window=window)
 
@@ -219,29 +213,6 @@ async def test_sweep_goes_on_where_the_last_one_was_cut_short() -> None:
     second = await sweep.run()
     assert (second.unfinished, second.tasks, second.index_rows) == (False, 2, 3)
     assert (rows.fixed, rows.removed) == ({"b": [], "f": []}, ["c", "g", "i"])
-    assert (await sweep.run()).tasks == len(names)
-
-
-async def test_rest_of_a_shard_goes_on_elsewhere_from_where_the_sweep_was_cut_short() -> None:
-    """By one message after the other, as long as each makes progress; the next sweep begins anew."""
-    names = ("a", "b", "d", "e", "f", "h", "k", "l")
-    rows = Rows([_index("c", "c"), _index("g", "g"), *(_task(name, f"of {name}") for name in names)])
-    rows.postbox.failing = False
-    sweep, tasks = _sweep(rows, *names, window=2), []
-    rows.pages = 1
-    assert (await sweep.run()).unfinished
-    for pages in (2, 0, 1_000):
-        [(queue, _, content, _)] = rows.postbox.sent
-        assert queue == SWEEPS_QUEUE
-        asked = SweepMessage.model_validate_json(content.body)
-        rows.postbox.sent.clear()
-        rows.pages = pages
-        tasks.append((await sweep.go_on(asked)).tasks)
-        if not pages:
-            assert rows.postbox.sent == [], "no progress: it would go round for ever"
-            rows.postbox.sent.append((queue, "again", content, None))
-    assert (tasks, rows.postbox.sent) == ([4, 0, 2], [])
-    assert (sorted(rows.fixed), sorted(rows.removed)) == (sorted(names), ["c", "g"])
     assert (await sweep.run()).tasks == len(names)
 
 

@@ -1,4 +1,4 @@
-"""Sweeps over very many tasks: bounded memory, gone on with after a cut at any page, and nothing is missed.
+"""Sweeps over very many tasks: bounded memory, continued after a cut at any page, and nothing is missed.
 
 The table is a stand-in that makes its pages as they are read; all above it is the application's own.
 """
@@ -6,6 +6,7 @@ The table is a stand-in that makes its pages as they are read; all above it is t
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import resource
@@ -19,8 +20,8 @@ from contextlib import contextmanager
 import pytest
 
 from functions.pattern.definition import Registry
-from functions.pattern.messages import SweepMessage
 from functions.pattern.request_figures import StoreFigures
+from functions.pattern.shared_rows import Chore
 from functions.store.announcing import Announcer
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
@@ -36,7 +37,6 @@ from functions.supervisor.sweeping import FullSweepReport, SweepReport
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.crowds import FixedDepths, RecordedCrowds
-from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedHeartbeats, RecordedRequests
 from tests.fakes.times import RecordedSilences
@@ -59,7 +59,7 @@ class VastSupervisor:
         self.table = table
         self.clock = FakeClock()
         self.requests = RecordedRequests()
-        self.postbox = RecordedPostbox()
+        self.heartbeats = RecordedHeartbeats()
         figures, shards, queues = StoreFigures(), table.as_shards, Queues()
         rows = TaskTable(shards, figures)
         writer = TaskWriter(rows, clock=self.clock, new_id=_new_id)
@@ -71,35 +71,24 @@ class VastSupervisor:
             index_rows=TableIndexRows(shards, figures),
             outbox=TableOutbox(shards, figures),
             announcements=queues,
-            heartbeats=RecordedHeartbeats(),
+            heartbeats=self.heartbeats,
             breakers=MemoryBreakerRows(),
             queues=FixedDepths(),
-            postbox=self.postbox,
         )
         self._damage = Damage(self.ports, RecordedDamage().alert)
 
     async def full_sweep(self, **options: int) -> FullSweepReport:
-        """Sweep everything once; what is handed over stays on the queue."""
+        """Sweep once, from the cursors of the sweep before."""
         return await FullSweep(self.ports, self._damage, **options).run()
 
-    async def rest_of_full_sweep(self, **options: int) -> FullSweepReport:
-        """Go on with what was handed over, until nothing is left."""
-        sums = FullSweepReport()
-        while self.postbox.sent:
-            asked = SweepMessage.model_validate_json(self.postbox.sent.pop()[2].body)
-            report = await FullSweep(self.ports, self._damage, **options).go_on(asked)
-            sums.tasks, sums.failures = sums.tasks + report.tasks, sums.failures + report.failures
-            sums.created, sums.deleted = sums.created + report.created, sums.deleted + report.deleted
-        return sums
+    def left_by_full_sweep(self) -> dict[int, str | None]:
+        """Return the cursor of each shard that the full sweep did not finish."""
+        left = json.loads(self.heartbeats.latest_of(Chore.FULL_SWEEP)["left"])
+        return {int(shard): place for shard, place in left.items()}
 
     async def sweep(self) -> SweepReport:
-        """Sweep once, by the timer, and then what it has handed over, as processes that know nothing."""
-        report = await self._parts().sweep.run()
-        while self.postbox.sent:
-            _, message_id, content, _ = self.postbox.sent.pop()
-            part = await self._parts().shards.take(message_id, content.body)
-            report.failures += part.failures if part else 0
-        return report
+        """Sweep once, as a process that has just started."""
+        return await self._parts().sweep.run()
 
     def _parts(self) -> SupervisorParts:
         silence = Silence(self.ports, RecordedSilences().alert)
@@ -114,9 +103,12 @@ async def test_full_sweep_fixes_all_damage_of_very_many_tasks() -> None:
     supervisor = VastSupervisor(VastTable(_TASKS, shards=_SHARDS))
     damaged = sum(shard.damaged for shard in supervisor.table.shards)
     with _measured("full sweep"):
-        report, rest = await supervisor.full_sweep(), await supervisor.rest_of_full_sweep()
-    assert report.failures == rest.failures == 0
-    assert (report.created + rest.created, report.deleted + rest.deleted) == (damaged, 2 * damaged)
+        reports = [await supervisor.full_sweep()]
+        while reports[-1].unfinished:
+            reports.append(await supervisor.full_sweep())
+    assert not any(each.failures for each in reports)
+    assert sum(each.created for each in reports) == damaged
+    assert sum(each.deleted for each in reports) == 2 * damaged
 
 
 async def test_sweeps_find_every_overdue_one_of_very_many_tasks() -> None:
@@ -145,21 +137,21 @@ async def test_memory_of_a_full_sweep_does_not_grow_with_the_tasks_of_a_shard() 
 
 
 @pytest.mark.parametrize("pages", range(0, 60, 3))
-async def test_full_sweep_is_gone_on_with_after_a_cut_at_any_page(pages: int) -> None:
-    """What it does not come to is done by messages; only the last window is read again."""
+async def test_full_sweep_continues_after_a_cut_at_any_page(pages: int) -> None:
+    """The next sweep begins at the cursors; only the last window is read again."""
     table = VastTable(240, shards=2, under_way_one_in=8, damaged_one_in=24)
     supervisor = VastSupervisor(table)
     table.pages = pages
     cut = await supervisor.full_sweep(window=30)
     table.pages = None
-    asked = [SweepMessage.model_validate_json(each[2].body) for each in supervisor.postbox.sent]
-    behind = sum(table.shards[each.shard].number_at(each.place) + 1 for each in asked if each.place)
-    behind += sum(120 for number in range(2) if number not in {each.shard for each in asked})
-    rest = await supervisor.rest_of_full_sweep(window=30)
+    left = supervisor.left_by_full_sweep()
+    behind = sum(table.shards[shard].number_at(place) + 1 for shard, place in left.items() if place)
+    done = sum(120 for number in range(2) if number not in left)
+    rest = await supervisor.full_sweep(window=30)
     assert (cut.unfinished, rest.unfinished, rest.failures) == (True, False, 0)
     damaged = sum(shard.damaged for shard in table.shards)
     assert (cut.created + rest.created, cut.deleted + rest.deleted) == (damaged, 2 * damaged)
-    assert cut.tasks in {behind, behind + 30}
+    assert cut.tasks in {behind + done, behind + done + 30}
     assert rest.tasks == table.tasks - behind
     again = await supervisor.full_sweep()
     assert (again.tasks, again.created, again.deleted) == (table.tasks, 0, 0)
