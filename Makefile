@@ -20,7 +20,7 @@ COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extra
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
 .PHONY: help setup run demo up reset test test-all test-shuffled check simulate simulate-planted azure-types format bench \
-	stream screenshots settings-page scale-page lock clean
+	stream screenshots settings-page lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,9 +78,6 @@ stream: $(TEST_PACKAGES) $(AZURITE) ## Put 100,000 orders through the event hub 
 
 screenshots: $(TEST_PACKAGES) $(BROWSER) ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
-
-scale-page: $(TEST_PACKAGES) ## Compute the tables of docs/scale.md again
-	@$(VENV)/python -m local.scale_page
 
 settings-page: $(TEST_PACKAGES) ## Write docs/settings.md again from the application's settings
 	@$(VENV)/python -m local.settings_page

@@ -57,7 +57,9 @@ def _absent(port: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What adapters are made of. `storage` connects to the state store, `agents` is the Agents'.
+    """The clients and values that adapters use.
+
+    `storage` connects to the state store, `agents` is the Agents'.
 
     `submissions` takes orders, where that is no queue's part.
     """

@@ -145,7 +145,7 @@ def breaker_row(service: str) -> str:
 
 
 def heartbeat_row(chore: Chore) -> str:
-    """Give the row key of a chore's heartbeat."""
+    """Return the row key of a chore's heartbeat."""
     return f"{chore}-heartbeat"
 
 

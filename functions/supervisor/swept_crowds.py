@@ -57,7 +57,7 @@ class _Line:
 
 
 class SweptCrowds:
-    """The late tasks of one sweep, by what they are behind."""
+    """The late tasks of one sweep, grouped by the cause of the delay."""
 
     def __init__(
         self,
