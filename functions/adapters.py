@@ -59,9 +59,8 @@ def _absent(port: str) -> Any:
 class Outside:
     """The clients and values that adapters use.
 
-    `storage` connects to the state store, `agents` is the Agents'.
-
-    `submissions` takes orders, where that is no queue's part.
+    `storage` connects to the state store, `agents` is the Agents'. `submissions` takes orders, where that is
+    no queue's part.
     """
 
     clock: Clock
