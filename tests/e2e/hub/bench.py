@@ -14,10 +14,10 @@ from azure.data.tables.aio import TableServiceClient
 from azure.eventhub import EventData
 from azure.eventhub.aio import EventHubProducerClient
 
-from local.bench.stream.evidence import StoredTasks, read_evidence
-from local.bench.stream.producers import HUB, Ways, both_ways
-from local.bench.stream.run import STREAM
 from local.platform import Platform
+from tests.e2e.hub.evidence import StoredTasks, read_evidence
+from tests.e2e.hub.letters import workload
+from tests.e2e.hub.senders import HUB, Senders, senders
 
 #: Seconds that a test waits at most: more than any machine needs.
 _PATIENCE = 90
@@ -25,7 +25,6 @@ _LOOK_EVERY = 0.5
 _PARTITIONS, _SHARDS = 4, 4
 #: Hosts take each other's partitions each second, and what a dead one leaves is recovered in seconds.
 _SETTINGS = {
-    "STATE_SHARDS": f"{_SHARDS}",
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SKEW_SECONDS": "0.5",
     "PICK_UP_SECONDS": "10",
@@ -36,10 +35,10 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class HubBench:
-    """The platform, the ways into it, and what another host needs to run the same."""
+    """The platform, senders to it, and what another host needs to run the same."""
 
     platform: Platform
-    ways: Ways
+    senders: Senders
     app: Path
     settings: Mapping[str, str]
 
@@ -56,9 +55,7 @@ class HubBench:
         evidence, wanted = StoredTasks(), set(tasks)
         try:
             async with asyncio.timeout(_PATIENCE):
-                while any(
-                    task not in evidence.tasks or evidence.tasks[task].state != "Processed" for task in wanted
-                ):
+                while any(evidence.states.get(task) != "Processed" for task in wanted):
                     await asyncio.sleep(_LOOK_EVERY)
                     evidence = await read_evidence(self.platform.addresses.storage_connection, _SHARDS)
         except TimeoutError:
@@ -75,12 +72,13 @@ class HubBench:
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[HubBench]:
     """Run the platform."""
-    made = replace(STREAM, settings={**STREAM.settings, **_SETTINGS}).options(folder)
+    letters = workload(_SHARDS)
+    made = replace(letters, settings={**letters.settings, **_SETTINGS}).options(folder)
     hub = {"name": HUB, "partitionCount": _PARTITIONS, "consumerGroups": ["ingestion"]}
     (made.app / "infra" / "hubs.json").write_text(json.dumps({"hubs": [hub]}))
     async with (
         Platform(replace(made, in_memory_storage=True)) as platform,
-        both_ways(platform.addresses.service_bus_connection) as ways,
+        senders(platform.addresses.service_bus_connection) as to_both,
     ):
         addresses = platform.addresses
         connections = {
@@ -89,4 +87,4 @@ async def running(folder: Path) -> AsyncIterator[HubBench]:
             "ServiceBusConnection": addresses.service_bus_connection,
             "EventHubConnection": addresses.service_bus_connection,
         }
-        yield HubBench(platform, ways, made.app, {**made.settings, **connections})
+        yield HubBench(platform, to_both, made.app, {**made.settings, **connections})

@@ -10,10 +10,11 @@ import pytest
 import pytest_asyncio
 
 from local import checkpoints
-from local.bench.stream.producers import letter, send_at_once
 from local.platform import PartName
 from tests.e2e.fleet.second_host import another_host
 from tests.e2e.hub.bench import HubBench, running
+from tests.e2e.hub.letters import letter
+from tests.e2e.hub.senders import send_until_accepted
 
 pytestmark = [
     pytest.mark.process,
@@ -77,11 +78,11 @@ async def test_orders_that_come_by_queue_and_hub_at_once_are_one_task_each(bench
     before = len(await bench.rejected())
     messages = [letter(f"twice-{number}") for number in range(200)]
     results = await asyncio.gather(
-        bench.ways.queue.submit_all(messages), bench.ways.hub.submit_all(messages[::-1])
+        bench.senders.queue.submit_all(messages), bench.senders.hub.submit_all(messages[::-1])
     )
     assert [error for each in results for error in each if error is not None] == []
     evidence = await bench.until_processed([each.task_id for each in messages])
-    assert len(evidence.of(each.task_id for each in messages)) == 200
+    assert len([task for task in evidence.orders if task.startswith("twice-")]) == 200
     assert evidence.rejected == before
 
 
@@ -92,9 +93,9 @@ async def test_partitions_taken_by_a_second_host_that_dies_lose_and_double_nothi
     folder = bench.app.parent / "second"
     async with another_host(folder, bench.settings, app=bench.app) as second:
         for first in range(0, len(tasks), 100):
-            await send_at_once(bench.ways.hub, tasks[first : first + 100])
+            await send_until_accepted(bench.senders.hub, tasks[first : first + 100])
             await asyncio.sleep(0.5)
         await second.kill(PartName.HOST)
         evidence = await bench.until_processed(tasks)
-    assert len([task for task in evidence.tasks if task.startswith("stolen-")]) == len(tasks)
+    assert len([task for task in evidence.states if task.startswith("stolen-")]) == len(tasks)
     assert evidence.rejected == before

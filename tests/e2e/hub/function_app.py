@@ -1,14 +1,13 @@
-"""The composition root of the application, with the workflow that is measured."""
+"""The application with the workflow `letters` only."""
 
 from __future__ import annotations
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
 from functions.wiring import Wiring
-from local.bench.stream.workflow import REGISTRATION
+from tests.e2e.hub.letters import REGISTRATION
 
 wiring = Wiring(load_settings(), (REGISTRATION,))
 wiring.prepare()
@@ -16,5 +15,3 @@ wiring.prepare()
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)
-
-collect_garbage_rarely()

@@ -1,1 +1,0 @@
-"""Measures the event hub as a way in, beside the queue, and proves that each order is admitted once."""

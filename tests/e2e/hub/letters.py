@@ -1,0 +1,69 @@
+"""The workflow `letters`: one step, whose Agent is in the process and takes no time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from functions.agents.endpoints import url_setting
+from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.messages import SubmissionMessage
+from functions.pattern.states import Remedy
+from functions.workflows.registration import Registration
+from local.bench.five_steps.workflow import NOBODY, IdleAgent
+from local.bench.workloads import Workload
+
+_STEP = StepName("post")
+_LETTER: dict[str, object] = {"to": "A-1042", "text": "The parcel is on its way, and comes tomorrow."}
+
+
+class Letter(BaseModel):
+    """The payload."""
+
+    to: str
+    text: str
+
+
+def _request(letter: Letter, _results: object) -> Json:
+    return letter.model_dump(mode="json")
+
+
+LETTERS = Workflow(
+    name="letters",
+    resource="letters",
+    payload=Letter,
+    on_failure=Remedy.COMPENSATE,
+    on_exhausted=Remedy.COMPENSATE,
+    steps=(Step(_STEP, agent=_STEP, request=_request, complete_within=60),),
+)
+REGISTRATION = Registration(LETTERS, agents={_STEP: IdleAgent})
+
+
+def letter(task: str) -> SubmissionMessage:
+    """Return an order with the id `task` that is submitted now."""
+    return SubmissionMessage(
+        task_id=TaskId(task),
+        workflow=LETTERS.name,
+        payload=_LETTER,
+        submitter="bench",
+        submitted_at=datetime.now(UTC),
+    )
+
+
+def workload(shards: int) -> Workload:
+    """Return the application with this workflow and with an event hub."""
+    settings = {
+        url_setting(_STEP): NOBODY,
+        "EventHubConnection": "UseDevelopmentEmulator=true",
+        "SAMPLE_SERVICES": "0",
+        "STATE_SHARDS": f"{shards}",
+        # A busy machine exceeds the usual limit when up to 3,200 tasks wait for their first run.
+        "PICK_UP_SECONDS": "300",
+        # A sweep reads each shard, for which Azurite reads all rows of the table.
+        "SUPERVISOR_SCHEDULE": "0 */2 * * * *",
+    }
+    app = Path(__file__).with_name("function_app.py")
+    return Workload("stream", app, LETTERS.resource, _LETTER, settings)

@@ -1,0 +1,62 @@
+"""Send orders to the queue or to the event hub without the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import batched
+
+from functions.bus.connect import connect_bus
+from functions.bus.messages import QueuedMessages
+from functions.bus.sender import QueueSender
+from functions.connections import Connection
+from functions.hubs.connect import connect_hub
+from functions.hubs.sender import HubSubmissions
+from functions.machine import SystemClock
+from functions.pattern.request_figures import BusFigures
+from tests.e2e.hub.letters import letter
+
+HUB = "order-events"
+
+
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """Senders to the queue and to the event hub of one application."""
+
+    queue: QueuedMessages
+    hub: HubSubmissions
+
+
+@asynccontextmanager
+async def senders(broker: str) -> AsyncIterator[Senders]:
+    """Connect to the queue and the event hub of a broker for the block."""
+    connection, figures = Connection(broker, None, None), BusFigures()
+    hub, bus = connect_hub(connection, HUB), connect_bus(connection)()
+    async with bus, hub():
+        queued = QueuedMessages(lambda queue: QueueSender(bus, queue, figures), SystemClock())
+        yield Senders(queued, HubSubmissions(hub, figures))
+
+
+async def send_until_accepted(
+    hub: HubSubmissions, tasks: Sequence[str], show: Callable[[int], None] = lambda _: None
+) -> None:
+    """Send orders to the hub, four batches of 500 at a time, and each again until it is accepted."""
+    left, accepted = iter(batched(tasks, 500, strict=False)), 0
+
+    async def send() -> None:
+        nonlocal accepted
+        for batch in left:
+            messages = [letter(task) for task in batch]
+            while messages:
+                results = await hub.submit_all(messages)
+                refused = [each for each, error in zip(messages, results, strict=True) if error is not None]
+                accepted += len(messages) - len(refused)
+                show(accepted)
+                if messages := refused:
+                    await asyncio.sleep(0.5)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(4):
+            group.create_task(send())
