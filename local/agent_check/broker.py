@@ -47,25 +47,9 @@ class OwnBroker:
         """Start it again, with what it had."""
         await self._platform.start(PartName.BROKER)
 
-    async def active(self, queue: str) -> int:
-        """Count the messages that wait, or were taken and not settled."""
-        return await self._figure(queue, "active")
-
     async def expire_locks(self, queue: str) -> None:
         """Let the locks of a queue run out now."""
         await self._call("POST", "/faults", {"kind": "expire-locks", "queue": queue})
-
-    async def locked(self, queue: str) -> int:
-        """Count the messages that were taken and not settled."""
-        return await self._figure(queue, "locked")
-
-    async def receivers(self, queue: str) -> int:
-        """Count the receivers that are attached to a queue."""
-        return await self._figure(queue, "receivers")
-
-    async def locks_expired(self, queue: str) -> int:
-        """Count the locks that ran out since the broker was started."""
-        return await self._figure(queue, "locks_expired")
 
     @asynccontextmanager
     async def slow_to_thank(self, seconds: float) -> AsyncIterator[None]:
@@ -77,7 +61,8 @@ class OwnBroker:
         finally:
             await self._call("DELETE", "/faults")
 
-    async def _figure(self, queue: str, name: str) -> int:
+    async def figure(self, queue: str, name: str) -> int:
+        """Return a figure of a queue, such as `active`, `locked`, `receivers` or `locks_expired`."""
         queues = await self._call("GET", "/queues")
         return next(int(each[name]) for each in queues if each["name"] == queue)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -213,21 +213,21 @@ class Kit:
         if self.broker is None:
             await asyncio.sleep(_LOOK_AGAIN)  # a namespace doesn't tell
             return True
-        return await self._comes_to(self.broker.locked, lambda requests: requests > 0)
+        return await self._comes_to("locked", lambda requests: requests > 0)
 
     async def all_receive(self) -> bool:
         """Wait until there is a receiver for each process of the Agent; tell whether there is."""
         if self.broker is None:
             return True  # a namespace doesn't tell
-        return await self._comes_to(self.broker.receivers, lambda many: many >= self.options.processes)
+        return await self._comes_to("receivers", lambda many: many >= self.options.processes)
 
     async def has_nothing_to_do(self) -> bool:
         """Wait until the Agent has settled all that it was asked; tell whether it has."""
-        return await self._comes_to(self.own_broker().active, lambda requests: requests == 0)
+        return await self._comes_to("active", lambda requests: requests == 0)
 
-    async def _comes_to(self, figure: Callable[[str], Awaitable[int]], enough: Callable[[int], bool]) -> bool:
-        begun = asyncio.get_running_loop().time()
-        while not enough(await figure(self.desk.queue)):
+    async def _comes_to(self, name: str, enough: Callable[[int], bool]) -> bool:
+        begun, broker = asyncio.get_running_loop().time(), self.own_broker()
+        while not enough(await broker.figure(self.desk.queue, name)):
             if asyncio.get_running_loop().time() > self._until(begun):
                 return False
             await asyncio.sleep(_LOOK_EVERY)
@@ -275,7 +275,7 @@ class Kit:
         if self.broker is not None:
             await self.broker.expire_locks(self.desk.queue)  # also of what was on its way to the killed one
         replied = await self.desk.until(lambda: bool(self.desk.heard(request)), SILENCE)
-        if replied or (self.broker is not None and await self.broker.locked(self.desk.queue)):
+        if replied or (self.broker is not None and await self.broker.figure(self.desk.queue, "locked")):
             raise CommandFailedError(
                 "the Agent was killed with --run, and is still at work: --run must stay in the foreground"
                 " (exec; no daemon, no client of containers). It may run on: end it yourself"

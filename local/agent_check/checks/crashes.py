@@ -19,14 +19,14 @@ _BEYOND = 2.0
 async def a_lock_is_renewed(kit: Kit) -> None:
     """A request that takes longer than its lock stays with the process that took it (rule 5)."""
     broker = kit.own_broker()
-    before = await broker.locks_expired(kit.desk.queue)
+    before = await broker.figure(kit.desk.queue, "locks_expired")
     seconds = kit.options.lock + _BEYOND
     async with kit.stage, broker.slow_to_thank(seconds):
         request = kit.request()
         await kit.desk.ask([request])
         await kit.answered(request)
         await asyncio.sleep(seconds)
-    if await broker.locks_expired(kit.desk.queue) > before:
+    if await broker.figure(kit.desk.queue, "locks_expired") > before:
         raise CheckFailedError("its lock ran out, and it was delivered again while the Agent still had it")
 
 
