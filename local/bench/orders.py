@@ -15,9 +15,9 @@ from local.bench.host_figures import (
     read_figures,
     until_completed,
 )
-from local.bench.progress import Phase
 from local.bench.workloads import Workload
 from local.callers.client import OrderStatus
+from local.progress import Phase
 
 _CONNECTIONS = 50
 

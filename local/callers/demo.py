@@ -11,11 +11,11 @@ from itertools import batched
 
 from rich.console import Console
 
-from local.callers.bars import Bars
 from local.callers.cases import Case, Submission, submissions
 from local.callers.client import OrderClient, OrderStatus
 from local.callers.notices import REPLY_QUEUE, listening
 from local.callers.services import SampleServices
+from local.progress import Phase, Phases
 
 #: Requests in flight at one time.
 _CONCURRENCY = 16
@@ -86,9 +86,10 @@ async def run_demo(
             await client.require(resource)
         notices.watch({each.id for each in result.submissions})
         await _for_each(result.submissions, services.prepare)
-        with Bars(len(result.submissions), console) as bars:
-            await _submit_all(client, result, bars, reply_to)
-            await _until_finished(client, result, bars)
+        total = len(result.submissions)
+        with Phases(console) as phases:
+            await _submit_all(client, result, phases.begin("submitted", total), reply_to)
+            await _until_finished(client, result, phases.begin("finished", total))
         await _look_for_leftovers(services, result)
         if reply_to is not None:
             await notices.until(_NOTICES_AN_ORDER * len(result.submissions))
@@ -96,7 +97,7 @@ async def run_demo(
     return result
 
 
-async def _submit_all(client: OrderClient, result: DemoResult, bars: Bars, reply_to: str | None) -> None:
+async def _submit_all(client: OrderClient, result: DemoResult, phase: Phase, reply_to: str | None) -> None:
     """Submit the deliveries in batches, and the orders one by one."""
     submitted = 0
 
@@ -106,7 +107,7 @@ async def _submit_all(client: OrderClient, result: DemoResult, bars: Bars, reply
         await client.submit(order.id, reply_to)
         result.submit_seconds.append(time.perf_counter() - start)
         submitted += 1
-        bars.show("submitted", submitted)
+        phase.show(submitted)
 
     deliveries = [each for each in result.submissions if each.case is not Case.ORDER]
     for batch in batched(deliveries, _BATCH, strict=False):
@@ -114,23 +115,21 @@ async def _submit_all(client: OrderClient, result: DemoResult, bars: Bars, reply
         await client.submit_batch("deliveries", [each.in_batch(reply_to) for each in batch])
         result.batch_seconds.append(time.perf_counter() - start)
         submitted += len(batch)
-        bars.show("submitted", submitted)
+        phase.show(submitted)
     await _for_each([each for each in result.submissions if each.case is Case.ORDER], submit)
-    bars.say("submitted", submitted)
 
 
-async def _until_finished(client: OrderClient, result: DemoResult, bars: Bars) -> None:
+async def _until_finished(client: OrderClient, result: DemoResult, phase: Phase) -> None:
     async def look(submission: Submission) -> None:
         order = await client.look_at(submission.id, submission.case.resource)
         if order is not None:
             result.orders[submission.id] = order
 
-    total = len(result.submissions)
-    deadline = time.monotonic() + _PATIENCE + _PATIENCE_PER_ORDER * total
+    deadline = time.monotonic() + _PATIENCE + _PATIENCE_PER_ORDER * phase.total
     while (unfinished := result.unfinished) and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_EVERY)
         await _for_each(unfinished, look)
-        bars.say("finished", total - len(result.unfinished))
+        phase.show(phase.total - len(result.unfinished))
 
 
 async def _look_for_leftovers(services: SampleServices, result: DemoResult) -> None:

@@ -6,10 +6,10 @@ import sys
 
 from rich.console import Console
 
-from local.bench.progress import Phases
 from local.cost.counting import Counting
 from local.cost.tables import PAGE, page, tables
 from local.platform import INTERRUPTED, until_stop_signal
+from local.progress import Phases
 
 _DONE = 0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
 from local.bench.processes import usage_of
-from local.bench.progress import Phases
 from local.bench.workloads import DELIVERIES, FIVE_STEPS, ORDERS, Workload
 from local.platform import PartName, Platform
+from local.progress import Phases
 
 #: Counts of orders one at a time are the same for each.
 _ONE_AT_A_TIME = 20

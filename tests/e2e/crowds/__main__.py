@@ -9,7 +9,6 @@ import asyncio
 import shutil
 import sys
 import tempfile
-import time
 from argparse import ArgumentParser
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import redirect_stderr
@@ -17,8 +16,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.bench.progress import Phase, Phases
 from local.platform import INTERRUPTED, ROOT, until_stop_signal
+from local.progress import Phases
 from tests.e2e.crowds.limit import Limited, limited
 from tests.e2e.crowds.orders import Show
 from tests.e2e.crowds.outage import Outage, Returned, outage
@@ -27,8 +26,6 @@ from tests.e2e.crowds.thousand import Served, thousand_at_once
 
 _PLOT = ROOT / "docs" / "images" / "calls-after-an-outage.svg"
 _THOUSAND, _LIMITED, _WAITING = 1_100, 600, 5_000
-#: Seconds between two lines of progress.
-_TELL_EVERY = 30
 
 type Run = Callable[[Path, Show], Awaitable[Served | Returned | Limited]]
 
@@ -47,7 +44,7 @@ async def _run_all(runs: Mapping[str, tuple[int, Run]], console: Console, folder
     broken = 0
     with (folder / "parts.log").open("w") as log, redirect_stderr(log), Phases(console) as phases:
         for name, (total, run) in runs.items():
-            measured = await run(folder / name, _shown(name, phases.begin(name, total), console))
+            measured = await run(folder / name, phases.begin(name, total).show)
             console.print(measured, highlight=False)
             for fault in measured.faults():
                 console.print(f"{name}: BROKEN: {fault}", highlight=False)
@@ -59,20 +56,6 @@ async def _run_all(runs: Mapping[str, tuple[int, Run]], console: Console, folder
         return 1
     shutil.rmtree(folder)
     return 0
-
-
-def _shown(name: str, phase: Phase, console: Console) -> Show:
-    """Show progress: by the bar, or where there is none by a line now and then."""
-    told = time.monotonic()
-
-    def show(done: int) -> None:
-        nonlocal told
-        phase.show(done)
-        if not console.is_terminal and time.monotonic() >= told + _TELL_EVERY:
-            told = time.monotonic()
-            console.print(f"{name}: {done} of {phase.total}", highlight=False)
-
-    return show
 
 
 def main() -> int:

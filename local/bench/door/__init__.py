@@ -1,1 +1,0 @@
-"""Measures the door alone: what takes orders from callers, until they are durable on their queue."""

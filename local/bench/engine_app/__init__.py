@@ -1,1 +1,0 @@
-"""An app for the measurement of the Durable engine alone."""
