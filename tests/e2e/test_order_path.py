@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -84,51 +83,6 @@ async def test_poison_message_is_rejected_and_others_are_processed(
     assert await caller.put("after-poison") == HTTPStatus.ACCEPTED
     await caller.until_state("after-poison", "Processed")
     await _until_rejected(platform, count=len(poison), sent_as="poison-")
-
-
-async def test_one_order_costs_few_requests(tmp_path: Path) -> None:
-    """One order at a time: three write transactions (submission, start, reply) of ten rows; none is read.
-
-    On a platform of its own, without sweeps: the figures are those of all that a process does.
-    """
-    time = asyncio.get_running_loop().time
-    async with running(tmp_path, {"SUPERVISOR_SCHEDULE": "0 0 0 1 1 *"}) as own, Caller.of(own) as caller:
-        began = time()
-        await caller.put("the-first")  # for the first of a process, a little more is read
-        await caller.until_state("the-first", "Processed")
-        before = await caller.figures()
-        async with caller.session.post("/api/orders", json=ORDER) as answer:
-            order_id = (await answer.json())["id"]
-        await _until_finished_without_reading(caller, before["transactions"] + 3)
-        after, took = await caller.figures(), time() - began
-        assert (await caller.until_state(order_id, "Processed"))["last_error"] is None
-    cost = {name: after[name] - before[name] for name in ("transactions", "operations", "reads")}
-    # A second after it was read, the circuit breaker's row is read again.
-    assert cost == {"transactions": 3, "operations": 10, "reads": cost["reads"] if took > 1 else 0}
-    assert cost["reads"] <= 1
-
-
-async def test_many_orders_share_transactions(caller: Caller) -> None:
-    """200 orders in flight: at most 2 write transactions an order, by group commit."""
-    before = await caller.figures()
-    ids = [f"flight-{number}" for number in range(200)]
-    await asyncio.gather(*(caller.put(order_id) for order_id in ids))
-    for order_id in ids:
-        await caller.until_state(order_id, "Processed")
-    after = await caller.figures()
-    assert after["transactions"] - before["transactions"] <= 2 * len(ids)
-
-
-async def test_index_has_one_row_for_each_task(caller: Caller, platform: Platform) -> None:
-    """Finished tasks are in `!done` and nowhere else."""
-    assert await caller.put("indexed") == HTTPStatus.ACCEPTED  # there may be no other yet
-    await caller.until_state("indexed", "Processed")
-    tasks = {row["OrderID"] for row in rows(platform, "Tasks") if row["RowKey"].endswith("|task")}
-    index = [row for row in rows(platform, "Tasks") if row["RowKey"].startswith("!")]
-    index = [row for row in index if "OrderID" in row]
-    assert "indexed" in tasks
-    assert sorted(row["OrderID"] for row in index) == sorted(tasks)
-    assert all(row["RowKey"].startswith("!done|") for row in index)
 
 
 async def test_bad_order_of_a_message_is_set_aside_alone(caller: Caller, platform: Platform) -> None:
@@ -215,10 +169,3 @@ async def _until_rejected(
             if len(reasons) >= count:
                 return reasons
             await asyncio.sleep(0.1)
-
-
-async def _until_finished_without_reading(caller: Caller, transactions: int) -> None:
-    """Wait by the application's own count: reading the order would count as a read."""
-    async with asyncio.timeout(PATIENCE):
-        while (await caller.figures())["transactions"] < transactions:
-            await asyncio.sleep(0.05)

@@ -30,12 +30,3 @@ async def test_wrong_setting_stops_the_start_with_one_line(
             pass
     assert expected in str(failure.value)
     assert "Traceback" not in str(failure.value)
-
-
-async def test_other_number_of_shards_is_refused(tmp_path: Path) -> None:
-    """Tasks would be looked up in the wrong shards, so the application does not start."""
-    async with running(tmp_path, in_memory=False):
-        pass
-    with pytest.raises(PartFailedError, match="setting STATE_SHARDS is 8, but the table has 4"):
-        async with running(tmp_path, {"STATE_SHARDS": "8"}, in_memory=False):
-            pass

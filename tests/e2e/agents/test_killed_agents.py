@@ -19,7 +19,7 @@ from tests.e2e.caller import ORDER, rows
 from tests.e2e.recovery.bench import Bench, events, running, step, until
 from tests.e2e.recovery.remote import Behaviour
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(240)]
 
 #: As in the product, but for a longer time to pay, so that a busy machine is early, too.
 _LIMITS = {

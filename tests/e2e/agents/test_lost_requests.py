@@ -19,7 +19,7 @@ from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
 from tests.contract.schemas import examples
-from tests.e2e.agents.payments import SLOW, Payments
+from tests.e2e.agents.payments import Payments
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
@@ -103,19 +103,3 @@ async def test_request_whose_agent_is_killed_comes_again(bench: Bench) -> None:
     assert datetime.now(UTC) < again.complete_by - _COMPLETE_WITHIN / 2
     await bench.until_settled()
     assert (bench.payments.calls["hanging-again"], bench.payments.calls["hanging-once"]) == (2, 1)
-
-
-async def test_slow_service_is_called_once(bench: Bench) -> None:
-    """The lock is renewed while the Agent waits, and nothing but complete-by ends the call."""
-    lock = next(
-        queue["properties"]["lockDuration"]
-        for queue in json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))["queues"]
-        if queue["name"] == QUEUE
-    )
-    assert lock == "PT15S"
-    assert SLOW > 15
-    request = await bench.ask("slow", idempotent=False)
-    reply = await bench.hear()
-    assert (reply.token, reply.result) == (request.token, {"task": "slow"})
-    await bench.until_settled()
-    assert bench.payments.calls["slow"] == 1

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pyt
 
 _TASKS = [f"delivery-{number}" for number in range(12)]
 #: How many half-open intervals the test observes.
-_INTERVALS = 4
+_INTERVALS = 2
 #: Long enough to record a probe's result in time on a busy machine; otherwise another may follow at once.
 _OPEN_FOR = timedelta(seconds=8)
 #: By then every instance has read that the circuit is open, and its last call before that has ended: the row

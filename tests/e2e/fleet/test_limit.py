@@ -13,7 +13,7 @@ from tests.e2e.fleet.counting import CountingServices
 from tests.e2e.fleet.second_host import another_host
 from tests.e2e.recovery.bench import until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(300)]
 
 _LIMIT = 10
 _TASKS = 200

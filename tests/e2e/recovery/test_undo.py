@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.e2e.caller import ORDER
-from tests.e2e.recovery.bench import Bench, events, step
+from tests.e2e.recovery.bench import Bench, events
 from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
@@ -40,18 +40,6 @@ async def test_undo_that_fails_twice_succeeds_at_the_third_attempt(bench: Bench)
     assert bench.remote.called("stubborn/b/undo") == 3
     assert bench.remote.effects("stubborn") == ["a/do", "b/do", "c/undo", "b/undo", "a/undo"]
     assert bench.remote.alerts_about("stubborn") == []
-
-
-async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench: Bench) -> None:
-    """The task shows which steps are not undone, and the operator gets one alert."""
-    bench.remote.script("stuck/c/do", Behaviour.REFUSES)
-    bench.remote.script("stuck/b/undo", Behaviour.IS_DOWN)
-    await bench.submit("stuck")
-    task = await bench.until_state("stuck", "Error")
-    assert task["last_error"].startswith("undo of b: still overdue after 2 recoveries (b ")
-    assert [step(task, name)["state"] for name in ("a", "b", "c")] == ["Completed", "Undoing", "Undone"]
-    await bench.until_alerted("stuck")
-    assert len(bench.remote.alerts_about("stuck")) == 1
 
 
 async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) -> None:

@@ -9,30 +9,21 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.platform.blueprint import Blueprint, whole_platform
 from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.recovery.remote import RemoteService
-from tests.e2e.side_by_side.outage import TablesWithOutages
 
 _APP = Path(__file__).parent / "app"
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def tables() -> AsyncIterator[TablesWithOutages]:
-    """Stand between the host and its tables."""
-    async with TablesWithOutages().serving() as tables:
-        yield tables
-
-
-@pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOutages) -> AsyncIterator[Bench]:
-    """Run a platform whose tables can be away."""
-    async with running(tmp_path_factory.mktemp("wide"), tables.between) as bench:
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """Run a platform."""
+    async with running(tmp_path_factory.mktemp("side_by_side")) as bench:
         yield bench
 
 
 @asynccontextmanager
-async def running(data: Path, blueprint: Blueprint = whole_platform) -> AsyncIterator[Bench]:
+async def running(data: Path) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps when a test asks for it: costs are those of the tasks alone."""
     async with RemoteService().serving() as remote:
         settings = {
@@ -42,7 +33,6 @@ async def running(data: Path, blueprint: Blueprint = whole_platform) -> AsyncIte
             "HELD_URL": f"{remote.url}/held",
             "PAYMENT_URL": f"{remote.url}/paid",
             "PLAIN_URL": remote.url,
-            "BRIEF_URL": remote.url,
         }
-        async with bench_with(remote, data, settings, app=_APP, blueprint=blueprint) as bench:
+        async with bench_with(remote, data, settings, app=_APP) as bench:
             yield bench

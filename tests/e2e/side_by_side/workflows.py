@@ -1,8 +1,7 @@
-"""Workflows of many steps, and of steps that the tests hold; most have Agents that call nobody."""
+"""Workflows of five steps in order, and of steps that the tests hold."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
@@ -13,13 +12,10 @@ from functions.pattern.ports import AgentCall
 from functions.pattern.states import Way
 from functions.workflows.registration import Registration
 
-WIDTHS = (12, 24, 90)
-#: The Agents of steps that cost nothing, that take a moment, and that tests hold.
-PLAIN, BRIEF, HELD = "plain", "brief", "held"
+#: The Agents of steps that cost nothing, and of steps that tests hold.
+PLAIN, HELD = "plain", "held"
 #: Seconds that a step may take: longer than any machine needs, the host's restart included.
 _COMPLETE_WITHIN = 60
-#: Seconds that a step of a wide workflow takes.
-_A_MOMENT = 0.1
 
 
 class Load(BaseModel):
@@ -31,14 +27,10 @@ class Load(BaseModel):
 
 
 class _InProcessAgent:
-    """Does its work in so many seconds, and calls nobody."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    """Calls no service."""
 
     async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
-        """Do it."""
-        await asyncio.sleep(self._seconds)
+        """Return an empty result."""
         return {}
 
 
@@ -69,11 +61,6 @@ def _workflow(name: str, *steps: Step) -> Workflow:
     return Workflow(name=name, resource=name, payload=Load, steps=steps)
 
 
-def _wide(width: int) -> Workflow:
-    steps = (_step(f"s{number}", agent=BRIEF, seconds=_COMPLETE_WITHIN) for number in range(width))
-    return _workflow(f"wide-{width}", *steps)
-
-
 #: Five steps in order.
 LINE = _workflow(
     "line",
@@ -95,5 +82,5 @@ TWICE = _workflow(
 #: A held step that must not be repeated.
 ONCE = _workflow("once", _step("held", agent=HELD, idempotent=False, seconds=10))
 
-_AGENTS = {PLAIN: lambda _: _InProcessAgent(0), BRIEF: lambda _: _InProcessAgent(_A_MOMENT)}
-REGISTRATIONS = tuple(Registration(each, _AGENTS) for each in (*map(_wide, WIDTHS), LINE, FORK, TWICE, ONCE))
+_AGENTS = {PLAIN: lambda _: _InProcessAgent()}
+REGISTRATIONS = tuple(Registration(each, _AGENTS) for each in (LINE, FORK, TWICE, ONCE))

@@ -16,7 +16,7 @@ from tests.e2e.fleet.bench import running, submit
 from tests.e2e.recovery.bench import PATIENCE, until
 from tests.e2e.telemetry.receiver import Receiver
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.night, pytest.mark.process]
 
 #: Seconds; by default, the SDK waits longer than this for a collector.
 _SOON = 25

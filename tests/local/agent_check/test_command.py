@@ -96,6 +96,7 @@ def test_reply_that_is_nested_too_deeply_is_empty() -> None:
     assert content_of(b"[" * 100_000) == {}
 
 
+@pytest.mark.night
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("option", "command"),
@@ -110,6 +111,7 @@ def test_a_command_that_fails_ends_with_code_2(option: str, command: str, tmp_pa
     assert report.code == 2
 
 
+@pytest.mark.night
 @pytest.mark.process
 def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
     """Its end is in the report, with the line that tells most; the other checks were not run."""
@@ -123,6 +125,7 @@ def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
     assert "not run: the first check did not pass" in report.text
 
 
+@pytest.mark.night
 @pytest.mark.process
 def test_a_program_that_is_not_there_ends_with_code_2(tmp_path: Path) -> None:
     """A line says so; no rule is broken."""
@@ -134,6 +137,7 @@ def test_a_program_that_is_not_there_ends_with_code_2(tmp_path: Path) -> None:
     assert "no-such-program: not found" in report.text
 
 
+@pytest.mark.night
 @pytest.mark.process
 def test_an_agent_that_is_not_killed_ends_with_code_2(tmp_path: Path) -> None:
     """It left its process group: without a crash, no check of crashes has anything to see."""
@@ -150,6 +154,7 @@ def test_an_agent_that_is_not_killed_ends_with_code_2(tmp_path: Path) -> None:
     assert report.code == 2
 
 
+@pytest.mark.night
 @pytest.mark.process
 @pytest.mark.timeout(300)
 def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
@@ -169,6 +174,7 @@ def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
     assert report.code == 0
 
 
+@pytest.mark.night
 @pytest.mark.process
 def test_a_broker_that_goes_away_ends_with_code_2(tmp_path: Path) -> None:
     """It was not the Agent: one line says so, and the report what was found before."""

@@ -20,7 +20,7 @@ _SECOND_IS_LATE = """\
         time.sleep(8)
     while True:
 """
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(("agent", "fault"), faults_of(AGENTS))

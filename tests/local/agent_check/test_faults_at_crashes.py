@@ -10,7 +10,7 @@ from tests.local.agent_check.faults_at_crashes import AGENTS
 from tests.local.agent_check.planted import Planted, WrongAgent, faults_of, is_found
 from tests.local.agent_check.samples import Report
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(("agent", "fault"), faults_of(AGENTS))

@@ -10,7 +10,7 @@ import pytest
 from tests.local.agent_check.samples import check, go_sample, keeps_every_rule
 
 # The client is downloaded and compiled when it runs for the first time.
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_go_keeps_every_rule(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.local.agent_check.samples import (
     lock_the_ledger,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_javascript_keeps_every_rule(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.local.agent_check.planted import check_changed
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 _CHECK = "sent once work that ends late"
 #: Seconds, longer than the kit holds it up: where its lock runs out meanwhile, the request ends with its

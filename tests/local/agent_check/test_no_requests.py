@@ -20,7 +20,7 @@ from servicebus_local.testing import running_broker
 from tests.contract.schemas import examples
 from tests.local.agent_check.samples import PYTHON_SAMPLE, go_sample, javascript_sample
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 _QUEUE = "agent-payment-requests"
 #: Each is no request in the field that the reason must name.

@@ -18,7 +18,7 @@ from tests.integration.azurite import running_azurite
 from tests.local.agent_check.payment_service import PaymentService
 from tests.local.agent_check.samples import check
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 #: Twelve sorts of rubbish, and another schema version.
 _UNREADABLE = 13

@@ -36,15 +36,3 @@ async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
     asked_at = [call.at for call in bench.remote.calls if call.effect == asking(task, "drone")]
     assert len(asked_at) == 1
     assert asked_at[0] > released_at
-
-
-async def test_lost_response_of_the_delivery_makes_no_second_one(bench: Bench) -> None:
-    """The delivery is scheduled and the connection breaks: after the retry there is one of each booking."""
-    bench.remote.script("cut/delivery/do", Behaviour.BREAKS_OFF, Behaviour.ANSWERS)
-    await submit(bench, "cut")
-    task = await bench.until_state("cut", "Processed")
-    assert (task["epoch"], task["failure_count"]) == (1, 0)
-    assert [bench.remote.called(f"cut/{name}/do") for name in ("drone", "delivery")] == [1, 2]
-    effects = bench.remote.effects("cut")
-    assert sorted(effects[:2]) == ["package/do", "transport/do"]
-    assert effects[2:] == ["drone/do", "delivery/do"]

@@ -17,18 +17,6 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 _SIDE_BY_SIDE = {"package": "transport", "transport": "package"}
 
 
-@pytest.mark.parametrize("behaviour", [Behaviour.HANGS, Behaviour.FORGETS])
-async def test_agent_that_hangs_is_recovered_at_that_step(bench: Bench, behaviour: Behaviour) -> None:
-    """Whether or not the service did its work: only it is called again, in epoch 2; no effect is doubled."""
-
-    async def hanging_at(name: str) -> None:
-        task = await _finished_after(bench, f"{behaviour.value}-{name}", name, behaviour)
-        assert events(task) == ["submitted", "recovered"]
-        assert (task["failure_count"], step(task, name)["epoch"]) == (1, 2)
-
-    await asyncio.gather(*map(hanging_at, STEPS))
-
-
 async def test_call_with_a_lost_response_is_retried(bench: Bench) -> None:
     """The work is done and the connection breaks: the retry has the same key, in the same epoch."""
 
@@ -60,23 +48,6 @@ async def test_killed_scheduler_is_resumed_at_the_step_it_was_at(bench: Bench) -
     await bench.platform.kill(PartName.HOST)
     await bench.platform.start(PartName.HOST)
     await asyncio.gather(*map(resumed_at, STEPS))
-
-
-async def test_service_that_comes_back_after_an_extended_wait_is_used(bench: Bench) -> None:
-    """Down for longer than the threshold's recoveries: the delivery waits, and is then `Processed`."""
-
-    async def down_at(name: str) -> None:
-        task, effect = f"down-{name}", asking(f"down-{name}", name)
-        bench.remote.script(effect, Behaviour.IS_DOWN)
-        await submit(bench, task)
-        waiting = await bench.until(task, lambda found: found["not_before"] is not None)
-        assert waiting["failure_count"] == 2
-        bench.remote.script(effect, Behaviour.ANSWERS)
-        found = await bench.until_state(task, "Processed")
-        assert events(found) == ["submitted", "recovered", "recovered"]
-        _assert_only_called_again(bench, task, name)
-
-    await asyncio.gather(*map(down_at, STEPS))
 
 
 async def _finished_after(bench: Bench, task: str, name: str, behaviour: Behaviour) -> Task:

@@ -1,3 +1,0 @@
-"""The workflow `orders` end to end."""
-
-from __future__ import annotations
