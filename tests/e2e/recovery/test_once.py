@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,6 +19,11 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pyt
 
 #: Both ways to a step, by the name of the step that must not be repeated.
 each_way = pytest.mark.parametrize("name", ONCE)
+_TIMES_OUT, _BREAKS_OFF = (Behaviour.TIMES_OUT,), (Behaviour.BREAKS_OFF,)
+_HANGS_FIRST, _IS_LATE = (Behaviour.HANGS, Behaviour.ANSWERS), (Behaviour.IS_LATE,)
+_FORGETS = (Behaviour.FORGETS,)
+#: Tasks with these scripts are submitted together, so that their steps time out at the same time.
+_FROM_THE_START = (_TIMES_OUT, _BREAKS_OFF, _HANGS_FIRST, _IS_LATE)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,14 +40,19 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
         }
         data = tmp_path_factory.mktemp("once")
         async with bench_with(remote, data, settings, app=APP) as running:
+            for name, behaviours in product(ONCE, _FROM_THE_START):
+                await _submit(running, name, behaviours)
             yield running
 
 
-async def _submit(bench: Bench, name: str, *behaviours: Behaviour) -> str:
-    task = f"{name}-{'-'.join(each.name for each in behaviours)}"
+async def _submit(bench: Bench, name: str, behaviours: Sequence[Behaviour]) -> None:
+    task = _task(name, behaviours)
     bench.remote.script(f"{task}/{name}/do", *behaviours)
     await bench.submit(task, ONCE[name].resource)
-    return task
+
+
+def _task(name: str, behaviours: Sequence[Behaviour]) -> str:
+    return f"{name}-{'-'.join(each.name for each in behaviours)}"
 
 
 async def _held(bench: Bench, task: str, name: str) -> dict[str, Any]:
@@ -66,11 +77,10 @@ async def _said_done(bench: Bench, task: str, name: str) -> None:
 @each_way
 async def test_service_that_does_it_and_fails_to_say_so_gets_one_call(bench: Bench, name: str) -> None:
     """It answers 504, or hangs up; who finds that it was done says so, and the task goes on after it."""
-    faults = {Behaviour.TIMES_OUT: f"({name} answered 504)", Behaviour.BREAKS_OFF: "Error)"}
-    tasks = {await _submit(bench, name, fault): fault for fault in faults}
-    for task, fault in tasks.items():
+    for fault, reason in ((_TIMES_OUT, f"({name} answered 504)"), (_BREAKS_OFF, "Error)")):
+        task = _task(name, fault)
         found = await _held(bench, task, name)
-        assert found["last_error"].endswith(faults[fault])
+        assert found["last_error"].endswith(reason)
         assert step(found, name)["attempts"] == 1
         await _said_done(bench, task, name)
 
@@ -78,7 +88,7 @@ async def test_service_that_does_it_and_fails_to_say_so_gets_one_call(bench: Ben
 @each_way
 async def test_step_that_was_not_done_is_called_again_on_the_operators_word(bench: Bench, name: str) -> None:
     """There is one effect in the end."""
-    task = await _submit(bench, name, Behaviour.HANGS, Behaviour.ANSWERS)
+    task = _task(name, _HANGS_FIRST)
     await _held(bench, task, name)
     assert bench.remote.effects(task) == []
     assert await bench.act(task, f"steps/{name}/not-done") == 202
@@ -89,15 +99,17 @@ async def test_step_that_was_not_done_is_called_again_on_the_operators_word(benc
 
 async def test_service_that_answers_late_gets_one_call(bench: Bench) -> None:
     """Over both ways; nothing but complete-by cuts the call off."""
-    tasks = {name: await _submit(bench, name, Behaviour.IS_LATE) for name in ONCE}
-    for name, task in tasks.items():
+    for name in ONCE:
+        task = _task(name, _IS_LATE)
         await bench.until_state(task, "Processed")
         assert bench.remote.called(f"{task}/{name}/do") == 1
 
 
 async def test_killed_host_calls_nothing_twice(bench: Bench) -> None:
     """Neither the activity, which runs again, nor the queue request, which is delivered again."""
-    tasks = {name: await _submit(bench, name, Behaviour.FORGETS) for name in ONCE}
+    tasks = {name: _task(name, _FORGETS) for name in ONCE}
+    for name in ONCE:
+        await _submit(bench, name, _FORGETS)
     async with asyncio.timeout(60):
         while not all(bench.remote.called(f"{task}/{name}/do") for name, task in tasks.items()):
             await asyncio.sleep(0.05)
