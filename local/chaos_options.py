@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from local import arguments
 
@@ -12,7 +11,7 @@ _CHAOS_MINUTES = 1.2
 
 
 def add_chaos_options(parser: argparse.ArgumentParser) -> None:
-    """Add them to the command, those of a release run in a group."""
+    """Add them to the command."""
     parser.add_argument(
         "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
     )
@@ -25,16 +24,6 @@ def add_chaos_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", type=arguments.positive, default=2, metavar="N", help=hosts)
     parser.add_argument("--submit-to", choices=["queue", "hub"], default="queue", help="(default: queue)")
     add_roles_option(parser)
-    group = parser.add_argument_group(
-        "release run: seeds from 1 on, with more kills; the way in is by the seed"
-    )
-    kept = "go on with the runs whose verdicts are kept there, and print the ledger's lines"
-    group.add_argument("--release", type=Path, metavar="FOLDER", help=kept)
-    enough = "until there were so many in all (default: %(default)s)"
-    group.add_argument("--tasks", type=arguments.positive, default=10_000, metavar="N", help=enough)
-    group.add_argument("--kills", type=arguments.positive, default=1_000, metavar="N", help=enough)
-    piece = "begin no further run after so many minutes (default: %(default)s)"
-    group.add_argument("--piece", type=arguments.minutes, default=60.0, metavar="M", help=piece)
 
 
 def add_roles_option(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -80,19 +79,6 @@ def test_faults_that_cannot_be_injected_need_not_happen() -> None:
     plan = make_plan(1, 200, 60, not_run=clocks)
     assert FaultLane.CLOCKS not in plan.lanes
     assert faults_of(plan) == frozenset(InjectedFault) - clocks
-
-
-def test_with_more_kills_each_outage_is_followed_by_some() -> None:
-    """Of one host, and of all at once; the other lanes stay as they are."""
-    plan = replace(make_plan(1, 200, 60), more_kills=True)
-    outages = list(islice(plan.injections(FaultLane.OUTAGES), 60))
-    assert {each.fault for each in outages[::5]} == set(LANES[FaultLane.OUTAGES])
-    del outages[::5]
-    assert {each.fault for each in outages} == {InjectedFault.HOST_KILLED}
-    assert [each.everywhere for each in outages] == [False, True] * 24
-    assert Counter(each.fault for each in islice(plan.injections(FaultLane.BROKER), 7)) == Counter(
-        LANES[FaultLane.BROKER]
-    )
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from random import Random
 
 from functions.pattern.states import Way
@@ -30,10 +31,6 @@ _AGAIN_WITHIN = 5.0
 _CANCELLED_WITHIN = 8.0
 #: One order in so many is held back for faults that affected nothing in the plan's time.
 _ONE_SPARE_IN = 5
-#: How often hosts are killed after each other outage, where that is to be more often: one of them alone, then
-#: all at once, by turns; seconds before each.
-_MORE_KILLS = 4
-_SOON = (0.2, 1.5)
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
 GRACE = 180.0
 #: Seconds before a fault, and its length; a frozen part must resume before its clients give up.
@@ -120,8 +117,7 @@ class Poison:
 class Plan:
     """Everything that a seed decides. `seconds` is how long orders are submitted and faults injected.
 
-    `not_run` are faults that cannot be injected on this machine. With `more_kills`, hosts are also killed
-    after each other outage.
+    `not_run` are faults that cannot be injected on this machine.
     """
 
     seed: int
@@ -129,7 +125,6 @@ class Plan:
     orders: tuple[PlannedOrder, ...]
     poison: tuple[Poison, ...]
     not_run: frozenset[InjectedFault] = frozenset()
-    more_kills: bool = False
 
     @property
     def has_drawn(self) -> bool:
@@ -163,17 +158,17 @@ class Plan:
         return [lane for lane in FaultLane if not self.not_run.issuperset(LANES[lane])]
 
     def injections(self, lane: FaultLane) -> Iterator[Injection]:
-        """Yield a lane's injections without end: each fault once, in random order, then all of them again."""
+        """Yield a lane's injections without end: each fault once, in random order, then all of them again.
+
+        Every second time, a fault of the hosts affects all of them at once.
+        """
         random = _random(self.seed, lane)
-        while True:
+        for number in count():
             faults = list(LANES[lane])
             random.shuffle(faults)
             for fault in faults:
-                yield Injection(fault, random.uniform(*_BEFORE[lane]), random.uniform(*_LENGTH[lane]))
-                if self.more_kills and lane is FaultLane.OUTAGES:
-                    for number in range(_MORE_KILLS):
-                        before, lasts = random.uniform(*_SOON), random.uniform(*_SOON)
-                        yield Injection(InjectedFault.HOST_KILLED, before, lasts, everywhere=number % 2 == 1)
+                before, lasts = random.uniform(*_BEFORE[lane]), random.uniform(*_LENGTH[lane])
+                yield Injection(fault, before, lasts, everywhere=number % 2 == 1)
 
 
 def make_plan(

@@ -6,8 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -23,10 +21,8 @@ from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import Plan, make_plan
 from tests.chaos.run.environment import Layout, RunEnvironment
 from tests.chaos.run.progress import RunProgress
-from tests.chaos.run.release import ReleaseGoal, commit, go_on
 from tests.chaos.run.report import report
 from tests.chaos.run.runner import Run
-from tests.chaos.run.verdicts import RunVerdict, verdict_of
 
 _HELD = 0
 _VIOLATED = 1
@@ -35,55 +31,29 @@ _ONE_DRAWN_IN = 5
 
 
 async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
-    """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped."""
-    verdict = await _carried_out(_plan(seed, orders, minutes), layout)
-    return _code(None if verdict is None else not verdict.violations)
-
-
-async def release(folder: Path, goal: ReleaseGoal, orders: int, minutes: float) -> int:
-    """Go on with the runs whose verdicts are in a folder. Returns 0 if none of them violated anything."""
-
-    async def run(seed: int, layout: Layout) -> RunVerdict | None:
-        return await _carried_out(replace(_plan(seed, orders, minutes), more_kills=True), layout)
-
-    return _code(await go_on(folder, goal, run))
-
-
-def _code(held: bool | None) -> int:  # noqa: FBT001 - it is the result
-    return INTERRUPTED if held is None else _HELD if held else _VIOLATED
-
-
-def _plan(seed: int, orders: int, minutes: float) -> Plan:
-    return make_plan(seed, orders, minutes * 60, drawn=orders // _ONE_DRAWN_IN, not_run=not_possible())
-
-
-async def _carried_out(plan: Plan, layout: Layout) -> RunVerdict | None:
-    """Carry out one run, report it, and return its verdict; None if it was stopped.
+    """Carry out one run. Returns 0 if all invariants hold, 1 if not, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder, which is kept if an invariant does not hold,
-    or the run fails. The commit is asked for first: that of the code that runs, whatever comes meanwhile.
+    or the run fails.
     """
-    console, at = Console(), await commit()
-    limits = Limits()
+    plan = make_plan(seed, orders, minutes * 60, drawn=orders // _ONE_DRAWN_IN, not_run=not_possible())
+    console, limits = Console(), Limits()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    verdicts: list[RunVerdict] = []
     environment = RunEnvironment(plan, limits, folder / "data", layout)
 
     async def observe_and_check() -> int:
         evidence, found = await judged(plan, limits, environment, folder, console)
         report(console, evidence, found)
-        today = datetime.now(UTC).date()
-        verdicts.append(verdict_of(evidence, found, day=today, commit=at, hosts=layout.hosts))
-        return _HELD
+        return _VIOLATED if found else _HELD
 
     try:
-        await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
+        code = await until_stop_signal(observe_and_check(), environment.kill_all_now, stopped=INTERRUPTED)
     except Exception:
         console.print(f"the run failed; state and log of the parts: {folder}", soft_wrap=True)
         raise
-    if not any(verdict.violations for verdict in verdicts):
+    if code != _VIOLATED:
         shutil.rmtree(folder)
-    return verdicts[0] if verdicts else None
+    return code
 
 
 def not_possible() -> frozenset[InjectedFault]:
