@@ -52,7 +52,9 @@ async def phone(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
 
 
 @pytest_asyncio.fixture(
-    loop_scope="session", params=[(1280, "light"), (390, "dark")], ids=["desktop, light", "phone, dark"]
+    loop_scope="session",
+    params=[(1280, "light"), pytest.param((390, "dark"), marks=pytest.mark.night)],
+    ids=["desktop, light", "phone, dark"],
 )
 async def tab(request: pytest.FixtureRequest, browser: Browser, bench: Bench) -> AsyncIterator[Console]:
     """Open a tab of each kind in turn; the browser must report no error in it."""

@@ -16,8 +16,8 @@ from tests.simulation.run.figures import What
 _PATHS = "; ".join(map(str, every_path()))
 #: Options that do not go together, and why.
 _EXCLUSIVE = (
-    ("seed", "count", "--seed is one seed, --first that of several"),
-    ("seed", "path", "--seed is one run, --path many"),
+    ("seed", "count", "--seed names each seed, --first the first of several"),
+    ("seed", "path", "--seed is of seeds, and a path is run whole"),
     ("count", "path", "--count is of seeds, and a path is run whole"),
     ("pairs", "path", "--pairs draws its paths"),
     ("pairs", "calm", "--pairs is of faults"),
@@ -42,7 +42,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=positive, default=math.inf, help="end after so many")
     parser.add_argument("--processes", type=positive, default=1, help="seeds that run at once (default: 1)")
     given = parser.parse_args(arguments)
-    if given.seed is None and not (given.count or given.path or given.ledger):
+    if not (given.seed or given.count or given.path or given.ledger):
         parser.error("nothing to run: give --seed, --count, --path or --ledger")
     for one, other, why in _EXCLUSIVE:
         if _is_given(given, one) and _is_given(given, other):
@@ -64,7 +64,7 @@ def _is_given(given: argparse.Namespace, option: str) -> bool:
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
     runs = parser.add_argument_group("what is run")
-    runs.add_argument("--seed", type=count, help="one seed")
+    runs.add_argument("--seed", type=count, nargs="+", default=[], help="seeds by their numbers")
     runs.add_argument("--first", type=count, default=0, help="the first of several (default: 0)")
     runs.add_argument("--count", type=count, help="how many seeds from there on")
     runs.add_argument("--calm", action="store_true", help="nothing goes wrong, and all ends as it was drawn")

@@ -68,7 +68,7 @@ def _ran(given: argparse.Namespace, report: Report) -> Iterator[Ran]:
     kept = None if given.keep is None else KeptFigures(given.keep, report.what)
     known = {} if kept is None else kept.known()
     seeds = [*range(given.first, given.first + (given.count or 0))]
-    seeds += [] if given.seed is None else [given.seed]
+    seeds += given.seed
     for seed in seeds:
         if seed in known:
             report.add(known[seed])
