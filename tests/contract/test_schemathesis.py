@@ -30,7 +30,7 @@ type AnyCase = Case[Any]
 
 REQUESTS = 5_000
 #: By day, a sixth of them are sent.
-_BY_DAY = 6
+_PARTS = [6, pytest.param(1, marks=pytest.mark.night)]
 #: Requests for each operation in each mode: valid orders are processed, which takes longer than a refusal.
 _ORDERS = 12
 #: Invalid requests take longer to generate.
@@ -59,7 +59,7 @@ _SETTINGS = {"RATE_PER_MINUTE": "1000000", "STATE_SHARDS": "2"}
 
 @pytest.mark.process
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("part", [_BY_DAY, pytest.param(1, marks=pytest.mark.night)])
+@pytest.mark.parametrize("part", _PARTS)
 async def test_five_thousand_requests_get_documented_answers(tmp_path: Path, part: int) -> None:
     """Valid and invalid ones: no 5xx, no undocumented status, type or content. By day a sixth of them."""
     async with running(tmp_path, _SETTINGS) as platform:
