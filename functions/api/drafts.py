@@ -16,12 +16,8 @@ from functions.pattern.identity import CHILD_PREFIX, TaskId, is_child
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Clock
 from functions.pattern.store_ports import KnownOrder
-from functions.pattern.strict_json import halves_in
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, faults_in
-
-#: Objects and lists of an order: each can lack all that it should hold, which takes long to find and to tell.
-MOST_PARTS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +103,7 @@ def _read_envelope(
 
 def _faults_of_payload(message: SubmissionMessage, workflow: Workflow, place: str) -> list[dict[str, Any]]:
     try:
-        check_payload(message, workflow, most_parts=MOST_PARTS)
-    except UnicodeEncodeError:
-        # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
-        halves = halves_in(message.payload)
-        return [{"type": each.kind, "loc": (place, *each.place), "msg": each.text} for each in halves]
+        check_payload(message, workflow)
     except ValidationError as error:
         return faults_in(place, error)
     return []

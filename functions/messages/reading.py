@@ -86,11 +86,11 @@ class NotAMessageError(Exception):
 
 
 def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> MessageT:
-    """Read a message strictly. Raises `NotAMessageError`."""
+    """Read a message strictly. Of a name given twice, the last value counts. Raises `NotAMessageError`."""
     try:
         content = parse_json(body)
     except NotJsonError as error:
-        raise NotAMessageError(error.faults, error.content) from None
+        raise NotAMessageError((error.fault,), error.content) from None
     if isinstance(content, str):  # some clients encode what is JSON already
         raise NotAMessageError((FaultAt((), "json_text", "a JSON text, not an object"),), content)
     try:

@@ -27,9 +27,6 @@ AGENT_REPLIES_QUEUE = "agent-replies"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
-#: Bytes of a value in JSON with what parts it from the next: `0,` and `0.0,`.
-_LEAST_OF_VALUE, _LEAST_OF_FLOAT = 2, 4
-_TOO_MANY_BYTES = f"payload: more than {MAX_PAYLOAD_BYTES} bytes"
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32
 #: How long a submission waits the first time and at most, and how often: that makes a day.
@@ -112,35 +109,16 @@ class Checked:
     search_keys: tuple[str, ...]
 
 
-def check_payload(
-    message: SubmissionMessage, workflow: Workflow, *, most_parts: int | None = None
-) -> Checked:
-    """Check what is to be recorded; `most_parts` bounds its objects and lists.
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> Checked:
+    """Check a payload before it is recorded.
 
     Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
     """
-    _check_size(message.payload, most_parts)
     if len(message.content) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(_TOO_MANY_BYTES)
+        raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
     payload = workflow.payload.model_validate_json(message.content)
     items, digests = workflow.count_items(payload)
     return Checked(items, digests, search_keys(workflow, payload, workflow.count_steps(items)))
-
-
-def _check_size(payload: dict[str, Any], most_parts: int | None) -> None:
-    """Refuse what is too large whatever it holds, before it is written and validated: that may take long."""
-    parts, least, left = 0, 0, list[Any]([payload])
-    while left:
-        part = left.pop()
-        parts += 1
-        for each in part.values() if isinstance(part, dict) else part:
-            least += _LEAST_OF_FLOAT if isinstance(each, float) else _LEAST_OF_VALUE
-            if isinstance(each, dict | list):
-                left.append(each)
-        if least > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLargeError(_TOO_MANY_BYTES)
-        if most_parts is not None and parts > most_parts:
-            raise PayloadTooLargeError(f"payload: more than {most_parts} objects and lists")
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:

@@ -53,7 +53,7 @@ def _check_reading(name: str, written: bytes) -> None:
     try:
         parse_json(written, FIELD_DEPTH)
     except NotJsonError as error:
-        fault = error.faults[0]
+        fault = error.fault
         if fault.kind == TOO_DEEP:
             raise PermanentError(f"its {name} is {fault.text}") from None
         named = replace(fault, place=(name, *fault.place))

@@ -124,9 +124,7 @@ class Events:
 
 
 def _written(body: Json) -> bytes:
-    """Write a body; half a character is left to the model, which refuses it."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return text.encode(errors="surrogatepass")
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _seen_step(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:

@@ -33,7 +33,7 @@ async def test_time_is_noted_once_in_a_while(make_process: MakeProcess) -> None:
 
     assert [await at_once(0), await at_once(59), await at_once(60)] == [1, 0, 1]
     assert await one.note(Occasion.REPLIED, "drone", after(61), MINUTE)
-    assert await two.note(Occasion.REFUSED, "payment|given twice", after(61), MINUTE)
+    assert await two.note(Occasion.REFUSED, "payment|not JSON", after(61), MINUTE)
     assert await two.latest(Occasion.REPLIED) == {"payment": after(60), "drone": after(61)}
 
 

@@ -1,4 +1,4 @@
-"""A batch that is designed to be slow to refuse does not delay other requests."""
+"""A batch that is slow to refuse does not delay other requests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ import pytest
 
 from functions.api import batch
 from functions.api.batch import BatchAcceptance
-from functions.pattern.messages import SubmissionMessage
 from functions.web.callers import Caller, Role
 from tests.fakes.orders import ORDERS
+from tests.security.hostile import HOSTILE, HostileBatch
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER, problem
 
 _UNKNOWN = {f"unknown-{number}": number for number in range(400)}
 _INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] * 90
+
+
+@pytest.mark.parametrize("batch", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_batch_is_answered_and_other_requests_are_served(batch: HostileBatch) -> None:
+    """Beside it and after it. `python -m tests.security.hostile` prints the CPU time of each."""
+    api = Api()
+    sent = api.client.post("/api/orders/batch", batch.body)
+    answer, health = await asyncio.gather(sent, api.client.get("/api/health"))
+    assert (answer.status, health.status) == (batch.status, 200)
+    assert {each["status"] for each in answer.json.get("results", [])} == batch.orders
+    assert api.submissions.messages == []
+    assert (await api.client.post("/api/orders", ORDER)).status == 202
 
 
 @pytest.mark.parametrize(
@@ -63,16 +75,6 @@ async def test_fields_without_number_beside_the_orders_are_counted_and_not_liste
     answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER]} | unknown)
     reason = "Value error, 39001 fields beside each other, of which one is known"
     assert problem(answer, 422)["errors"] == [{"field": "body", "reason": reason}]
-
-
-@pytest.mark.parametrize("values", [[1.5] * 13_000, [[1.5, 1.5]] * 6_000], ids=["numbers", "lists"])
-async def test_order_that_is_surely_too_large_is_not_written_first(
-    values: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To write 40,000 numbers takes longer than other requests may wait."""
-    monkeypatch.setattr(SubmissionMessage, "content", property(lambda _: pytest.fail("it was written")))
-    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER | {"unknown": values}]})
-    assert [each["status"] for each in answer.json["results"]] == [413]
 
 
 async def test_number_of_faults_named_is_bounded() -> None:

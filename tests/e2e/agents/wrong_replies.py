@@ -14,8 +14,8 @@ _SHOWN = AgentRequest.model_validate_json(json.dumps(examples()[0][0]))
 _REASONS: dict[str, str] = json.loads((FOLDER / "messages" / "refused" / "reasons.json").read_bytes())
 _LARGE = "large"
 _TOO_LARGE = {_LARGE: "result: has 25011 bytes; at most 24576 can be sent"}
-#: Its task can't be read; where it ends, its reason says.
-_CUT_OFF = "reply-cut-off.json"
+#: They can't be parsed; the parser names the place.
+_NOT_JSON = "not JSON ("
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RefusedReply:
     @property
     def names_its_task(self) -> bool:
         """It can be read as far as that."""
-        return self.name != _CUT_OFF
+        return not self.reason.startswith(_NOT_JSON)
 
     @property
     def tells_of_an_end(self) -> bool:
@@ -44,8 +44,8 @@ class RefusedReply:
 
 
 REFUSED = tuple(
-    RefusedReply(name, reason)
-    for name, reason in (_REASONS | _TOO_LARGE | {_CUT_OFF: "not JSON (at character"}).items()
+    RefusedReply(name, _NOT_JSON if reason.startswith(_NOT_JSON) else reason)
+    for name, reason in (_REASONS | _TOO_LARGE).items()
 )
 
 

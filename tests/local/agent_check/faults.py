@@ -49,7 +49,7 @@ _BAD_REPLIES = {
     "result with NaN": Planted(
         (('return {"reference": key}', 'return {"reference": key, "fee": float("nan")}'),),
         _FITS,
-        "result.fee: not a JSON number",
+        "result.fee: not a finite number",
     ),
     "sends another reply that fits no schema": Planted(
         (

@@ -228,7 +228,7 @@ async def test_field_that_the_agent_does_not_know_is_ignored(bench: Bench) -> No
         ({"direction": "sideways"}, "direction: Input should be 'do' or 'undo'"),
         ({"epoch": "1"}, "epoch: Input should be a valid integer"),
         ({"schema_version": 3}, "schema_version: Input should be less than or equal to 2"),
-        ({"request": {"amount": float("nan")}}, "request.amount: not a JSON number"),
+        ({"request": {"amount": float("nan")}}, "request.amount: not a finite number"),
     ],
     ids=["token", "time without a zone", "direction", "number as text", "newer schema", "NaN"],
 )
@@ -249,5 +249,5 @@ async def test_reason_tells_no_token(bench: Bench, caplog: pytest.LogCaptureFixt
     """Wherever the message holds it."""
     await bench.agent.take("m-1", _json(REQUEST).replace(b'"9.80"', b'{"token-of-this-request":NaN}'))
     [rejection] = bench.rejections.all
-    assert rejection.reason == "request.amount.…: not a JSON number"
+    assert rejection.reason == "request.amount.…: not a finite number"
     assert "token-of-this-request" not in caplog.text

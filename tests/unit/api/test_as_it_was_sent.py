@@ -98,11 +98,10 @@ class List(BaseModel):
         return {"first": given[0]} if isinstance(given, list) else given
 
 
-@pytest.mark.parametrize("body", [["a"], {"first": "a", "\ud800": 1}])
-async def test_what_could_not_be_read_again_is_refused(api: Api, body: Any) -> None:
+async def test_list_that_the_model_would_take_is_refused(api: Api) -> None:
     """The payload stands alone from here on."""
     client = api.serving(_of(List))
-    problem(await client.put("/api/forms/one", body), 422)
-    answer = await client.post("/api/forms/batch", {"forms": [body]})
+    problem(await client.put("/api/forms/one", ["a"]), 422)
+    answer = await client.post("/api/forms/batch", {"forms": [["a"]]})
     assert answer.json["results"][0]["status"] == 422
     assert api.submissions.messages == []

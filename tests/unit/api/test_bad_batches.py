@@ -30,7 +30,7 @@ async def test_what_is_no_list_of_1_to_500_orders_is_422(api: Api, body: object,
     assert api.submissions.messages == []
 
 
-@pytest.mark.parametrize("body", [b"{", b'{"orders": [', b"[" * 1_000_000], ids=["cut", "cut later", "deep"])
+@pytest.mark.parametrize("body", [b"{", b'{"orders": [', b"[" * 10_000], ids=["cut", "cut later", "deep"])
 async def test_what_is_not_json_is_400(api: Api, body: bytes) -> None:
     """However it is broken."""
     problem(await api.client.post(BATCH, body), 400)

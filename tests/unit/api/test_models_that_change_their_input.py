@@ -77,21 +77,3 @@ async def test_nor_in_a_batch(api: Api, payload: type[BaseModel], body: dict[str
     answer = await client.post("/api/forms/batch", {"forms": [{"id": "one", **body}]})
     assert answer.status in {200, 202, 207}, answer.body
     assert api.submissions.messages[-1].payload == body
-
-
-class Loose(BaseModel):
-    """It leaves what it does not know, as models do that say nothing of it, and takes anything as a note."""
-
-    amount: int
-    note: Any = None
-
-
-@pytest.mark.parametrize("field", ["note", "unknown"])
-@pytest.mark.parametrize("value", ["\ud800", ["\ud800"], {"a": "\udfff"}])
-async def test_half_a_character_that_no_model_reads_is_refused(api: Api, field: str, value: Any) -> None:
-    """It is the caller's fault, and no 500."""
-    client = api.serving(_of(Loose))
-    answer = await client.put("/api/forms/one", {"amount": 1, field: value})
-    assert answer.status == 422, answer.body
-    answer = await client.post("/api/forms/batch", {"forms": [{"amount": 1, field: value}, {"amount": 2}]})
-    assert [each["status"] for each in answer.json["results"]] == [422, 202]

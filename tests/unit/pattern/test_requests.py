@@ -39,9 +39,7 @@ def test_request_is_json() -> None:
             "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed",
         ),
         ({"seats": {("a", "b"): 1}}, "keys must be str, int, float, bool or None, not tuple"),
-        ({"seats": [{1: "A", "1": "B"}]}, "request.seats[0].1: given twice"),
-        ({"seats": {None: "A", "null": "B"}}, "request.seats.null: given twice"),
-        ({"amount": [-(10**309)]}, "request.amount[0]: a number that is too large"),
+        ({"amount": [-(10**309)]}, "request.amount[0]: not a finite number"),
     ],
 )
 def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: str) -> None:

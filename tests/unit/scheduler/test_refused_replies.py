@@ -50,13 +50,12 @@ WRONG = {
 }
 #: Only the result is wrong.
 UNUSABLE = {
-    "NaN": (NAN, "result.amount: not a JSON number"),
-    "number": (NAN.replace("NaN", "1" + "0" * 5_000), "result.amount: a number that is too large"),
+    "NaN": (NAN, "result.amount: not a finite number"),
+    "number": (NAN.replace("NaN", "1" + "0" * 400), "result.amount: not a finite number"),
     "deep": (
-        NAN.replace("NaN", "[" * 11_000 + "]" * 11_000),
+        NAN.replace("NaN", "[" * 110 + "]" * 110),
         f"result.amount{'[0]' * 80}…: nested deeper than 100 levels",
     ),
-    "twice": (NAN.replace("NaN", '1, "amount": 2'), "result.amount: given twice"),
     "no object": (json.dumps(RIGHT | {"result": [1]}), "result: Input should be an object"),
     "large": (
         json.dumps(RIGHT | {"result": {"text": "x" * 25_000}}),

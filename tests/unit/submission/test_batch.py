@@ -95,7 +95,7 @@ async def test_orders_of_one_message_are_taken_each_by_itself() -> None:
     assert {task for task, _ in desk.schedulers.started} == {"good", "last", QUICK}
     kept = [(each.message_id, each.body, each.reason) for each in desk.rejected.all]
     assert kept == [
-        ("group.1", b"{", "not JSON (at character 1)"),
+        ("group.1", b"{", "not JSON (EOF while parsing an object at line 1 column 1)"),
         ("group.2", unfit, "workflow: Input should be a valid string"),
     ]
 

@@ -131,11 +131,10 @@ async def test_doubled_order_that_was_recovered_is_left_to_its_own_request(bench
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"{", "not JSON (at character 1)"),
+        (b"{", "not JSON (EOF while parsing an object at line 1 column 1)"),
         (b"\xff", "not JSON"),
         (b"[]", "Input should be an object"),
-        (_body().replace(b": 3", b": NaN"), "payload.weight: not a JSON number"),
-        (_body().replace(b'{"weight"', b'{"weight":1,"weight"'), "payload.weight: given twice"),
+        (_body().replace(b": 3", b": NaN"), "payload.weight: not a finite number"),
         (_body(priority=1), "priority: Extra inputs are not permitted"),
         (_body(schema_version=3), "schema_version: Input should be 1 or 2"),
         (_body(task_id="a|b"), "task_id: String should match pattern"),
