@@ -1,18 +1,37 @@
-"""HTTP-triggered functions in front of an ASGI application."""
+"""HTTP-triggered functions in front of an ASGI application, which `func.AsgiMiddleware` calls.
+
+The host makes a request's URL out of its `Host` header: a slash there would lead from a function that is open
+to a route that is not. It also accepts paths that are not UTF-8, such as `/%ff`. Both are refused with 400.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.web.handover import Handover
-
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+#: Answers a request of the host.
+type HttpHandler = Callable[[func.HttpRequest, func.Context | None], Awaitable[func.HttpResponse]]
+
+#: Characters that end the host in a URL: the text behind them would be taken for the path.
+_ENDS_A_HOST = frozenset("/\\?#@")
+
+#: Headers of each answer that the application does not set: no cache keeps it, no browser guesses its type.
+#: Browsers ignore the last one over http, so it has no effect on a developer's machine.
+_DEFAULT_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Strict-Transport-Security": "max-age=31536000",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +45,54 @@ class HttpRoute:
 
 
 def http_blueprint(make: Callable[[], ASGIApp], *routes: HttpRoute) -> df.Blueprint:
-    """Register a function for each route; one application, made at the first request, answers them all."""
+    """Register a function for each route; one application answers them all."""
     blueprint = df.Blueprint()
-    handover = Handover(make)
+    answer = http_handler(make)
     for each in routes:
-        _register(blueprint, each, handover)
+        _register(blueprint, each, answer)
     return blueprint
 
 
-def _register(blueprint: df.Blueprint, route: HttpRoute, handover: Handover) -> None:
+def http_handler(make: Callable[[], ASGIApp]) -> HttpHandler:
+    """Return a handler for one application, which is made at the first request."""
+    middleware = cache(lambda: func.AsgiMiddleware(make()))
+
+    async def answer(request: func.HttpRequest, context: func.Context | None) -> func.HttpResponse:
+        response: func.HttpResponse
+        if _has_clear_address(request):
+            response = await middleware().handle_async(request, context)
+        else:
+            response = _unclear_address()
+        for name, text in _DEFAULT_HEADERS.items():
+            response.headers.setdefault(name, text)
+        return response
+
+    return answer
+
+
+def _register(blueprint: df.Blueprint, route: HttpRoute, answer: HttpHandler) -> None:
     level = func.AuthLevel.ANONYMOUS if route.is_open else func.AuthLevel.FUNCTION
 
     @blueprint.function_name(route.function)
     @blueprint.route(route=route.route, methods=route.methods, auth_level=level)
     async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await handover.answer(req, context)
+        return await answer(req, context)
+
+
+def _has_clear_address(request: func.HttpRequest) -> bool:
+    try:
+        address = urlsplit(request.url)
+        unquote(address.path, errors="strict")
+        _ = address.port  # raises ValueError for a port that is no number
+    except ValueError:
+        return False
+    return _ENDS_A_HOST.isdisjoint(request.headers.get("host", ""))
+
+
+def _unclear_address() -> func.HttpResponse:
+    from functions.web.problems import PROBLEM_TYPE, problem  # noqa: PLC0415 - imports FastAPI
+
+    document = problem(HTTPStatus.BAD_REQUEST, "The address is not a URL in UTF-8.")
+    return func.HttpResponse(
+        document.model_dump_json(exclude_none=True), status_code=document.status, mimetype=PROBLEM_TYPE
+    )

@@ -8,7 +8,7 @@ import pytest
 from functions.agents.endpoints import load_endpoints
 from functions.pattern.errors import TransientError
 from functions.settings import load_settings
-from functions.web.handover import Handover
+from functions.web.blueprint import http_handler
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.workflows import TASK
 from tests.security.conftest import SETTINGS
@@ -58,7 +58,7 @@ async def test_no_address_of_durable_is_given() -> None:
 async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int) -> None:
     """Errors can quote what a caller sent."""
     request = func.HttpRequest("GET", f"http://localhost/api/{path}", body=b"")
-    answer = await Handover(lambda: Api().application).answer(request, None)
+    answer = await http_handler(lambda: Api().application)(request, None)
     assert answer.status_code == status
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"

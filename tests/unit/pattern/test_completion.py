@@ -86,7 +86,7 @@ def _raise(_: object, __: object) -> dict[str, Any]:
         (lambda _, __: {"text": "x" * MAX_ANSWER_BYTES}, f"its answer has {MAX_ANSWER_BYTES + 12} bytes"),
         (lambda _, __: {"price": float("nan")}, "answer.price is nan"),
         (lambda _, __: [1], "its answer is of type list, not a dict"),
-        (lambda _, __: nested(300), "its answer is nested deeper than 99 levels"),
+        (lambda _, __: nested(150), "its answer is nested deeper than 99 levels"),
     ],
 )
 def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) -> None:
