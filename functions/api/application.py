@@ -21,11 +21,8 @@ from functions.api.models import (
     BatchAnswer,
     Status,
     TaskInPath,
-    accepted_example,
-    batch_example,
     batch_model,
     location_of,
-    status_example,
     submission_model,
 )
 from functions.pattern.definition import Registry, Workflow
@@ -38,7 +35,6 @@ from functions.web.callers import Role
 from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
 from functions.web.events import Events
-from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 _HEALTH = "/api/health"
@@ -92,7 +88,7 @@ def callers_application(
     @app.get(
         _HEALTH,
         tags=["health"],
-        responses=documented_answer({"status": "healthy"}) | documented_problems(503),
+        responses=documented_problems(503),
         openapi_extra={"security": []},
     )
     async def health() -> Health:
@@ -110,7 +106,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     tags: list[str | Enum] = [workflow.resource]
     # The model is for the OpenAPI document: the order is left as it came, and checked when it is drafted.
     submission: Any = Annotated[submission_model(workflow), SkipValidation]
-    taken, noun = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED), workflow.noun
+    noun = workflow.noun
 
     def accepted(task: TaskId, response: Response) -> Accepted:
         location = location_of(workflow, task)
@@ -121,7 +117,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         path,
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
-        responses=taken | documented_problems(400, 413, 415, 422, 503),
+        responses=documented_problems(400, 413, 415, 422, 503),
         description=f"Submit a new {noun}, which is given an id",
     )
     async def submit(sent: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
@@ -131,7 +127,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         f"{path}/{{id}}",
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
-        responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
+        responses=documented_problems(400, 409, 413, 415, 422, 503),
         description=f"Submit this {noun} under your id; the same again gets the same answer",
     )
     async def submit_as(
@@ -142,7 +138,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     @app.get(
         f"{path}/{{id}}",
         tags=tags,
-        responses=documented_answer(status_example(workflow)) | documented_problems(404, 422, 503),
+        responses=documented_problems(404, 422, 503),
         description=f"Show how far this {noun} is, and its answer",
     )
     async def show(task: TaskInPath, request: Request) -> Status:
@@ -152,7 +148,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         f"{path}/{{id}}",
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
-        responses=taken | documented_problems(404, 409, 422, 503),
+        responses=documented_problems(404, 409, 422, 503),
         description=f"Cancel this {noun}: what was done for it is undone\n\n{_cancelling(workflow)}",
     )
     async def cancel(task: TaskInPath, request: Request, response: Response) -> Accepted:
@@ -183,7 +179,7 @@ def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> No
         _path(workflow) + _BATCH,
         tags=[workflow.resource],
         response_model_exclude_none=True,
-        responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
+        responses=documented_problems(400, 413, 415, 422),
         description=f"Submit many {workflow.resource} at once\n{_OF_BATCHES}",
     )
     async def submit_batch(body: Annotated[batch, Body()], request: Request) -> BatchAnswer:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from functions.api.models import TaskInPath
 from functions.pattern.definition import NAME_PATTERN, Workflow
@@ -16,7 +16,6 @@ from functions.pattern.identity import StepName, TaskId
 from functions.pattern.states import StepState
 from functions.web.access import caller_of
 from functions.web.events import Events
-from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 #: The paths of events: which role is needed, the step says.
@@ -36,24 +35,13 @@ EventBody = Annotated[
     dict[str, Any], Body(description="As the step's model has it", examples=[{"approved": True}])
 ]
 
-_TAKEN = {"id": "my-id-1", "step": "approve", "state": "Completed"}
-_AWAITED = {
-    "id": "my-id-1",
-    "step": "approve",
-    "role": "Operator",
-    "state": "Running",
-    "since": "2026-11-21T12:00:00Z",
-    "complete_by": "2026-11-24T12:00:00Z",
-    "body": {
-        "type": "object",
-        "properties": {"approved": {"type": "boolean"}},
-        "required": ["approved"],
-    },
-}
-
 
 class EventTaken(BaseModel):
     """The event is recorded; it is the step's result as soon as the step has begun."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"id": "my-id-1", "step": "approve", "state": "Completed"}]}
+    )
 
     id: str
     step: str
@@ -66,6 +54,22 @@ class AwaitedEvent(BaseModel):
     `body` is the JSON Schema of what can be told, null while the task's version is not deployed here, and
     where its model has none.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "my-id-1",
+                    "step": "approve",
+                    "role": "Operator",
+                    "state": "Running",
+                    "since": "2026-11-21T12:00:00Z",
+                    "complete_by": "2026-11-24T12:00:00Z",
+                    "body": {"type": "object", "properties": {"approved": {"type": "boolean"}}},
+                }
+            ]
+        }
+    )
 
     id: str
     step: str
@@ -86,7 +90,7 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
     @app.get(
         path,
         tags=[workflow.resource],
-        responses=documented_answer(_AWAITED) | documented_problems(404, 422, 503),
+        responses=documented_problems(404, 422, 503),
         description=f"Show a step of this {workflow.noun} that waits for an event, and nothing else\n\n"
         "For whoever has the step's role, and whoever may see all of it.",
     )
@@ -105,7 +109,7 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
     @app.post(
         path,
         tags=[workflow.resource],
-        responses=documented_answer(_TAKEN) | documented_problems(400, 404, 409, 413, 415, 422, 503),
+        responses=documented_problems(400, 404, 409, 413, 415, 422, 503),
         description=f"Tell an event that a step of this {workflow.noun} waits for, once\n\nThe same again"
         " gets the same answer; another is refused with 409.",
     )

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from functions.pattern.definition import Workflow
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId, item_name
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.states import ProcessState
@@ -45,8 +45,6 @@ TaskInPath = Annotated[
         examples=[EXAMPLE_ID],
     ),
 ]
-
-_FINISHED = "2026-11-21T12:00:02Z"
 
 
 class Envelope(BaseModel):
@@ -147,8 +145,8 @@ def location_of(workflow: Workflow, task: TaskId) -> str:
 class Accepted(BaseModel):
     """It is taken; `location` tells how far it is."""
 
-    id: str
-    location: str
+    id: Annotated[str, Field(examples=[EXAMPLE_ID])]
+    location: Annotated[str, Field(examples=[f"/api/{{resource}}/{EXAMPLE_ID}"])]
 
 
 class BatchedAnswer(BaseModel):
@@ -165,51 +163,3 @@ class BatchAnswer(BaseModel):
     """What became of each of a batch, in the batch's order."""
 
     results: list[BatchedAnswer]
-
-
-def accepted_example(workflow: Workflow) -> dict[str, Any]:
-    """Show what is answered to an order that is taken."""
-    return {"id": EXAMPLE_ID, "location": location_of(workflow, EXAMPLE_ID)}
-
-
-def status_example(workflow: Workflow) -> dict[str, Any]:
-    """Show an order that is done."""
-    return {
-        "id": EXAMPLE_ID,
-        "workflow": workflow.name,
-        "state": "Processed",
-        "submitted_at": "2026-11-21T12:00:00Z",
-        "finished_at": _FINISHED,
-        "correlation_id": None,
-        "steps": [
-            {
-                "name": step.name if step.for_each is None else item_name(step.name, 0),
-                "state": "Completed",
-                "complete_by": "2026-11-21T12:00:11Z",
-                "started_at": "2026-11-21T12:00:01Z",
-                "finished_at": _FINISHED,
-                "error": None,
-                "item": None if step.for_each is None else 0,
-            }
-            for step in workflow.steps
-        ],
-        "last_error": None,
-        "answer": None,
-    }
-
-
-def batch_example(workflow: Workflow) -> dict[str, Any]:
-    """Show a batch of which one order is taken and one is not."""
-    refusal = {
-        "type": "about:blank",
-        "title": "Unprocessable Content",
-        "status": 422,
-        "detail": "Some fields are wrong; errors names them, up to 10.",
-        "errors": [{"field": "priority", "reason": "Extra inputs are not permitted"}],
-    }
-    return {
-        "results": [
-            {"index": 0, "status": 202, **accepted_example(workflow)},
-            {"index": 1, "status": 422, "problem": refusal},
-        ]
-    }

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected.reading import Rejected
 from functions.operations.rejected.routes import add_rejected
@@ -35,7 +34,6 @@ from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Role
 from functions.web.entrance import Guard
 from functions.web.events import Events
-from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 #: An operator's body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.
@@ -45,8 +43,8 @@ _MOST_BODY_BYTES = 8 * 1024 + MAX_RESULT_BYTES
 class OwnRoles(BaseModel):
     """The name and the roles of the caller that asks."""
 
-    name: str
-    roles: list[str]
+    name: Annotated[str, Field(examples=["operator"])]
+    roles: Annotated[list[str], Field(examples=[["Operator"]])]
 
 
 def operators_application(
@@ -87,7 +85,7 @@ def _add_tasks(
 ) -> None:
     tasks, groups = Tasks(ports), Groups(ports)
 
-    @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
+    @router.get("/tasks", responses=documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
         """List tasks by time, page by page: those of one state, or those that have all that is asked for.
 
@@ -103,14 +101,12 @@ def _add_tasks(
             unreadable=[UnreadableRow.model_validate(row) for row in found.unreadable],
         )
 
-    @router.get("/errors", responses=documented_answer(examples.ERROR_GROUPS) | documented_problems(422, 503))
+    @router.get("/errors", responses=documented_problems(422, 503))
     async def group_errors(query: Annotated[GroupsQuery, Query()]) -> ErrorGroups:
         """Group tasks in `Error` by cause, the latest of them; `before` goes on to earlier ones."""
         return await groups.read(query)
 
-    @router.get(
-        "/tasks/{task_id}", responses=documented_answer(examples.TASK) | documented_problems(404, 422, 503)
-    )
+    @router.get("/tasks/{task_id}", responses=documented_problems(404, 422, 503))
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = to_be_shown(registry, (await tasks.find(TaskId(task_id))).record)
@@ -119,18 +115,18 @@ def _add_tasks(
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
-    @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
+    @router.get("/overview", responses=documented_problems(503))
     async def overview() -> Overview:
         """Return the state of all parts, and the counts of tasks of the last hour."""
         return await overviews.read()
 
-    @router.get("/me", responses=documented_answer({"name": "operator", "roles": ["Operator"]}))
+    @router.get("/me")
     async def me(request: Request) -> OwnRoles:
         """Show the caller's name and roles."""
         caller = caller_of(request)
         return OwnRoles(name=caller.name, roles=sorted(caller.roles))
 
-    @router.get("/figures", responses=documented_answer(examples.FIGURES))
+    @router.get("/figures")
     async def figures() -> dict[str, dict[str, int]]:
         """Count what this instance has asked of its services since it started."""
         return {"table_storage": asdict(store), "service_bus": asdict(bus)}

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from functions.web.access import NEEDS_OWN_HEADER
-from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 ReasonText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
@@ -26,11 +25,9 @@ class Reason(BaseModel):
     reason: ReasonText
 
 
-def action(example: dict[str, Any]) -> dict[str, Any]:
-    """Give what a route is declared with that acts on one thing, and answers as in the example."""
-    problems = documented_problems(400, 404, 409, 413, 415, 422, 503)
-    return {
-        "status_code": HTTPStatus.ACCEPTED,
-        "dependencies": [NEEDS_OWN_HEADER],
-        "responses": documented_answer(example, HTTPStatus.ACCEPTED) | problems,
-    }
+#: The declaration of a route that acts on one thing.
+ACTION: dict[str, Any] = {
+    "status_code": HTTPStatus.ACCEPTED,
+    "dependencies": [NEEDS_OWN_HEADER],
+    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
+}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 #: Characters: an order's payload is shown whole.
 _MOST_SHOWN = 64 * 1024
@@ -15,7 +15,7 @@ _BREAKS = "\n\r\t"
 class ShownText(BaseModel):
     """A text, and whether there is `more` of it; null where it is not shown, with the reason in `why`."""
 
-    text: str | None
+    text: Annotated[str | None, Field(examples=['{\n  "amount": "4.90",\n  "card": "(hidden)"\n}'])]
     more: bool = False
     why: str | None = None
 

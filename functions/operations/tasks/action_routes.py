@@ -7,8 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from functions.operations import examples
-from functions.operations.asking import action
+from functions.operations.asking import ACTION
 from functions.operations.tasks.actions import ActionName, Actions, Asked, Wish
 from functions.operations.tasks.bodies import BulkAction, FoundResult, TaskReason, ToldEvent
 from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage
@@ -21,10 +20,7 @@ from functions.pattern.definition import Json
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.web.access import NEEDS_OWN_HEADER, caller_of
-from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
-
-_ACTION = action(examples.ACTION_TAKEN)
 
 #: What needs nothing but a reason, and what it does.
 _WHOLE = {
@@ -56,13 +52,13 @@ def add_actions(router: APIRouter, tasks: Tasks, actions: Actions) -> None:
 
 
 def _add_whole(router: APIRouter, name: ActionName, does: str, take: _Take) -> None:
-    @router.post(f"/tasks/{{task_id}}/{name}", description=does, name=name, **_ACTION)
+    @router.post(f"/tasks/{{task_id}}/{name}", description=does, name=name, **ACTION)
     async def act(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
         return await take(task_id, Wish(name), body, request)
 
 
 def _add_answers(router: APIRouter, take: _Take) -> None:
-    @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/done", **ACTION)
     async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
 
@@ -70,7 +66,7 @@ def _add_answers(router: APIRouter, take: _Take) -> None:
         """
         return await take(task_id, _wish(ActionName.DONE, step, body.result), body, request)
 
-    @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/not-done", **ACTION)
     async def not_done(
         task_id: TaskIdPath, step: StepPath, body: TaskReason, request: Request
     ) -> ActionTaken:
@@ -79,7 +75,7 @@ def _add_answers(router: APIRouter, take: _Take) -> None:
 
 
 def _add_given(router: APIRouter, take: _Take) -> None:
-    @router.post("/tasks/{task_id}/steps/{step}/skip", **_ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/skip", **ACTION)
     async def skip(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Give the result of a step that failed, or got no answer, in its place; the task goes on after it.
 
@@ -87,7 +83,7 @@ def _add_given(router: APIRouter, take: _Take) -> None:
         """
         return await take(task_id, _wish(ActionName.SKIP, step, body.result), body, request)
 
-    @router.post("/tasks/{task_id}/events/{step}", **_ACTION)
+    @router.post("/tasks/{task_id}/events/{step}", **ACTION)
     async def tell(task_id: TaskIdPath, step: StepPath, body: ToldEvent, request: Request) -> ActionTaken:
         """Tell the event that a step waits for, as its callers can: the same again changes nothing.
 
@@ -103,7 +99,7 @@ def _wish(action: ActionName, step: str, content: Json | None = None) -> Wish:
 def add_bulk(router: APIRouter, ports: Ports, bulk: Bulk) -> None:
     """Add what is done to all tasks that a filter selects."""
 
-    @router.get("/count", responses=documented_answer(examples.BULK_COUNT) | documented_problems(422, 503))
+    @router.get("/count", responses=documented_problems(422, 503))
     async def count(asked: Annotated[Filter, Query()]) -> BulkCount:
         """Count the tasks that a filter selects, up to 10,000."""
         return await bulk.count(asked)
@@ -111,7 +107,7 @@ def add_bulk(router: APIRouter, ports: Ports, bulk: Bulk) -> None:
     @router.post(
         "/tasks/actions",
         dependencies=[NEEDS_OWN_HEADER],
-        responses=documented_answer(examples.BULK_PAGE) | documented_problems(400, 413, 415, 422, 503),
+        responses=documented_problems(400, 413, 415, 422, 503),
     )
     async def act(body: BulkAction, request: Request) -> BulkPage:
         """Act on some 50 of the tasks that a filter selects; `cursor` asks for the next ones.

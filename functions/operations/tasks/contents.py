@@ -19,13 +19,7 @@ from functions.pattern.identity import StepName, TaskId
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.states import Direction, StepState, Way
 from functions.pattern.step_records import StepRecord
-from functions.web.openapi import documented_answer
 from functions.web.problems import ProblemError, documented_problems
-
-_REQUEST = {"text": '{\n  "amount": "4.90",\n  "card": "(hidden)"\n}', "more": False, "why": None}
-_RESULT = {"text": '{\n  "receipt": "p-1"\n}', "more": False, "why": None}
-
-_STEP = {"request": _REQUEST, "undo_request": None, "result": _RESULT, "event": None}
 
 
 class TaskContents(BaseModel):
@@ -53,22 +47,13 @@ def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
     async def contents_of(task: str) -> Contents:
         return Contents(registry, (await tasks.find(TaskId(task))).record)
 
-    @router.get(
-        "/tasks/{task_id}/contents",
-        responses=documented_answer({"payload": _REQUEST}) | documented_problems(404, 422, 503),
-    )
+    @router.get("/tasks/{task_id}/contents", responses=documented_problems(404, 422, 503))
     async def show_contents(task_id: TaskIdPath) -> TaskContents:
         """Show a task's payload, without its secret fields."""
         contents = await contents_of(task_id)
         return TaskContents(payload=_shown(lambda: contents.payload))
 
-    @router.get(
-        "/tasks/{task_id}/steps/{step}/contents",
-        responses=documented_answer(
-            {"request": _REQUEST, "undo_request": None, "result": _RESULT, "event": None}
-        )
-        | documented_problems(404, 422, 503),
-    )
+    @router.get("/tasks/{task_id}/steps/{step}/contents", responses=documented_problems(404, 422, 503))
     async def show_step(task_id: TaskIdPath, step: StepPath) -> StepContents:
         """Show a step's request and result, without what is secret in the payload."""
         contents = await contents_of(task_id)

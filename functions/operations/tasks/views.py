@@ -237,7 +237,12 @@ class TaskView(TaskDetails):
 class ActionTaken(BaseModel):
     """An operator's action is recorded; the task goes on in `epoch`."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [{"id": "order-1", "epoch": 2, "state": "Pending", "direction": "do"}]
+        },
+    )
 
     id: str = read_from("task", "order_id")
     epoch: int = read_from("task", "epoch")

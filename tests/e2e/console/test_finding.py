@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from functions.operations import examples
 from tests.e2e.console.bench import Console
 from tests.e2e.fleet.bench import submit
 from tests.e2e.recovery.bench import Bench
@@ -98,7 +97,9 @@ async def test_list_says_how_far_back_it_has_looked(console: Console) -> None:
 
 async def test_causes_say_how_far_back_they_were_counted(console: Console) -> None:
     """More than a request reads is counted from there on; one of an older version has no text."""
-    [group] = examples.ERROR_GROUPS["groups"]
+    cause = {"workflow": "orders", "version": 1, "step": "payment", "error": "payment: payment answered 402"}
+    times = {"first_at": "2026-11-21T12:00:00Z", "last_at": "2026-11-21T12:00:02Z"}
+    group = {**cause, **times, "count": 214, "example": "order-1", "filter": {"state": "Error", **cause}}
     old = group | {"error": None, "step": None}
     counted = {"groups": [group, old], "looked_to": "2026-11-21T09:59:00.5Z", "unreadable": []}
     await console.answer("errors?*", counted)

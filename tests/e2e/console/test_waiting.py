@@ -11,7 +11,6 @@ import pytest
 from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Page, expect
 
-from functions.operations import examples
 from functions.pattern.definition import Workflow
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.console.bench import SHARDS, Console
@@ -247,7 +246,19 @@ async def test_calls_in_flight_are_shown_where_they_are_limited(bench: Bench, co
     """And take no room where no service's are."""
     async with bench.session.get("/api/ops/overview") as answer:
         overview = await answer.json()
-    breaker = examples.OVERVIEW["breakers"][0] | {"service": "drone", "limit": None, "in_flight": None}
+    breaker = {
+        "service": "drone",
+        "state": "open",
+        "since": "2026-11-21T12:00:00Z",
+        "failures": 5,
+        "probe_at": "2026-11-21T12:00:15Z",
+        "last_error": "drone answered 503",
+        "at_once": 10,
+        "ramp": None,
+        "limit": None,
+        "in_flight": None,
+        "wanted": 4,
+    }
     other = breaker | {"service": "payment", "limit": 16, "in_flight": 3}
     free, limited = overview | {"breakers": [breaker]}, overview | {"breakers": [breaker, other]}
     column = console.page.get_by_role("columnheader", name="In flight")

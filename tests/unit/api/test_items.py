@@ -74,10 +74,3 @@ async def test_each_item_is_shown_with_its_number(api: Api) -> None:
         ("send.0", 0, "NotStarted"),
         ("send.1", 1, "Completed"),
     ]
-
-
-def test_example_shows_an_item(api: Api) -> None:
-    """As an order of that workflow is shown."""
-    answer = api.application_of(FLOW).openapi()["paths"]["/api/parcels/{id}"]["get"]["responses"]["200"]
-    shown = answer["content"]["application/json"]["example"]["steps"]
-    assert [each["name"] for each in shown] == ["open", "send.0"]
