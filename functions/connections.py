@@ -81,12 +81,6 @@ class Connections(Environment):
     """the host name of the Event Hubs namespace, which is then reached by identity"""
     event_hubs_client_id: str | None = Field(None, validation_alias="EventHubConnection__clientId")
     """the client id of the identity for Event Hubs"""
-    host_storage: str | None = Field(None, validation_alias="AzureWebJobsStorage", repr=False)
-    """the connection string of the host's storage account, in which it keeps the event hub's checkpoints"""
-    host_storage_uri: str | None = Field(None, validation_alias="AzureWebJobsStorage__blobServiceUri")
-    """the blob address of that account, which is then reached by identity"""
-    host_storage_client_id: str | None = Field(None, validation_alias="AzureWebJobsStorage__clientId")
-    """the client id of the identity for that account"""
 
     @property
     def state_store_connection(self) -> Connection:
@@ -113,8 +107,3 @@ class Connections(Environment):
         if self.event_hubs is None and self.event_hubs_namespace is None:
             return None
         return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
-
-    @property
-    def host_storage_connection(self) -> Connection:
-        """How to reach the blobs of the host's storage account."""
-        return Connection(self.host_storage, self.host_storage_uri, self.host_storage_client_id)

@@ -97,7 +97,7 @@ REACHES: Mapping[AppRole, Reach] = {
     AppRole.SCHEDULER: Reach(
         functions=frozenset(
             {"submission", "scheduler", "run_steps", "scheduler_requests", "agent_replies", "housekeeping"}
-            | {"ingestion", "hub_lag"}
+            | {"ingestion"}
         ),
         tables=_STATE_TABLES | {"Circuits"},
         receives=frozenset({QueueKind.SUBMISSIONS, QueueKind.SCHEDULER_REQUESTS, QueueKind.AGENT_REPLIES}),

@@ -195,17 +195,12 @@ def load_settings() -> Settings:
 
 
 def _check_event_hub(settings: Settings) -> None:
-    """Check what belongs together of the event hub's settings. Raises `SettingsError`."""
-    if settings.event_hubs_connection is None:
-        if settings.submit_to == "hub" and AppRole.FRONT in settings.roles:
-            raise SettingsError(
-                "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
-                " EventHubConnection to an Event Hubs connection string"
-            )
-    elif settings.host_storage is None and settings.host_storage_uri is None:
+    """Check that the hub to which the API submits is set. Raises `SettingsError`."""
+    submits = settings.submit_to == "hub" and AppRole.FRONT in settings.roles
+    if submits and settings.event_hubs_connection is None:
         raise SettingsError(
-            "setting AzureWebJobsStorage is missing: set it to the connection string of the host's storage"
-            " account, or AzureWebJobsStorage__blobServiceUri to its blob address"
+            "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
+            " EventHubConnection to an Event Hubs connection string"
         )
 
 

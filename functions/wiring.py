@@ -18,11 +18,13 @@ from functions.agents.steps import check_agents
 from functions.agents.tries import note_nowhere
 from functions.api.blueprint import api_blueprint, pages_blueprint
 from functions.bus.connect import connect_bus
+from functions.bus.hub import HubSubmissions, connect_hub
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import QueueSender
 from functions.connections import connection_string_of
 from functions.console.blueprint import console_blueprint
-from functions.event_hub import EventHub
+from functions.ingestion.batch import EventBatches
+from functions.ingestion.blueprint import ingestion_blueprint
 from functions.machine import SystemClock, new_id
 from functions.messages.batch import Batches
 from functions.messages.queues import QUEUES
@@ -89,8 +91,8 @@ class Wiring:
         agents = settings.agent_store_connection
         self._agent_storage = self._storage() if agents is None else table_storage.connect(agents)
         self._bus = connect_bus(settings.service_bus_connection)
-        has_hub = self._reach.reads_hub or self._reach.writes_hub
-        self._hub = EventHub.of(settings, self._bus_figures) if has_hub else None
+        hub = settings.event_hubs_connection
+        self._hub = None if hub is None else connect_hub(hub, settings.event_hub_name)
         self._ports = self._make_ports(self._reach)
         #: Agents behind queues never have more, also beside other roles.
         self._agent_ports = self._make_ports(REACHES[AppRole.AGENTS])
@@ -155,7 +157,7 @@ class Wiring:
     def _make_ports(self, reach: Reach) -> Ports:
         clock = SystemClock()
         messages = QueuedMessages(partial(self._sender, reach), clock)
-        to_hub = reach.writes_hub and self._settings.submit_to == "hub"
+        hub = self._hub if reach.writes_hub and self._settings.submit_to == "hub" else None
         outside = Outside(
             clock=clock,
             new_id=new_id,
@@ -165,7 +167,7 @@ class Wiring:
             agents=self._agent_storage,
             messages=messages,
             bus=self._bus,
-            submissions=self._hub.submissions if self._hub is not None and to_hub else messages,
+            submissions=messages if hub is None else HubSubmissions(hub, self._bus_figures),
             figures=self._store_figures,
         )
         return ports_of(reach, outside)
@@ -243,8 +245,16 @@ class Wiring:
             submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
             scheduler_blueprint(runs, RequestTaker(ports, limits), replies),
             housekeeping_blueprint(Housekeeping(ports, settings.retention_days, self._damage)),
-            *([] if self._hub is None else [self._hub.blueprint(ports, intake, self._alerts)]),
+            *self._ingestion(intake),
         ]
+
+    def _ingestion(self, intake: Intake) -> list[df.Blueprint]:
+        """Take the orders of the event hub, if the settings name one."""
+        if self._hub is None:
+            return []
+        hub, group = self._settings.event_hub_name, self._settings.event_hub_consumer_group
+        batches = EventBatches(hub, intake, self._ports, DeadLetters(self._ports, self._alerts).lose)
+        return [ingestion_blueprint(hub, group, batches, DurableSchedulers)]
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents that the application's roles need. Raises `SettingsError`."""

@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Literal
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
-from functions.hubs.connect import connect_checkpoints, connect_hub, namespace_of
-from functions.hubs.positions import SEQUENCE_NUMBER, BlobPositions, checkpoint_folder
+from functions.bus.hub import connect_hub, namespace_of
+from functions.connections import Connection
 from functions.pattern.errors import SettingsError, TransientError
-from functions.pattern.hub_positions import HubPartition, lag_of
 from functions.settings import Settings
+from local.hub_positions import (
+    SEQUENCE_NUMBER,
+    BlobPositions,
+    HubPartition,
+    checkpoint_folder,
+    connect_checkpoints,
+)
 from local.platform import INTERRUPTED, ROOT, Addresses, PlatformPorts
 from local.platform.settings import application_settings
 
@@ -128,7 +134,7 @@ async def _run(partition: str | None, target: Target | None) -> None:
         local = {"EventHubConnection": "UseDevelopmentEmulator=true"}
         environment |= application_settings(ROOT, environment, Addresses(PlatformPorts()), local)
     async with AsyncExitStack() as stack:
-        readers = await open_readers(stack, Settings())
+        readers = await open_readers(stack, Settings(), _host_storage(environment))
         partitions = await readers.positions.partitions()
         if partition is not None and target is not None:
             wanted = [each for each in partitions if partition in {_ALL, each.id}]
@@ -138,8 +144,8 @@ async def _run(partition: str | None, target: Target | None) -> None:
         _show(partitions, await readers.positions.checkpoints())
 
 
-async def open_readers(stack: AsyncExitStack, settings: Settings) -> HubReaders:
-    """Connect to the hub and the blobs until the stack is closed. Raises `SettingsError`."""
+async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: Connection) -> HubReaders:
+    """Connect to the hub and the host's blobs until the stack is closed. Raises `SettingsError`."""
     connection = settings.event_hubs_connection
     if connection is None:
         raise SettingsError("setting EventHubConnection is missing: there is no event hub")
@@ -148,19 +154,26 @@ async def open_readers(stack: AsyncExitStack, settings: Settings) -> HubReaders:
         settings.event_hub_consumer_group,
         namespace_of(connection),
     )
-    hub, blobs = connect_hub(connection, name), connect_checkpoints(settings.host_storage_connection)
+    hub, blobs = connect_hub(connection, name), connect_checkpoints(host_storage)
     await stack.enter_async_context(hub())
     await stack.enter_async_context(blobs())
     positions = BlobPositions(hub, blobs, namespace=namespace, name=name, consumer_group=group)
     return HubReaders(positions, blobs(), checkpoint_folder(namespace, name, group))
 
 
+def _host_storage(environment: Mapping[str, str]) -> Connection:
+    """Return the connection to the host's storage account."""
+    name = "AzureWebJobsStorage"
+    address, client_id = environment.get(f"{name}__blobServiceUri"), environment.get(f"{name}__clientId")
+    return Connection(environment.get(name), address, client_id, setting=name)
+
+
 def _show(partitions: Sequence[HubPartition], checkpoints: Mapping[str, int]) -> None:
     print(f"{'partition':>9} {'kept from':>10} {'to':>10} {'taken to':>10} {'waiting':>10}")
     for each in partitions:
-        lag = lag_of(each, checkpoints.get(each.id))
-        taken = "-" if lag.checkpoint is None else lag.checkpoint
-        print(f"{each.id:>9} {each.begin:>10} {each.last:>10} {taken:>10} {lag.waiting:>10}")
+        taken = checkpoints.get(each.id)
+        shown, waiting = "-" if taken is None else taken, each.waiting(taken)
+        print(f"{each.id:>9} {each.begin:>10} {each.last:>10} {shown:>10} {waiting:>10}")
 
 
 def _target(text: str) -> Target:

@@ -1,1 +1,1 @@
-"""Service Bus: what is sent, and how."""
+"""Service Bus and Event Hubs: senders and clients."""

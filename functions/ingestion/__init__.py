@@ -1,1 +1,1 @@
-"""Ingestion: an event of the hub becomes a task, in batches; nothing else is done here."""
+"""Orders from an event hub, in batches. Start with `batch.py`."""

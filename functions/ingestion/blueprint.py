@@ -1,4 +1,4 @@
-"""The functions of the event hub: one takes its events by batches, one tells how far they are taken."""
+"""The function that the event hub triggers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ import azure.functions as func
 
 from functions.ingestion.batch import EventBatches
 from functions.ingestion.events import events_of
-from functions.ingestion.lag import LagReport
 from functions.pattern.ports import SchedulerStarts
-
-#: The setting, or the prefix of the settings, that says where Event Hubs is.
-CONNECTION = "EventHubConnection"
 
 
 def ingestion_blueprint(
@@ -22,12 +18,11 @@ def ingestion_blueprint(
     consumer_group: str,
     batches: EventBatches,
     schedulers_of: Callable[[df.DurableOrchestrationClient], SchedulerStarts],
-    lag: LagReport,
 ) -> df.Blueprint:
-    """Register the function `ingestion`, which the hub triggers, and the timer `hub_lag`.
+    """Register the function `ingestion`, which takes the events of `hub` as `consumer_group`.
 
-    The host writes its checkpoint after each batch, failed or not. So a batch whose service failed is tried
-    again for as long as it takes: without that, an outage would lose every batch that it meets.
+    The host writes its checkpoint after each invocation, failed or not. A retry policy without end keeps the
+    checkpoint before a batch that fails.
     """
     blueprint = df.Blueprint()
 
@@ -35,7 +30,7 @@ def ingestion_blueprint(
     @blueprint.event_hub_message_trigger(
         arg_name="events",
         event_hub_name=hub,
-        connection=CONNECTION,
+        connection="EventHubConnection",
         consumer_group=consumer_group,
         cardinality=func.Cardinality.MANY,
         data_type=func.DataType.BINARY,
@@ -53,10 +48,5 @@ def ingestion_blueprint(
     ) -> None:
         if events:
             await batches.take(events_of(events), schedulers_of(client))
-
-    @blueprint.function_name("hub_lag")
-    @blueprint.timer_trigger(arg_name="timer", schedule="30 */5 * * * *")  # every five minutes
-    async def hub_lag(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
-        await lag.run()
 
     return blueprint

@@ -1,4 +1,4 @@
-"""Events as the host hands them over, each as a message by itself."""
+"""Events as the host passes them, each as a message of its own."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from itertools import zip_longest
 from typing import Any
 
 import azure.functions as func
-from pydantic import BaseModel, ValidationError
 
-from functions.pattern.identity import TaskId
-from functions.pattern.messages import TaskIdField
 from functions.telemetry.spans import TRACEPARENT
 
-#: Bytes of an event: as many as a message of the queue has. A hub takes more, which would only be parsed.
+#: The largest event in bytes: as large as a message of the queue. A hub accepts up to 1 MiB.
 MOST_EVENT_BYTES = 192 * 1024
-
-#: Where older clients of Event Hubs put the trace.
-_DIAGNOSTIC_ID = "Diagnostic-Id"
-
-
-#: What the host gives as JSON.
-_JSON = frozenset({"PartitionContext", "PropertiesArray"})
-
-
-class _NamesTask(BaseModel):
-    """The one field that tells which order an event is."""
-
-    task_id: TaskIdField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +32,11 @@ class HubEvent:
 
     @property
     def message_id(self) -> str:
-        """Name it by its place: the hub gives it none."""
+        """Return partition and sequence number: an event has no id of its own."""
         return f"{self.partition}/{self.sequence}"
 
-    @property
-    def is_too_large(self) -> bool:
-        """Tell whether it has more bytes than any order."""
-        return len(self.body) > MOST_EVENT_BYTES
-
-    @property
-    def task(self) -> TaskId | None:
-        """Read which task it names; whoever takes it reads all of it."""
-        if self.is_too_large:
-            return None
-        try:
-            return _NamesTask.model_validate_json(self.body).task_id
-        except ValidationError:
-            return None
-
     def get_body(self) -> bytes:
-        """Give the body."""
+        """Return the body."""
         return self.body
 
 
@@ -90,9 +59,9 @@ def events_of(events: Sequence[func.EventHubEvent]) -> list[HubEvent]:
 
 
 def _metadata(events: Sequence[func.EventHubEvent]) -> Mapping[str, Any]:
-    metadata = events[0].metadata or {}
+    metadata, as_json = events[0].metadata or {}, {"PartitionContext", "PropertiesArray"}
     return {
-        name: json.loads(value) if isinstance(value, str) and name in _JSON else value
+        name: json.loads(value) if isinstance(value, str) and name in as_json else value
         for name, value in metadata.items()
     }
 
@@ -105,6 +74,6 @@ def _there[ValueT](value: ValueT | None) -> ValueT:
 
 def _carried(properties: object) -> dict[str, Any]:
     carried = dict(properties) if isinstance(properties, dict) else {}
-    if TRACEPARENT not in carried and _DIAGNOSTIC_ID in carried:
-        carried[TRACEPARENT] = carried[_DIAGNOSTIC_ID]
+    if TRACEPARENT not in carried and "Diagnostic-Id" in carried:
+        carried[TRACEPARENT] = carried["Diagnostic-Id"]  # of older clients
     return carried

@@ -34,8 +34,8 @@ def patience_of(queue: str) -> float:
 
 
 def dead_letter_queue(queue: str) -> str:
-    """Name the dead-letter queue of a queue, as Service Bus does."""
-    return f"{queue}{_DEAD_LETTERS}"
+    """Name the dead-letter queue of a queue, as Service Bus does; an event hub has none."""
+    return queue if queue.startswith(_HUB) else f"{queue}{_DEAD_LETTERS}"
 
 
 def hub_source(hub: str) -> str:

@@ -98,11 +98,6 @@ class Decision:
     traceparent: str | None = None
 
 
-def awaits_first_turn(state: object, epoch: object, run: object) -> bool:
-    """Tell whether a task is new: only its first Scheduler was asked for, and has not claimed it."""
-    return state == ProcessState.PENDING and (epoch, run) == (FIRST_EPOCH, None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """The time that a crowd cost a task: extended so many `times`, for the last time `until` then (UTC).
@@ -164,7 +159,7 @@ class Task:
     @property
     def awaits_first_turn(self) -> bool:
         """Tell whether only its first Scheduler was asked for, which has not claimed it."""
-        return awaits_first_turn(self.process_state, self.epoch, self.run)
+        return self.process_state is ProcessState.PENDING and (self.epoch, self.run) == (FIRST_EPOCH, None)
 
     @property
     def is_parked(self) -> bool:

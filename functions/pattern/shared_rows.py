@@ -28,8 +28,6 @@ class Chore(StrEnum):
     CROWDS = "crowds"
     #: How much waits to be taken in.
     INTAKE = "intake"
-    #: How far the event hub is taken.
-    INGESTION = "ingestion"
 
 
 class Heartbeats(Protocol):
@@ -49,8 +47,6 @@ class Occasion(StrEnum):
     REPLIED = "replied"
     #: Operators were alerted of a refused reply, by its Agent and the kind of its fault.
     REFUSED = "refused"
-    #: Operators were alerted of events that the hub dropped, by the partition.
-    DROPPED = "dropped"
 
 
 class Times(Protocol):

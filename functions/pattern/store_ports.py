@@ -31,15 +31,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class KnownOrder:
-    """Which order is recorded under an id: its content's digest, who sent it, and the task's birth.
-
-    `recorded_at` (UTC) is by the store's clock.
-    """
+    """Which order is recorded under an id: its content's digest, who sent it, and the task's birth."""
 
     digest: str
     submitter: str
     birth: Birth
-    recorded_at: datetime
 
 
 class Admission(StrEnum):
@@ -83,12 +79,6 @@ class StateStore(Protocol):
 
     async def order(self, task: TaskId) -> KnownOrder | None:
         """Read which order is recorded under an id, or None: one row, whatever the size of the table."""
-
-    async def awaits_first_turn(self, task: TaskId) -> bool:
-        """Tell whether a task is there, and only its first Scheduler was asked for, which has not claimed it.
-
-        That is one row. Raises `TransientError`.
-        """
 
     async def check(self) -> None:
         """See that the store answers. Raises `TransientError` when it does not."""

@@ -57,10 +57,6 @@ class TableStateStore:
         """Read which order is recorded under an id."""
         return await self._rows.order(task)
 
-    async def awaits_first_turn(self, task: TaskId) -> bool:
-        """Tell whether a task is there and no Scheduler has claimed it yet."""
-        return await self._rows.awaits_first_turn(task)
-
     async def known(self, task: TaskId) -> TaskRecord | None:
         """Give a task's record as this process wrote or read it last, maybe outdated, or else read it."""
         known = self._writer.remembered(task)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.identity import Birth, TaskId
-from functions.pattern.records import awaits_first_turn
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.store.connect import table_faults
@@ -74,7 +72,7 @@ class TaskTable:
     async def order(self, task: TaskId) -> KnownOrder | None:
         """Read which order is recorded under an id: a read by key, which costs the same in any table."""
         self._figures.reads += 1
-        columns = ("Digest", "Submitter", "Birth", "Timestamp")
+        columns = ("Digest", "Submitter", "Birth")
         with table_faults():
             row = await self._shards.row_reads.read(self._shards.key(task), order_row(task), columns)
         if row is None:
@@ -83,17 +81,6 @@ class TaskTable:
             digest=row["Digest"],
             submitter=row["Submitter"],
             birth=Birth(row["Birth"]),
-            recorded_at=datetime.fromisoformat(row["Timestamp"]),
-        )
-
-    async def awaits_first_turn(self, task: TaskId) -> bool:
-        """Tell whether a task is there and no Scheduler has claimed it yet: a read by key, as well."""
-        self._figures.reads += 1
-        columns = ("ProcessState", "Epoch", "Run")
-        with table_faults():
-            row = await self._shards.row_reads.read(self._shards.key(task), task_row(task), columns)
-        return row is not None and awaits_first_turn(
-            row.get("ProcessState"), row.get("Epoch"), row.get("Run")
         )
 
     async def _rows(self, task: TaskId) -> tuple[list[Any], int]:

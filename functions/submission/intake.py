@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 from pydantic import ValidationError
 
@@ -19,15 +20,42 @@ from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import NOTHING_KNOWN, About, Content
 from functions.pattern.sent_again import Counts
-from functions.pattern.store_ports import Admission, Admitted, KnownOrder
+from functions.pattern.store_ports import Admission, Admitted
 from functions.pattern.transitions import admit
-from functions.submission.origin import SUBMISSIONS, Disposition, Origin, Taken
 from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
 #: Properties with which a message is put back: a queue takes 64 KB, a hub far more; only the trace is read.
 _MOST_PROPERTIES_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The queue or event hub of a message.
+
+    `enqueued_at` (UTC) is set for an event hub, which may deliver an event again after days.
+    """
+
+    name: str
+    enqueued_at: datetime | None = None
+
+
+#: The queue to which the API submits, unless the settings name the hub.
+SUBMISSIONS = Origin(name=SUBMISSIONS_QUEUE)
+
+
+class Disposition(StrEnum):
+    """The outcome of an intake."""
+
+    #: The order is new, and was recorded.
+    RECORDED = "recorded"
+    #: The same order was recorded before.
+    KNOWN = "known"
+    #: The message was kept in `Rejected`.
+    REJECTED = "rejected"
+    #: The workflow's version is not deployed here: the message was sent to the queue again.
+    PUT_BACK = "put back"
 
 
 class _RejectedError(Exception):
@@ -62,7 +90,7 @@ class Intake:
 
     async def take(
         self, message_id: str, content: Content, schedulers: SchedulerStarts, origin: Origin = SUBMISSIONS
-    ) -> Taken:
+    ) -> Disposition:
         """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
         One whose workflow's version is not deployed here comes again later: another host may have it, or this
@@ -73,15 +101,12 @@ class Intake:
             message = self._read(content.body)
             about = About(task=message.task_id)
             _check_id(message)
-            known = origin.known.get(message.task_id)
-            if known is not None:
-                return await self._take_again(message, known, schedulers)
-            self._check_age(message, origin)
+            await self._check_age(message, origin)
             self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
                 await self._wait_for_version(message_id, content, message)
-                return Taken(Disposition.PUT_BACK, message.task_id)
+                return Disposition.PUT_BACK
             admitted = await self._record(message, workflow)
         except _RejectedError as rejection:
             reason, about = str(rejection), rejection.about or about
@@ -89,27 +114,10 @@ class Intake:
             await self._ports.rejected.reject(
                 origin.name, message_id, content.body, reason, content.labels, about=about
             )
-            return Taken(Disposition.REJECTED, about.task)
+            return Disposition.REJECTED
         await _start(admitted.stored.record, schedulers)
         new = admitted.admission is Admission.RECORDED
-        return Taken(Disposition.RECORDED if new else Disposition.KNOWN, message.task_id)
-
-    async def _take_again(
-        self, message: SubmissionMessage, known: KnownOrder, schedulers: SchedulerStarts
-    ) -> Taken:
-        """Take an order that was looked up: its Scheduler may not be started yet, if it is recorded just now.
-
-        What is older is the Supervisor's: a replay of a whole hub must not ask for a Scheduler of each. When
-        it was sent tells nothing, since it may have waited in the hub for hours.
-        """
-        if known.digest != message.digest:
-            raise _another_is_known(message.task_id)
-        recent = self._ports.clock.now() - 2 * self._pick_up_within
-        if known.recorded_at > recent and await self._ports.store.awaits_first_turn(message.task_id):
-            stored = await self._ports.store.load(message.task_id)
-            if stored is not None:
-                await _start(stored.record, schedulers)
-        return Taken(Disposition.KNOWN, message.task_id)
+        return Disposition.RECORDED if new else Disposition.KNOWN
 
     async def _wait_for_version(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
@@ -145,11 +153,13 @@ class Intake:
         except NotAMessageError as error:
             raise _RejectedError(str(error), error.about) from None
 
-    def _check_age(self, message: SubmissionMessage, origin: Origin) -> None:
-        """Refuse what a hub may have given before, so long ago that its task is deleted."""
+    async def _check_age(self, message: SubmissionMessage, origin: Origin) -> None:
+        """Reject an order of a hub whose task may have ended and been deleted; a recorded one is known."""
         if origin.enqueued_at is None:
             return
-        if min(origin.enqueued_at, message.submitted_at) < self._ports.clock.now() - self._retention:
+        oldest = self._ports.clock.now() - self._retention
+        is_old = min(origin.enqueued_at, message.submitted_at) < oldest
+        if is_old and await self._ports.store.order(message.task_id) is None:
             raise _RejectedError("too old to know whether it was done: such tasks are deleted")
 
     def _check_reply_to(self, message: SubmissionMessage) -> None:

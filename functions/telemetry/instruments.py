@@ -37,9 +37,6 @@ EVENT_AGE = METER.create_histogram(
     "How long a batch's oldest event has waited",
     explicit_bucket_boundaries_advisory=_SECONDS,
 )
-EVENTS_PACED = METER.create_histogram(
-    "events.paced", "s", "How long a batch was held back", explicit_bucket_boundaries_advisory=_SECONDS
-)
 SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )

@@ -1,4 +1,4 @@
-"""Batches of events as the host hands them over, and the positions of a hub's readers."""
+"""Batches of events as the host passes them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import azure.functions as func
 from azure.functions.eventhub import EventHubTriggerConverter
 from azure.functions.meta import Datum
 
-from functions.pattern.errors import TransientError
-from functions.pattern.hub_positions import HubPartition
 from tests.fakes.clock import START
 
 
@@ -51,33 +49,3 @@ def batch(
     events = EventHubTriggerConverter.decode(data, trigger_metadata=metadata)
     assert isinstance(events, list)
     return events
-
-
-class MemoryPositions:
-    """A hub's partitions and the checkpoints of its readers."""
-
-    def __init__(self) -> None:
-        self.kept: list[HubPartition] = []
-        self.taken: dict[str, int] = {}
-        self.reads = 0
-        self.failing = False
-
-    async def partitions(self) -> Sequence[HubPartition]:
-        """Tell what is kept."""
-        self._fail_if_set()
-        return self.kept
-
-    async def checkpoints(self) -> Mapping[str, int]:
-        """Tell what is taken."""
-        self._fail_if_set()
-        return self.taken
-
-    async def checkpoint(self, partition: str) -> int | None:
-        """Tell what is taken of one partition."""
-        self.reads += 1
-        self._fail_if_set()
-        return self.taken.get(partition)
-
-    def _fail_if_set(self) -> None:
-        if self.failing:
-            raise TransientError("Event Hubs: ConnectError")

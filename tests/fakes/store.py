@@ -21,7 +21,6 @@ class MemoryStateStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[TaskId, Stored] = {}
-        self._recorded_at: dict[TaskId, datetime] = {}
         self.writes = 0
         self.failure: Exception | None = None
         #: What completes a processed task; nothing, unless it is set.
@@ -61,13 +60,7 @@ class MemoryStateStore:
             digest=order.digest,
             submitter=order.submitter,
             birth=order.birth,
-            recorded_at=self._recorded_at[task],
         )
-
-    async def awaits_first_turn(self, task: TaskId) -> bool:
-        """Tell whether no Scheduler has claimed a task."""
-        stored = await self.load(task)
-        return stored is not None and stored.record.task.awaits_first_turn
 
     async def check(self) -> None:
         """Answer."""
@@ -106,7 +99,6 @@ class MemoryStateStore:
     def put(self, record: TaskRecord) -> Stored:
         """Store `record`, whatever was stored before."""
         self.writes += 1
-        self._recorded_at.setdefault(record.order.task, self._clock.now())
         self._tasks[record.order.task] = Stored(record, str(self.writes))
         return self._tasks[record.order.task]
 

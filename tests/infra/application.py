@@ -55,10 +55,7 @@ DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OP
 _SAMPLE_QUEUES = {"orders": requests_queue("payment")}
 
 _FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
-_HUB_ENVIRONMENT = {
-    "EventHubConnection__fullyQualifiedNamespace": "hubs.example.com",
-    "AzureWebJobsStorage__blobServiceUri": "https://host.blob.example.com/",
-}
+_HUB_ENVIRONMENT = {"EventHubConnection__fullyQualifiedNamespace": "hubs.example.com"}
 _ENVIRONMENT = {
     "StateStore__tableServiceUri": "https://state.table.example.com/",
     "AgentStore__tableServiceUri": "https://agents.table.example.com/",

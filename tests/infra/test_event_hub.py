@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from functions.ingestion.lag import HUB_RETENTION
 from functions.settings import Settings
 from tests.infra.bicep.deployment import Deployment
 from tests.infra.bicep.values import Value
@@ -51,12 +49,11 @@ def test_hubs_are_those_of_the_list(environments: dict[str, Environment], name: 
 
 
 def test_list_is_what_the_application_knows() -> None:
-    """Its defaults name the first hub and a group of its own; the lag is measured by the hub's retention."""
+    """Its defaults name the first hub and a group of its own."""
     first, defaults = _HUBS[0], Settings.model_fields
     assert first["name"] == defaults["event_hub_name"].default
     assert first["consumerGroups"] == [defaults["event_hub_consumer_group"].default]
     assert "$Default" not in first["consumerGroups"]
-    assert timedelta(hours=first["retentionHours"]) == HUB_RETENTION
 
 
 @pytest.mark.parametrize(("days", "spare"), [(30, 22 * 24), (8, 0), (7, -24)])

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from functions.bus.connect import connect_bus
+from functions.bus.hub import HubSubmissions, connect_hub
 from functions.bus.sender import Outgoing, QueueSender
 from functions.connections import Connection
-from functions.hubs.connect import connect_hub
-from functions.hubs.sender import HubSubmissions
 from functions.pattern.errors import TransientError
 from functions.pattern.request_figures import BusFigures
 from servicebus_local.broker.settings import QueueSettings
@@ -97,7 +96,7 @@ async def test_order_for_the_queue_goes_over_another_connection(monkeypatch: pyt
 
 async def test_order_for_the_hub_goes_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for the queue."""
-    monkeypatch.setattr("functions.hubs.sender._SEND_SECONDS", 2)
+    monkeypatch.setattr("functions.bus.hub._SEND_SECONDS", 2)
     async with _wires() as (wires, connection):
         client = connect_hub(connection, "orders")
         submissions = HubSubmissions(client, BusFigures())

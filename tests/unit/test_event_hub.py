@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from functions.bus.hub import HubSubmissions
 from functions.bus.messages import QueuedMessages
-from functions.hubs.sender import HubSubmissions
 from functions.settings import load_settings
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
@@ -17,7 +17,6 @@ from tests.security.conftest import SETTINGS
 
 _HUB = {
     "EventHubConnection": "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=local;SharedAccessKey=local",
-    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
 }
 _ADDRESSES = [f"{name}_URL" for name in ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")]
 
@@ -48,8 +47,7 @@ def test_functions_of_the_hub_are_there_only_with_it() -> None:
     without, with_hub = functions(), functions(with_hub=True)
     assert {name: each for name, each in with_hub.items() if name in without} == without
     assert _types(with_hub["ingestion"]) == ["durableClient", "eventHubTrigger"]
-    assert _types(with_hub["hub_lag"]) == ["timerTrigger"]
-    assert with_hub.keys() - without.keys() == {"ingestion", "hub_lag"}
+    assert with_hub.keys() - without.keys() == {"ingestion"}
 
 
 def _types(bindings: Sequence[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from functions.adapters import NotOfThisRoleError
 from functions.agents.endpoints import url_setting
-from functions.hubs.sender import HubSubmissions
+from functions.bus.hub import HubSubmissions
 from functions.messages.queues import QUEUES, living_queue
 from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Ports
@@ -31,7 +31,6 @@ _OTHERS = {
     "AgentStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": _BUS,
     "EventHubConnection": _BUS,
-    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
     "SAMPLE_SERVICES": "1",
     "SUBMIT_TO": "hub",
 }

@@ -13,7 +13,6 @@ from tests.security.conftest import SETTINGS
 #: The event hub's clients are to come later, too.
 _HUB = {
     "EventHubConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
-    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
     "SUBMIT_TO": "hub",
 }
 

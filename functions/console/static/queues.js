@@ -19,7 +19,6 @@ export function queues(data) {
   if (rows.length) made.append(el("p", { class: "note wrapped" }, "A queue’s name leads to its rejected messages and dead letters."));
   const silent = data.queues.length > 0 && data.queues.every((each) => each.waiting === null);
   if (silent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are refused, and recoveries wait."));
-  if (data.hub) made.append(hub(data.hub));
   if (refused(data)) made.append(el("p", { class: "warning wrapped" }, intakeText(data.intake)));
   return made;
 }
@@ -31,12 +30,6 @@ function refused({ at, intake }) {
 
 function intakeText({ messages, not_picked_up: late, oldest_seconds: oldest }) {
   return `New orders are refused (429): about ${count(messages)} messages wait, the oldest for ${seconds(oldest)}, and ${count(late)} tasks are not picked up.`;
-}
-
-function hub({ hub: name, waiting, behind, partitions, retention_used: used, at }) {
-  const source = `eventhub|${name}`;
-  const row = [toRejected(source, name), count(waiting), `${count(behind)} of ${count(partitions)}`, `${Math.round(100 * used)} %`, ago(at)];
-  return table("Event hub", ["Hub", "#Waiting", "#Partitions behind", "#Retention used", "#Looked at"], [row]);
 }
 
 // Puts the keyboard's focus on the line of a queue, and brings it into sight.

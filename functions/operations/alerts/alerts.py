@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from functions.operations.alerts.groups import AlertGroups
 from functions.pattern.alert_groups import AlertGroup
 from functions.pattern.errors import TransientError
-from functions.pattern.hub_positions import Gap
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.rejected import About
@@ -81,18 +80,6 @@ def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Al
     """Make the alert that a message died on a queue; `task` is the one it was about, if it is known."""
     facts: Facts = {"queue": queue, "message_id": message_id, "task": task, "reason": reason}
     return Alert("message lost", facts)
-
-
-def gap_alert(hub: str, gap: Gap) -> Alert:
-    """Make the alert that events are gone that were not taken."""
-    facts: Facts = {
-        "hub": hub,
-        "partition": gap.partition,
-        "first": gap.first,
-        "last": gap.last,
-        "count": gap.count,
-    }
-    return Alert("events lost", facts)
 
 
 def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
@@ -228,10 +215,6 @@ class Alerts:
     async def alert_lost(self, queue: str, message_id: str, task: str | None, reason: str) -> None:
         """Log that a message was set aside because of a defect, and post it; it is kept."""
         await self._tell(lost_alert(queue, message_id, task, reason))
-
-    async def alert_gap(self, hub: str, gap: Gap) -> None:
-        """Log that a hub has dropped events that nobody had taken, and post it; they are not kept here."""
-        await self._tell(gap_alert(hub, gap))
 
     async def alert_refused(self, about: About, reason: str) -> None:
         """Log that an Agent's reply was refused, and post it; the message itself is kept."""

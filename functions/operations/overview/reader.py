@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.operations.overview.circuits import CircuitView
-from functions.operations.overview.hub import HubLine, hub_line
 from functions.operations.overview.last_hour import (
     MinuteView,
     VersionLine,
@@ -62,9 +61,9 @@ class Overview(BaseModel):
 
     `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
     Of `silent_agents`, behind queues, nothing was heard though tasks wait for them. Tasks in `crowds` are
-    late together. The `intake` tells what waits to be recorded, null before that is measured. `hub` is null
-    when no orders come through an event hub. `last_hour` has the 60 complete minutes before `at`. Each
-    process writes its counts some seconds after a minute, so those of the newest minute may be missing.
+    late together. The `intake` tells what waits to be recorded, null before that is measured. `last_hour` has
+    the 60 complete minutes before `at`. Each process writes its counts some seconds after a minute, so those
+    of the newest minute may be missing.
     """
 
     at: datetime
@@ -83,7 +82,6 @@ class Overview(BaseModel):
     crowds: list[Crowd]
     intake: IntakeState | None
     queues: list[QueueDepth]
-    hub: HubLine | None
 
 
 class OverviewReader:
@@ -113,7 +111,7 @@ class OverviewReader:
             self._queues.get(),
             self._hour.get(),
         )
-        sweep, housekeeping, silence, crowds, intake, hub = beats
+        sweep, housekeeping, silence, crowds, intake = beats
         read = {Index.DUE: due, Index.PARKED: parked, Index.ERROR: errors}
         entries = [(which, each) for which, pages in read.items() for page in pages for each in page.entries]
         return Overview(
@@ -133,7 +131,6 @@ class OverviewReader:
             crowds=list(read_crowds(crowds)),
             intake=read_intake(intake),
             queues=list(queues),
-            hub=hub_line(hub),
         )
 
     async def _read_hour(self) -> Mapping[datetime, Mapping[TaskCounter, int]]:
@@ -147,7 +144,6 @@ class OverviewReader:
             Chore.SILENCE,
             Chore.CROWDS,
             Chore.INTAKE,
-            Chore.INGESTION,
         )
         read = await asyncio.gather(*map(latest, chores))
         return [None if figures is None else dict(figures) for figures in read]

@@ -12,8 +12,7 @@ from functions.bus.connect import connect_bus
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import QueueSender
 from functions.connections import Connection
-from functions.hubs.connect import connect_hub
-from functions.hubs.sender import HubSubmissions
+from functions.bus.hub import HubSubmissions, connect_hub
 from functions.machine import SystemClock
 from functions.pattern.request_figures import BusFigures
 from tests.e2e.hub.letters import letter

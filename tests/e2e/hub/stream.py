@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from functions.connections import Connection
 from functions.pattern.errors import TransientError
-from functions.pattern.hub_positions import lag_of
 from functions.settings import Settings
 from local.checkpoints import HubReaders, open_readers
 from local.platform import PartName, Platform
@@ -45,8 +45,11 @@ async def stream(folder: Path, tasks: Sequence[str], say: Say) -> Streamed:
     """
     options = replace(workload(_SHARDS).options(folder), in_memory_storage=True)
     async with Platform(options) as platform, AsyncExitStack() as stack:
-        readers = await open_readers(stack, _settings(platform))
-        to_hub = await stack.enter_async_context(senders(platform.addresses.service_bus_connection))
+        addresses = platform.addresses
+        settings = Settings(EventHubConnection=addresses.service_bus_connection)
+        host_storage = Connection(addresses.storage_connection, None, None)
+        readers = await open_readers(stack, settings, host_storage)
+        to_hub = await stack.enter_async_context(senders(addresses.service_bus_connection))
         return await platform.unless_a_part_fails(_Stream(platform, readers, to_hub, say).run(tasks))
 
 
@@ -120,15 +123,6 @@ class _Stream:
                 partitions = await self.readers.positions.partitions()
             except TransientError:
                 partitions, checkpoints = [], {}
-            if partitions and not any(lag_of(each, checkpoints.get(each.id)).waiting for each in partitions):
+            if partitions and not any(each.waiting(checkpoints.get(each.id)) for each in partitions):
                 return
             await asyncio.sleep(0.5)
-
-
-def _settings(platform: Platform) -> Settings:
-    addresses = platform.addresses
-    named = {
-        "EventHubConnection": addresses.service_bus_connection,
-        "AzureWebJobsStorage": addresses.storage_connection,
-    }
-    return Settings(**named)  # type: ignore[arg-type]

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
 
-from functions.ingestion.lag import LagReport
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters, log_ages
 from functions.operations.backlog import Backlog
 from functions.pattern.announcements import announcements
-from functions.pattern.hub_positions import HubPartition
 from functions.pattern.identity import TaskId
 from functions.pattern.intake import IntakeLimits, Line
 from functions.pattern.messages import announcement_message
@@ -27,7 +24,6 @@ from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.crowds import FixedDepths, FixedLine
-from tests.fakes.hub_events import MemoryPositions
 from tests.fakes.interventions import giving_up, refused, supervised
 from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
@@ -35,7 +31,6 @@ from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import RecordedHeartbeats
 from tests.fakes.tasks import SECOND, claimed, pending, started, told
-from tests.fakes.times import MemoryTimes
 from tests.fakes.workflows import LINE, TRIP, trip
 from tests.infra.watching.kql import query_names, read_query
 from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
@@ -191,28 +186,6 @@ async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptu
     assert query.facts == _facts(caplog.messages[-1]).keys()
 
 
-async def test_hub_is_found_with_what_waits_and_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    """Each partition by itself; a loss with its bounds."""
-    positions = MemoryPositions()
-    positions.kept, positions.taken = [HubPartition("0", 10, 20)], {"0": 4}
-    told = partial(Alerts(None).alert_gap, "order-events")
-    clock = FakeClock()
-    report = LagReport("order-events", positions, clock, RecordedHeartbeats(), MemoryTimes(), told)
-    await report.run()
-    lag, lost = caplog.messages
-    for name in ("hub-lag", "stalled-partitions", "late-hubs"):
-        query = read_query(name)
-        assert query.head
-        assert lag.startswith(query.head)
-        assert query.facts <= _facts(lag).keys()
-    query = read_query("lost-events")
-    assert query.head
-    assert lost.startswith(query.head)
-    assert query.facts == _facts(lost).keys()
-    assert caplog.records[-1].levelno == logging.ERROR
-    assert _ERROR in query.text
-
-
 async def test_failed_sweep_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
     """A Supervisor that keeps failing counts as silent."""
 
@@ -254,9 +227,5 @@ def test_every_query_of_lines_is_checked_against_the_code() -> None:
         "breakers",
         "waiting-messages",
         "unreadable-rows",
-        "hub-lag",
-        "stalled-partitions",
-        "late-hubs",
-        "lost-events",
     }
     assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

@@ -40,5 +40,5 @@ def test_metrics_and_their_attributes_exist(name: str) -> None:
 
 
 def test_states_and_durations_are_metrics() -> None:
-    """For the workbook's first two parts."""
-    assert _OF_METRICS == ["task-counts", "task-durations"]
+    """For the workbook's first two parts, and the alert on late events."""
+    assert _OF_METRICS == ["late-events", "task-counts", "task-durations"]

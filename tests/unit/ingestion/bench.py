@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from inspect import unwrap
 from typing import Any
 
@@ -11,20 +10,16 @@ import azure.functions as func
 
 from functions.ingestion.batch import EventBatches
 from functions.ingestion.blueprint import ingestion_blueprint
-from functions.ingestion.gaps import Gaps
-from functions.ingestion.known_orders import KnownOrders
-from functions.ingestion.lag import LagReport
-from functions.ingestion.pace import Pace
 from functions.operations.alerts.alerts import Alert, Alerts
+from functions.operations.alerts.queues import DeadLetters
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import NOTHING_KNOWN, About, Labels
-from functions.pattern.store_ports import Admitted, KnownOrder, StateStore
+from functions.pattern.store_ports import Admitted, StateStore
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
-from tests.fakes.hub_events import MemoryPositions
 from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
@@ -40,7 +35,6 @@ class HubStore(MemoryStateStore):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.admitted: list[TaskId] = []
-        self.looked_up: list[TaskId] = []
         self.faults: dict[TaskId, Exception] = {}
         self.now = self.most = 0
         self.hold: asyncio.Event | None = None
@@ -56,11 +50,6 @@ class HubStore(MemoryStateStore):
         await (asyncio.sleep(0) if self.hold is None else self.hold.wait())
         self.now -= 1
         return await super().admit(record)
-
-    async def order(self, task: TaskId) -> KnownOrder | None:
-        """Look an order up."""
-        self.looked_up.append(task)
-        return await super().order(task)
 
 
 class FailingRejections(RecordedRejections):
@@ -106,7 +95,7 @@ class CountedStarts(RecordedSchedulers):
 
 
 class Bench:
-    """The function over a store, in memory unless one is given; it waits by advancing the clock."""
+    """The function over a store, in memory unless one is given."""
 
     def __init__(self, store: StateStore | None = None) -> None:
         self.clock = FakeClock()
@@ -115,28 +104,15 @@ class Bench:
         self.rejected = FailingRejections()
         self.schedulers = CountedStarts()
         self.postbox = RecordedPostbox()
-        self.positions = MemoryPositions()
         self.alerts: list[Alert] = []
-        self.turn_within = 60.0
         self.restart()
 
     def restart(self) -> None:
         """Begin with a new process: what the one before remembered is gone."""
         ports = fake_ports(store=self._used, rejected=self.rejected, clock=self.clock, postbox=self.postbox)
         intake = Intake(ports, Registry((DIAMOND,), {}), (), pick_up_within=60, retention_days=30)
-        alerts = Alerts(self._post)
-        batches = EventBatches(
-            HUB,
-            intake,
-            ports,
-            pace=Pace(self._used, self.clock, timedelta(seconds=60), self._sleep),
-            gaps=Gaps(self.positions, lambda gap: alerts.alert_gap(HUB, gap)),
-            known=KnownOrders(self._used),
-            alert=alerts.alert_lost,
-            turn_within=self.turn_within,
-        )
-        lag = LagReport(HUB, self.positions, self.clock, ports.heartbeats, ports.times, self._no_gap)
-        blueprint = ingestion_blueprint(HUB, "ingestion", batches, lambda _: self.schedulers, lag)
+        batches = EventBatches(HUB, intake, ports, DeadLetters(ports, Alerts(self._post)).lose)
+        blueprint = ingestion_blueprint(HUB, "ingestion", batches, lambda _: self.schedulers)
         self.built = [each.build() for each in blueprint._function_builders]
         self._function = unwrap(self.built[0].get_user_function())
 
@@ -144,14 +120,8 @@ class Bench:
         """Take a batch as the host has the function take it."""
         await self._function(events, None)
 
-    async def _sleep(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-
     async def _post(self, alert: Alert) -> None:
         self.alerts.append(alert)
-
-    async def _no_gap(self, gap: object) -> None:
-        raise AssertionError(gap)
 
 
 def order(task: str, **changes: Any) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,6 @@ async def test_batch_becomes_tasks_with_schedulers(bench: Bench) -> None:
     assert len(bench.store) == 100
     assert sorted(bench.schedulers.started) == sorted((TaskId(f"t-{n}"), FIRST) for n in range(100))
     assert bench.rejected.all == []
-
-
-async def test_schedulers_start_a_bounded_number_at_a_time(bench: Bench) -> None:
-    """The rest of the batch waits."""
-    await bench.take(batch(*(order(f"t-{number}") for number in range(100))))
-    assert bench.schedulers.most == 64
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -92,7 +87,7 @@ async def test_unforeseen_fault_of_one_event_is_set_aside_and_alerted(
     assert (aside.message_id, aside.reason) == ("1/11", "failed unforeseen: RuntimeError")
     [alert] = bench.alerts
     assert alert.event == "message lost"
-    assert (alert.facts["message_id"], alert.facts["task"]) == ("1/11", "b")
+    assert (alert.facts["message_id"], alert.facts["task"]) == ("1/11", None)
     assert [each for each in caplog.records if each.exc_info and each.levelno == logging.ERROR]
     assert {task for task, _ in bench.schedulers.started} == {"a", "c"}
 
@@ -246,24 +241,46 @@ def test_function_is_bound_as_the_host_needs_it(bench: Bench) -> None:
     assert (retry["strategy"], retry["max_retry_count"]) == ("exponential_backoff", "-1")
 
 
-async def test_few_batches_are_recorded_at_a_time(bench: Bench) -> None:
-    """Those of the other partitions wait: what tasks under way write must not wait behind all of them."""
-    batches = [batch(*(order(f"{p}-{n}") for n in range(10)), partition=f"{p}") for p in range(12)]
+async def test_bounded_number_of_orders_is_recorded_at_a_time(bench: Bench) -> None:
+    """Of all partitions: the writes of running tasks must not wait behind thousands of new orders."""
+    batches = [batch(*(order(f"{p}-{n}") for n in range(60)), partition=f"{p}") for p in range(12)]
     await asyncio.gather(*map(bench.take, batches))
-    assert (len(bench.store), bench.store.most) == (120, 4 * 10)
+    assert (len(bench.store), bench.store.most) == (720, 400)
+    assert bench.schedulers.most <= 400
 
 
-async def test_batch_without_a_turn_comes_again(bench: Bench) -> None:
-    """It has done nothing by then, and is not held for longer than an invocation may last."""
-    bench.turn_within = 0.01
-    bench.restart()
+async def test_batch_without_a_slot_is_retried(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time ends inside the function's time limit."""
     bench.store.hold = asyncio.Event()
-    busy = [asyncio.create_task(bench.take(batch(order(f"t-{p}"), partition=f"{p}"))) for p in range(4)]
-    while bench.store.now < len(busy):
-        await asyncio.sleep(0)
-    with pytest.raises(TransientError, match="not done within"):
-        await bench.take(batch(order("late"), partition="9"))
-    bench.store.hold.set()
-    await asyncio.gather(*busy)
+    bodies = [order(f"t-{number}") for number in range(400)]
+    with monkeypatch.context() as impatient:
+        impatient.setattr("functions.ingestion.batch._PATIENCE", 0.2)
+        holding = asyncio.create_task(bench.take(batch(*bodies)))
+        while bench.store.now < 400:
+            await asyncio.sleep(0)
+        with pytest.raises(ExceptionGroup):
+            await bench.take(batch(order("late"), partition="9"))
+        with pytest.raises(ExceptionGroup):
+            await holding
+    bench.store.hold = None
     await bench.take(batch(order("late"), partition="9"))
-    assert len(bench.store) == 5
+    assert len(bench.store) == 1
+
+
+async def test_batch_ends_when_its_schedulers_are_started(bench: Bench) -> None:
+    """Then the host takes the partition's next batch: it takes no more than the backend starts."""
+    started = asyncio.Event()
+    start = bench.schedulers.start
+
+    async def slowly(*arguments: Any, **named: Any) -> None:
+        await started.wait()
+        await start(*arguments, **named)
+
+    bench.schedulers.start = slowly  # type: ignore[method-assign] # the backend is slow
+    taking = asyncio.create_task(bench.take(batch(order("a"), order("b"))))
+    while len(bench.store) < 2:
+        await asyncio.sleep(0)
+    assert not taking.done()
+    started.set()
+    await taking
+    assert len(bench.schedulers.started) == 2

@@ -64,7 +64,6 @@ class Desk:
         self.silence: Mapping[str, Any] | None = None
         self.crowds: Mapping[str, Any] | None = None
         self.intake: Mapping[str, Any] | None = None
-        self.ingestion: Mapping[str, Any] | None = None
         self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
@@ -96,7 +95,6 @@ class Desk:
         """Give a heartbeat, as the store would."""
         kept = {
             Chore.SWEEP: self.heartbeat,
-            Chore.INGESTION: self.ingestion,
             Chore.HOUSEKEEPING: self.housekeeping,
             Chore.SILENCE: self.silence,
             Chore.CROWDS: self.crowds,

@@ -97,19 +97,6 @@ async def test_queues_show_what_could_be_seen_of_them(desk: Desk) -> None:
     assert (orders["dead"]["count"], alerts["waiting"], alerts["dead"]) == (0, None, None)
 
 
-async def test_hub_shows_how_far_it_is_taken(desk: Desk) -> None:
-    """As its timer left it; null where there is none."""
-    assert (await desk.get("/overview")).json["hub"] is None
-    figures = {"hub": "order-events", "at": START, "waiting": 7, "partitions": 32, "behind": 2}
-    desk.ingestion = {**figures, "retention_used": 0.25, "samples": "[]"}
-    desk.clock.advance(3)
-    shown = (await desk.get("/overview")).json["hub"]
-    assert shown == {**figures, "at": "2026-11-21T10:00:00.123456Z", "retention_used": 0.25}
-    desk.ingestion = {"of": "another version"}
-    desk.clock.advance(3)
-    assert (await desk.get("/overview")).json["hub"] is None
-
-
 async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) -> None:
     """503, and no failure is remembered."""
     desk.index.failure = TransientError("Table Storage: ServiceRequestError")

@@ -10,9 +10,9 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError, ServiceRequestError
 from azure.eventhub.exceptions import ConnectError
 
-from functions.hubs.positions import BlobPositions
-from functions.pattern.errors import TransientError
-from functions.pattern.hub_positions import HubPartition
+from functions.connections import Connection
+from functions.pattern.errors import SettingsError, TransientError
+from local.hub_positions import BlobPositions, HubPartition, connect_checkpoints
 
 
 class Services:
@@ -45,17 +45,6 @@ class Services:
             if name.startswith(name_starts_with):
                 yield SimpleNamespace(name=name, metadata=metadata)
 
-    def get_blob_client(self, name: str) -> Any:
-        """Give one blob."""
-
-        async def properties() -> object:
-            self._fail_if_set()
-            if name not in self.blobs:
-                raise ResourceNotFoundError(name)
-            return SimpleNamespace(metadata=self.blobs[name])
-
-        return SimpleNamespace(get_blob_properties=properties)
-
     def _fail_if_set(self) -> None:
         if self.failure is not None:
             raise self.failure
@@ -84,22 +73,17 @@ async def test_partitions_tell_what_they_keep(positions: BlobPositions) -> None:
 async def test_checkpoints_are_those_of_the_hub_and_its_consumer_group(positions: BlobPositions) -> None:
     """Names are in lower case; one without a number tells nothing."""
     assert await positions.checkpoints() == {"0": 41}
-    assert await positions.checkpoint("0") == 41
-    assert await positions.checkpoint("1") is None
-    assert await positions.checkpoint("2") is None
 
 
 async def test_without_a_container_nothing_was_taken(services: Services, positions: BlobPositions) -> None:
     """The host makes it with its first checkpoint."""
     services.failure = ResourceNotFoundError("ContainerNotFound")
     assert await positions.checkpoints() == {}
-    assert await positions.checkpoint("0") is None
 
 
 _READS: list[Callable[[BlobPositions], Coroutine[Any, Any, object]]] = [
     BlobPositions.partitions,
     BlobPositions.checkpoints,
-    lambda positions: positions.checkpoint("0"),
 ]
 
 
@@ -115,3 +99,22 @@ async def test_faults_of_the_services_may_pass(
     services.failure = fault
     with pytest.raises(TransientError):
         await read(positions)
+
+
+@pytest.mark.parametrize(("checkpoint", "waiting"), [(None, 10), (4, 10), (9, 5), (14, 0), (15, 10)])
+def test_events_after_the_checkpoint_are_waiting(checkpoint: int | None, waiting: int) -> None:
+    """A checkpoint beyond the end is of an earlier hub: all events are waiting."""
+    assert HubPartition("0", 5, 14).waiting(checkpoint) == waiting
+
+
+async def test_client_of_the_checkpoints_is_made_at_its_first_use() -> None:
+    """By identity."""
+    blobs = connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None))
+    async with blobs() as container:
+        assert container.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
+
+
+async def test_checkpoints_by_a_wrong_connection_string_are_named() -> None:
+    """The Functions host itself would not start with it."""
+    with pytest.raises(SettingsError, match="AzureWebJobsStorage"):
+        connect_checkpoints(Connection("rubbish", None, None))()

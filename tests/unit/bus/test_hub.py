@@ -11,12 +11,15 @@ from azure.eventhub import EventData
 from azure.eventhub.aio import EventHubProducerClient
 from azure.eventhub.exceptions import ConnectError, EventHubError, OperationTimeoutError
 
-from functions.hubs.sender import HubSubmissions
-from functions.pattern.errors import TransientError
+from functions.bus.hub import HubSubmissions, connect_hub, namespace_of
+from functions.connections import Connection
+from functions.pattern.errors import SettingsError, TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.request_figures import BusFigures
 from tests.fakes.workflows import submission
+
+_KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5="
 
 
 class Producer:
@@ -115,7 +118,56 @@ async def test_hub_that_does_not_answer_is_given_up(
     producer: Producer, submissions: HubSubmissions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its caller is not kept waiting."""
-    monkeypatch.setattr("functions.hubs.sender._SEND_SECONDS", 0.05)
+    monkeypatch.setattr("functions.bus.hub._SEND_SECONDS", 0.05)
     producer.hangs = True
     with pytest.raises(TransientError, match="TimeoutError"):
         await submissions.submit(_orders(1)[0])
+
+
+@pytest.mark.parametrize("text", ["rubbish", _KEY, "Endpoint=sb://127.0.0.1:5672"])
+def test_connection_string_that_cannot_work_is_named(text: str) -> None:
+    """In one line, without the string."""
+    with pytest.raises(SettingsError, match=r"^setting EventHubConnection is wrong") as refusal:
+        connect_hub(Connection(text, None, None), "order-events")
+    assert text not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("connection", "namespace"),
+    [
+        (
+            Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};UseDevelopmentEmulator=true", None, None),
+            "127.0.0.1",
+        ),
+        (
+            Connection(f"Endpoint=sb://Orders.servicebus.windows.net/;{_KEY}", None, None),
+            "orders.servicebus.windows.net",
+        ),
+        (Connection(None, "Orders.servicebus.windows.net", "id"), "orders.servicebus.windows.net"),
+    ],
+)
+def test_namespace_is_named_as_the_host_names_it(connection: Connection, namespace: str) -> None:
+    """By the host name in lower case, without a port."""
+    assert namespace_of(connection) == namespace
+
+
+async def test_client_is_made_at_its_first_use() -> None:
+    """One client, for the hub that the settings name."""
+    hub = connect_hub(
+        Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};EntityPath=Orders", None, None), "orders"
+    )
+    assert hub() is hub()
+    assert hub().eventhub_name == "orders"
+    await hub().close()
+    by_identity = connect_hub(Connection(None, "orders.servicebus.windows.net", None), "orders")
+    assert by_identity().eventhub_name == "orders"
+    await by_identity().close()
+
+
+def test_connection_string_of_another_hub_is_refused() -> None:
+    """The host takes events of the hub that it names: what the API submits would be taken by nobody."""
+    connection = Connection(f"Endpoint=sb://127.0.0.1:5672;{_KEY};EntityPath=other", None, None)
+    with pytest.raises(
+        SettingsError, match=r"EventHubConnection names the hub other, and EVENT_HUB_NAME orders"
+    ):
+        connect_hub(connection, "orders")
