@@ -11,12 +11,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import ResourceNotFoundError
 
 from functions.bus.hub import connect_hub, namespace_of
 from functions.connections import Connection
@@ -28,13 +28,12 @@ from local.hub_positions import (
     HubPartition,
     checkpoint_folder,
     connect_checkpoints,
+    faults,
 )
 from local.platform import INTERRUPTED, ROOT, Addresses, PlatformPorts
 from local.platform.settings import application_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from azure.storage.blob.aio import ContainerClient
 
 _FAILED, _REFUSED = 1, 2
@@ -115,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (chosen.partition is None) is not (chosen.target is None):
         parser.error("give a partition and where to go, or neither")
     try:
-        with _faults():
+        with faults("Blob Storage"):
             asyncio.run(_run(chosen.partition, chosen.target))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -182,14 +181,6 @@ def _target(text: str) -> Target:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not the number of an event, `start` or `end`")
     return int(text)
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except AzureError as error:
-        raise TransientError(f"Blob Storage: {type(error).__name__}") from error
 
 
 if __name__ == "__main__":

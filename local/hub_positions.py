@@ -84,14 +84,14 @@ class BlobPositions:
     async def partitions(self) -> Sequence[HubPartition]:
         """Read each partition's first and last number from the hub."""
         limit = asyncio.Semaphore(_AT_ONCE)
-        with _faults("Event Hubs"):
+        with faults("Event Hubs"):
             ids = await self._hub().get_partition_ids()
             return await asyncio.gather(*(self._partition(each, limit) for each in ids))
 
     async def checkpoints(self) -> Mapping[str, int]:
         """Read all checkpoints in one listing."""
         found: dict[str, int] = {}
-        with _faults("Blob Storage"):
+        with faults("Blob Storage"):
             try:
                 async for blob in self._blobs().list_blobs(self._prefix, include=["metadata"]):
                     number = _number(blob.metadata)
@@ -113,7 +113,7 @@ def _number(metadata: Mapping[str, str] | None) -> int | None:
 
 
 @contextmanager
-def _faults(service: str) -> Iterator[None]:
+def faults(service: str) -> Iterator[None]:
     """Turn the errors of the SDKs into `TransientError`."""
     from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first read
 

@@ -24,7 +24,7 @@ async def _admit(process: Process, *tasks: TaskId) -> list[Admission]:
     return [each.admission for each in admitted]
 
 
-async def _versions(process: Process) -> dict[tuple[str, str], str]:
+async def _versions(process: Process) -> dict[tuple[str, str], str | None]:
     """Return the ETag of each row of the table."""
     rows = process.table.list_entities()
     return {(row["PartitionKey"], row["RowKey"]): row.metadata["etag"] async for row in rows}
@@ -43,7 +43,7 @@ async def test_replay_sends_the_absent_orders_only(make_process: MakeProcess) ->
 
 
 async def test_replay_of_the_hub_writes_no_row(make_process: MakeProcess) -> None:
-    """Of orders that have begun: each row is as it was, and no Scheduler is requested."""
+    """Each row of a started order keeps its version, and no Scheduler is requested."""
     first, again = make_process(), make_process()
     events = [batch(*(order(f"{name}-{n}") for n in range(40)), first=40 * name) for name in range(3)]
     bench = Bench(first.store)

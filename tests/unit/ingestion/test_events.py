@@ -1,4 +1,4 @@
-"""Events are read as the host passes them, with what they share."""
+"""Events are read as the host passes them, with their shared metadata."""
 
 from __future__ import annotations
 
