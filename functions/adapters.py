@@ -21,12 +21,11 @@ from functions.store import conditional_rows as single_rows
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.announcing import Announcer
 from functions.store.connect import TableStorage
-from functions.store.every_rejected import EveryRejected
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.keys import ALERT_GROUPS, CIRCUITS_PARTITION
 from functions.store.minute_counts import TableMinuteCounts
 from functions.store.outbox import TableOutbox
-from functions.store.rejected import AGENT_REJECTED_TABLE, REJECTED_TABLE, TableRejectedMessages
+from functions.store.rejected import REJECTED_TABLE, TableRejectedMessages
 from functions.store.retention import TableTaskRetention
 from functions.store.shards import Shards
 from functions.store.state_store import TableStateStore
@@ -146,19 +145,14 @@ def _of_agents(reach: Reach, outside: Outside) -> dict[str, Any]:
 
 
 def _rejected(reach: Reach, outside: Outside) -> RejectedMessages:
-    """Make what keeps rejected messages: of the state store, of the Agents, or what shows both."""
-    kept: list[RejectedMessages] = []
-    if REJECTED_TABLE in reach.tables:
-        storage = outside.storage()
-        kept.append(TableRejectedMessages.of(storage, REJECTED_TABLE, outside.clock, outside.figures))
-    if AGENT_REJECTED_TABLE in reach.tables:
-        storage = outside.agents
-        kept.append(TableRejectedMessages.of(storage, AGENT_REJECTED_TABLE, outside.clock, outside.figures))
-    match kept:
-        case [own, agents]:
-            return EveryRejected(own, agents)
-        case [only]:
-            return only
-        case _:
-            absent: RejectedMessages = _absent("rejected")
-            return absent
+    """Return the adapter of the one table with rejected messages."""
+    if REJECTED_TABLE not in reach.tables:
+        absent: RejectedMessages = _absent("rejected")
+        return absent
+    storage = outside.storage()
+    return TableRejectedMessages(
+        storage.table(REJECTED_TABLE),
+        storage.groups(REJECTED_TABLE),
+        clock=outside.clock,
+        figures=outside.figures,
+    )

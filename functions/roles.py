@@ -76,7 +76,7 @@ class Reach:
 _EVERY_QUEUE = frozenset(QueueKind)
 _STATE_TABLES = frozenset({"Tasks", "Rejected"})
 #: The Agents' own: in Azure perhaps in an account of their own.
-AGENT_TABLES = ("Circuits", "AgentRequests", "AgentRejected")
+AGENT_TABLES = ("Circuits", "AgentRequests")
 
 REACHES: Mapping[AppRole, Reach] = {
     AppRole.FRONT: Reach(

@@ -114,7 +114,7 @@ def _agent_check(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             hold=chosen.hold,
             connection=chosen.connection,
             lock=chosen.lock,
-            keeps_rejected=chosen.keeps_rejected,
+            abandons_unreadable=chosen.abandons_unreadable,
             only=tuple(chosen.only),
         )
     )
@@ -257,7 +257,7 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
         "--only", action="append", default=[], metavar="CHECK", help="a check by its name; repeat for more"
     )
     parser.add_argument(
-        "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
+        "--abandons-unreadable", action="store_true", help="it can't dead-letter; Service Bus does"
     )
     parser.epilog = (
         "--run must stay in the foreground, to be killed: `exec`, no daemon, no client of containers."

@@ -11,7 +11,7 @@ from functions.agents.places import PLACE_SECONDS, CallPlace, Places
 from functions.agents.sent_once import SentOnce
 from functions.agents.steps import SPARE_SECONDS, carry_out
 from functions.agents.tries import Note, Tries, note_nowhere
-from functions.messages.reading import MessageReader
+from functions.messages.reading import NotAMessageError, read_message
 from functions.pattern.agent_messages import (
     AgentReply,
     AgentRequest,
@@ -56,7 +56,6 @@ class QueuedAgent:
         self.name = name
         self._agent = agent
         self._messages = ports.agent_messages
-        self._reader = MessageReader(AgentRequest, requests_queue(name), ports.rejected, agent=name)
         self._clock = ports.clock
         self._once = SentOnce(ports)
         self._note = note
@@ -72,14 +71,16 @@ class QueuedAgent:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
         One that has waited too long to be carried out in its own time is not begun, and the reply says so.
-        A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
-        sent, or this function's time was too short: the request is then redelivered, and its effect key
-        prevents a second effect. One that is not idempotent is not carried out a second time: its reply was
-        recorded, and is sent again.
+        Raises `NotAMessageError` if the message can't be read: Service Bus then dead-letters it, since a
+        Python function can't. Raises `TransientError` when the reply can't be sent, or this function's time
+        was too short: the request is then redelivered, and its effect key prevents a second effect. One that
+        is not idempotent is not carried out a second time: its reply was recorded, and is sent again.
         """
-        request = await self._reader.read(message_id, body)
-        if request is None:
-            return
+        try:
+            request = read_message(AgentRequest, body)
+        except NotAMessageError as error:
+            _log.warning("%s: message %s can't be read: %s", requests_queue(self.name), message_id, error)
+            raise
         if self._places is None or self._clock.now() > request.begin_by:  # what is late is not called
             await self._take(request, None)
             return

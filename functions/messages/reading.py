@@ -129,19 +129,18 @@ def content_of(message: QueueMessage) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class MessageReader[MessageT: BaseModel]:
-    """Reads the messages of one queue; those that can't be understood are for `agent`, if it is known."""
+    """Reads the messages of one queue."""
 
     expected: type[MessageT]
     queue: str
     rejected: RejectedMessages
-    agent: str | None = None
 
     async def read(self, message_id: str, body: bytes) -> MessageT | None:
         """Read one message, or record it as rejected and give None. Raises `TransientError`."""
         try:
             return read_message(self.expected, body)
         except NotAMessageError as error:
-            await self.reject(message_id, body, str(error), replace(error.about, agent=self.agent))
+            await self.reject(message_id, body, str(error), error.about)
             return None
 
     async def reject(self, message_id: str, body: bytes, reason: str, about: About) -> None:

@@ -10,8 +10,7 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 
 from functions.operations.overview.reader import Overview, OverviewReader
-from functions.operations.rejected.reading import Rejected
-from functions.operations.rejected.routes import add_rejected
+from functions.operations.rejected.routes import add_rejected, rejected_of_task
 from functions.operations.tasks.action_routes import add_actions, add_bulk
 from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.bulk import Bulk
@@ -67,22 +66,19 @@ def operators_application(
     access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    rejected = Rejected(ports, registry)
-    _add_tasks(router, ports, registry, rejected, trace_url_template)
+    _add_tasks(router, ports, registry, trace_url_template)
     results, events = GivenResults(registry, agents), Events(ports, registry, start_within)
     tasks, actions = Tasks(ports), Actions(ports, results, events, start_within)
     add_contents(router, tasks, registry)
     add_actions(router, tasks, actions)
     add_bulk(router, ports, Bulk(ports, tasks, actions))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
-    add_rejected(router, rejected)
+    add_rejected(router, ports, registry)
     app.include_router(router)
     return app
 
 
-def _add_tasks(
-    router: APIRouter, ports: Ports, registry: Registry, rejected: Rejected, trace_url_template: str | None
-) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
     tasks, groups = Tasks(ports), Groups(ports)
 
     @router.get("/tasks", responses=documented_problems(422, 503))
@@ -110,7 +106,7 @@ def _add_tasks(
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = to_be_shown(registry, (await tasks.find(TaskId(task_id))).record)
-        about = await rejected.of_task(TaskId(task_id))
+        about = await rejected_of_task(ports, TaskId(task_id))
         return TaskView.whole(record, about, trace_url_template, ports.clock.now())
 
 

@@ -114,13 +114,6 @@ class RejectedPage:
         page = tuple(left[:most])
         return cls(page, len(ordered), page[-1].place if len(left) > most else None, more)
 
-    def joined(self, other: RejectedPage, most: int) -> RejectedPage:
-        """Give the page that this one and another, of other messages, make together."""
-        found = sorted((*self.messages, *other.messages), key=lambda each: each.place, reverse=True)
-        page, is_last = tuple(found[:most]), self.next is None and other.next is None
-        following = None if is_last and len(found) <= most else page[-1].place
-        return RejectedPage(page, self.count + other.count, following, self.more or other.more)
-
 
 @dataclass(frozen=True, slots=True)
 class Content:

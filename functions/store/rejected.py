@@ -1,4 +1,4 @@
-"""Messages that were not processed: each kept whole in a row, so that it can be sent again."""
+"""Messages that were not processed: each is kept whole in a row, so that it can be sent again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
@@ -28,7 +28,7 @@ from functions.pattern.rejected import (
 )
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
-from functions.store.connect import TableStorage, table_faults
+from functions.store.connect import table_faults
 from functions.store.entities import readable
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, Operation
@@ -36,36 +36,31 @@ from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.retention import delete_old_rows
 
 REJECTED_TABLE = "Rejected"
-#: Those that Agents could not read, in the Agents' store.
-AGENT_REJECTED_TABLE = "AgentRejected"
 
-#: One partition: they are few, and are found by their ids alone. What is known of discarded ones lies there,
-#: too, so that one transaction puts it in a message's place; ids begin with a letter, a digit, `-` or `_`.
+#: One partition, so that one transaction replaces a message by the row of a discarded one. Ids begin with a
+#: letter, a digit, `-` or `_`.
 _PARTITION = "rejected"
 _DISCARDED = "!discarded|"
 _KEPT_ROWS = ('"', "~")
 _DISCARDED_ROWS = (_DISCARDED, "!discarded}")
 
-#: A property holds at most 64 KiB, and a row 1 MiB; no message of a queue of ours is larger than 256 KiB.
+#: A property holds at most 64 KiB, and a row 1 MiB; a message of a queue has at most 256 KiB.
 _PART_BYTES = 60 * 1024
 _MOST_BODY_BYTES = 10 * _PART_BYTES
 _MOST_REASON_BYTES = 4 * 1024
-_MOST_LABELS_BYTES = 60 * 1024
-_MOST_ID_CHARACTERS = 128
 
-#: Rows that one request of a list reads, and their columns: not the body.
-_MOST_READ = 1_000
-_MOST_REQUESTS = 5
-_MOST_TRIES = 3
-_BY_WHOM = (
-    *("Resends", "ResentBy", "ResentWhy", "ResentAt"),
-    *("DiscardedBy", "DiscardedWhy", "DiscardedAt"),
-)
-_COLUMNS = [
-    *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
-    *("Task", "Step", "Agent"),
-    *_BY_WHOM,
-]
+#: The columns of the fields of `RejectedMessage`; the second part is absent before the action.
+_FIELDS = {"queue": "Queue", "message_id": "MessageID", "size": "BodyBytes", "whole": "Whole"} | {
+    "reason": "Reason",
+    "rejected_at": "RejectedAt",
+    "resends": "Resends",
+}
+_ACTIONS = {"resent_by": "ResentBy", "resent_why": "ResentWhy", "resent_at": "ResentAt"} | {
+    "discarded_by": "DiscardedBy",
+    "discarded_why": "DiscardedWhy",
+    "discarded_at": "DiscardedAt",
+}
+_COLUMNS = ["RowKey", "Task", "Step", "Agent", *_FIELDS.values(), *_ACTIONS.values()]
 
 
 class TableRejectedMessages:
@@ -79,12 +74,6 @@ class TableRejectedMessages:
         self._clock = clock
         self._figures = figures
 
-    @classmethod
-    def of(cls, storage: TableStorage, name: str, clock: Clock, figures: StoreFigures) -> Self:
-        """Keep them in the table of that name."""
-        table, groups = storage.table(name), storage.groups(name)
-        return cls(table, groups, clock=clock, figures=figures)
-
     async def reject(
         self,
         queue: str,
@@ -97,22 +86,23 @@ class TableRejectedMessages:
     ) -> None:
         """Record the message; when it is delivered again, its row stays as it is."""
         carried = _encoded(labels or Labels())
+        parts = range(0, max(1, min(len(body), _MOST_BODY_BYTES)), _PART_BYTES)
         row = {
             "PartitionKey": _PARTITION,
             "RowKey": _id(queue, message_id, body, about.task),
-            "SchemaVersion": 2,
+            "SchemaVersion": 1,
             "Queue": queue,
-            "MessageID": message_id[:_MOST_ID_CHARACTERS],
+            "MessageID": message_id[:128],
             "BodyBytes": len(body),
-            "Whole": len(body) <= _MOST_BODY_BYTES and len(carried) <= _MOST_LABELS_BYTES,
-            "Labels": carried[:_MOST_LABELS_BYTES],
+            "Whole": len(body) <= _MOST_BODY_BYTES and len(carried) <= _PART_BYTES,
+            "Labels": carried[:_PART_BYTES],
             "Reason": bounded(reason, _MOST_REASON_BYTES),
             "RejectedAt": self._clock.now(),
             "Resends": 0,
             "Task": about.task,
             "Step": about.step,
             "Agent": about.agent,
-            **_parts(body[:_MOST_BODY_BYTES]),
+            **{f"Body{n}": body[start : start + _PART_BYTES] for n, start in enumerate(parts)},
         }
         with table_faults():
             try:
@@ -129,10 +119,10 @@ class TableRejectedMessages:
         until: datetime | None = None,
         discarded: bool = False,
     ) -> RejectedPage:
-        """Read up to 5,000, in a few requests, and give a page of the latest of them."""
+        """Read up to 5,000 rows, and return a page of the latest."""
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
-        wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
-        # The client tells parameters apart by spaces, also before a bracket.
+        wanted = " or ".join(f"Queue eq @{name}" for name in names)
+        # The client separates parameters by spaces, also before a bracket.
         query = KEYS_BETWEEN + (f" and ( {wanted} )" if wanted else "")
         first, end = _DISCARDED_ROWS if discarded else _KEPT_ROWS
         keys: dict[str, Any] = {"partition": _PARTITION, "first": first, "end": end} | names
@@ -151,9 +141,9 @@ class TableRejectedMessages:
     ) -> RejectedPage:
         found: list[RejectedMessage] = []
         begin: str | None = None
-        for _ in range(_MOST_REQUESTS):
+        for _ in range(5):
             page = await read_page(
-                self._table, self._figures, query, keys, after=begin, most=_MOST_READ, select=_COLUMNS
+                self._table, self._figures, query, keys, after=begin, most=1_000, select=_COLUMNS
             )
             found += readable(_message, page.rows)[0]
             begin = page.continuation
@@ -162,7 +152,7 @@ class TableRejectedMessages:
         return RejectedPage.of(found, most, after, more=begin is not None)
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
-        """Read a message, and what is kept of its body."""
+        """Read a message, and the part of its body that is kept."""
         row = await self._row(message)
         return None if row is None else (_message(row), _body(row))
 
@@ -176,7 +166,7 @@ class TableRejectedMessages:
     async def resending(
         self, message: str, who: str, why: str
     ) -> tuple[RejectedMessage, Content | None] | None:
-        """Record that a message is sent again, then give it: what is sent stands on the record before."""
+        """Record that a message is sent again, and return it: the record precedes the sending."""
         row = await self._row(message)
         if row is None:
             return None
@@ -187,35 +177,32 @@ class TableRejectedMessages:
             "PartitionKey": _PARTITION,
             "RowKey": message,
             "Resends": known.resends + 1,
-            "ResentBy": bounded(who, _MOST_REASON_BYTES),
-            "ResentWhy": bounded(why, _MOST_REASON_BYTES),
-            "ResentAt": self._clock.now(),
+            **self._action("Resent", who, why),
+        }
+        guard: dict[str, Any] = {
+            "etag": str(row.metadata["etag"]),
+            "match_condition": MatchConditions.IfNotModified,
         }
         with table_faults():
             try:
                 await self._table.update_entity(
-                    change,
-                    mode=UpdateMode.MERGE,
-                    etag=str(row.metadata["etag"]),
-                    match_condition=MatchConditions.IfNotModified,
+                    change, mode=UpdateMode.MERGE, **guard
                 )
             except (ResourceModifiedError, ResourceNotFoundError):
                 if not await self._is_there(change):
                     raise SentByAnotherError(message) from None
-        return _message({**row, **change}), Content(_body(row), _labels(row["Labels"]))
+        return _message({**row, **change}), Content(_body(row), Labels(**json.loads(row["Labels"])))
 
     async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
-        """Put what is known of a message in its place, if it is as it was read: it may be sent again now."""
-        for _ in range(_MOST_TRIES):
+        """Replace a message by a row without its body; another operator may resend it meanwhile."""
+        for _ in range(3):
             row = await self._row(message)
             if row is None:
                 return None
             discarded = {name: row[name] for name in _COLUMNS if name in row} | {
-                # Rejected once more, the same message can be discarded once more.
+                # The same message can be rejected and discarded once more.
                 "RowKey": f"{_DISCARDED}{message}.{row['RejectedAt']:%Y%m%d%H%M%S%f}",
-                "DiscardedBy": bounded(who, _MOST_REASON_BYTES),
-                "DiscardedWhy": bounded(why, _MOST_REASON_BYTES),
-                "DiscardedAt": self._clock.now(),
+                **self._action("Discarded", who, why),
             }
             deletion = Operation("delete", {"RowKey": message}, str(row.metadata["etag"]))
             with table_faults():
@@ -226,67 +213,43 @@ class TableRejectedMessages:
                 raise TransientError(f"{REJECTED_TABLE}: {answer.code}")
         raise TransientError("other operators send it again at this moment")
 
+    def _action(self, name: str, who: str, why: str) -> dict[str, Any]:
+        texts = {f"{name}By": who, f"{name}Why": why}
+        bounds = {column: bounded(text, _MOST_REASON_BYTES) for column, text in texts.items()}
+        return bounds | {f"{name}At": self._clock.now()}
+
     async def _is_there(self, written: Mapping[str, Any]) -> bool:
-        """Tell whether it was written, and only the answer was lost."""
+        """Return whether a row was written, and only the answer was lost."""
         there = await self._row(written["RowKey"])
-        return there is not None and all(there.get(name) == written.get(name) for name in _BY_WHOM)
+        actions = (column for column in _ACTIONS.values() if column in written)
+        return there is not None and all(there.get(column) == written[column] for column in actions)
 
     async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete up to `most` messages rejected before that time; give how many."""
+        """Delete up to `most` messages that were rejected before that time (UTC), and return the count."""
         query = "RejectedAt lt @before and ( RowKey ge @kept or DiscardedAt lt @before )"
         return await delete_old_rows(self._table, query, before, most, kept=_KEPT_ROWS[0])
 
 
 def _id(queue: str, message_id: str, body: bytes, task: TaskId | None) -> str:
-    """Name a message, so that its next delivery is known, whatever characters its own id has.
-
-    The name begins with the task, so that those of one task are found together; a task id holds no dot.
-    """
+    """Return the row key: a redelivery has the same, and the messages of one task follow each other."""
     digest = hashlib.sha256()
     for part in (queue.encode(), message_id.encode(), body):
         digest.update(len(part).to_bytes(8))
         digest.update(part)
-    return digest.hexdigest() if task is None else f"{task}.{digest.hexdigest()}"
-
-
-def _parts(body: bytes) -> dict[str, bytes]:
-    starts = range(0, max(len(body), 1), _PART_BYTES)
-    return {f"Body{number}": body[start : start + _PART_BYTES] for number, start in enumerate(starts)}
+    return digest.hexdigest() if task is None else f"{task}.{digest.hexdigest()}"  # a task id holds no dot
 
 
 def _body(row: Mapping[str, Any]) -> bytes:
-    names = (f"Body{number}" for number in range(_MOST_BODY_BYTES // _PART_BYTES))
-    return b"".join(row[name] for name in names if name in row)
+    return b"".join(row.get(f"Body{number}", b"") for number in range(_MOST_BODY_BYTES // _PART_BYTES))
 
 
 def _encoded(labels: Labels) -> bytes:
-    carried = {
-        "subject": labels.subject,
-        "correlation_id": labels.correlation_id,
-        "properties": dict(labels.properties),
-    }
-    return json.dumps(carried).encode()
-
-
-def _labels(encoded: bytes) -> Labels:
-    return Labels(**json.loads(encoded))
+    named = {"subject": labels.subject, "correlation_id": labels.correlation_id}
+    return json.dumps({**named, "properties": dict(labels.properties)}).encode()
 
 
 def _message(row: Mapping[str, Any]) -> RejectedMessage:
-    return RejectedMessage(
-        id=row["RowKey"].removeprefix(_DISCARDED),
-        queue=row["Queue"],
-        message_id=row["MessageID"],
-        size=row["BodyBytes"],
-        whole=row["Whole"],
-        reason=row["Reason"],
-        rejected_at=row["RejectedAt"],
-        about=About(task=row.get("Task"), step=row.get("Step"), agent=row.get("Agent")),
-        resends=row["Resends"],
-        resent_by=row.get("ResentBy"),
-        resent_why=row.get("ResentWhy"),
-        resent_at=row.get("ResentAt"),
-        discarded_by=row.get("DiscardedBy"),
-        discarded_why=row.get("DiscardedWhy"),
-        discarded_at=row.get("DiscardedAt"),
-    )
+    fields: dict[str, Any] = {field: row[column] for field, column in _FIELDS.items()}
+    fields |= {field: row.get(column) for field, column in _ACTIONS.items()}
+    about = About(task=row.get("Task"), step=row.get("Step"), agent=row.get("Agent"))
+    return RejectedMessage(id=row["RowKey"].removeprefix(_DISCARDED), about=about, **fields)

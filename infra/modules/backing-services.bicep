@@ -40,7 +40,7 @@ param logs LogChoices
 
 // One app with all roles makes these too, when they are missing: functions/store/, functions/services/service.py.
 var stateTables = ['Tasks', 'Rejected']
-var agentTables = ['Circuits', 'AgentRequests', 'AgentRejected']
+var agentTables = ['Circuits', 'AgentRequests']
 
 module monitoring 'monitoring.bicep' = {
   name: 'monitoring'

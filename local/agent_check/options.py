@@ -23,7 +23,7 @@ class AgentCheckOptions:
 
     `run` starts one process of the Agent, `effects` prints a count for each effect key, `hold` holds up the
     service that the Agent calls, from its first line on until it is ended. `lock` is the queue's, in seconds.
-    An Agent with `keeps_rejected` completes what it can't read, and keeps it in a place of its own.
+    An Agent with `abandons_unreadable` can't dead-letter: Service Bus does, after its last delivery.
     Of the checks, `only` some may be chosen by their names; the first and the last ones run in any case.
     """
 
@@ -35,7 +35,7 @@ class AgentCheckOptions:
     hold: str | None = None
     connection: str | None = None
     lock: float = 15.0
-    keeps_rejected: bool = False
+    abandons_unreadable: bool = False
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

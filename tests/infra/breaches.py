@@ -173,7 +173,7 @@ def _storage() -> Iterator[Breach]:
     yield Breach(detect, _QUEUES, '"requiresDuplicateDetection": true', '"requiresDuplicateDetection": false')
     yield Breach(storage.queues_bound_their_messages, _QUEUES, '"maxDeliveryCount": 10,', "")
     tables = storage.tables_are_declared
-    yield Breach(tables, _BACKING, "'AgentRequests', 'AgentRejected']", "'AgentRejected']")
+    yield Breach(tables, _BACKING, "'Circuits', 'AgentRequests']", "'Circuits']")
     yield Breach(tables, _MAIN, "sampleServices ? sampleTables : []", "sampleTables")
     replicated = storage.state_is_replicated_as_chosen
     yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")

@@ -18,7 +18,6 @@ from functions.pattern.ports import Ports
 from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of, roles_serving
 from functions.settings import load_settings
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE
-from functions.store.rejected import AGENT_REJECTED_TABLE
 from functions.store.tables import CIRCUITS_TABLE, TABLES
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
@@ -40,13 +39,12 @@ _OF_TASKS = {
     *("store", "index", "index_rows", "outbox", "retention"),
     *("heartbeats", "times", "alert_groups", "minute_counts"),
 }
-#: What works on each table; the messages that were rejected are in one of two, or in both.
+#: The ports of each table.
 _PORTS = {
     "Tasks": _OF_TASKS,
     "Rejected": {"rejected"},
     "Circuits": {"breakers"},
     "AgentRequests": {"agent_requests"},
-    "AgentRejected": {"rejected"},
 }
 
 
@@ -180,7 +178,7 @@ def test_role_needs_the_addresses_of_the_services_that_it_calls() -> None:
 
 def test_tables_of_the_roles_are_the_stores() -> None:
     """The table of roles names them; the store makes them."""
-    assert AGENT_TABLES == (CIRCUITS_TABLE, AGENT_REQUESTS_TABLE, AGENT_REJECTED_TABLE)
+    assert AGENT_TABLES == (CIRCUITS_TABLE, AGENT_REQUESTS_TABLE)
     assert reach_of(AppRole).tables == {*TABLES, *AGENT_TABLES}
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, computed_field, field_validator
 
-from functions.operations.rejected.reading import RejectedLine
+from functions.operations.rejected.routes import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.children import children_of
 from functions.pattern.decisions import awaited_until

@@ -104,7 +104,7 @@ async def _is_dead_lettered(kit: Kit, messages: dict[str, ServiceBusMessage]) ->
     dead = await kit.desk.dead_letters((str(each.message_id) for each in messages.values()), SILENCE)
     for what, message in messages.items():
         reason = dead.get(str(message.message_id))
-        if reason == _GIVEN_UP:
+        if reason == _GIVEN_UP and not kit.options.abandons_unreadable:
             raise CheckFailedError(f"{what} was abandoned until Service Bus gave it up")
-        if reason is None and not kit.options.keeps_rejected:
+        if reason is None:
             raise CheckFailedError(f"{what} is gone, and not among the dead letters")

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from functions.agents.queued import QueuedAgent
+from functions.messages.reading import NotAMessageError
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import EffectKey, StepName, TaskId
+from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall
-from functions.pattern.rejected import About
 from tests.fakes.agent_requests import MemoryAgentRequests, OneWayAgent
 from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
 
@@ -47,13 +46,11 @@ class Bench:
         self.clock = FakeClock()
         self.script = ScriptedAgent()
         self.replies = RecordedReplies()
-        self.rejections = RecordedRejections()
         self.requests = MemoryAgentRequests()
         ports = fake_ports(
             clock=self.clock,
             agent_messages=self.replies,
             agent_requests=self.requests,
-            rejected=self.rejections,
         )
         self.agent = QueuedAgent("payment", agent or self.script, ports, function_timeout=300)
 
@@ -214,7 +211,7 @@ async def test_reply_that_cannot_be_sent_brings_the_request_again(bench: Bench) 
 async def test_field_that_the_agent_does_not_know_is_ignored(bench: Bench) -> None:
     """A request may gain some within its version."""
     await bench.take(more=1)
-    assert (len(bench.script.calls), len(bench.replies.sent), bench.rejections.all) == (1, 1, [])
+    assert (len(bench.script.calls), len(bench.replies.sent)) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -232,22 +229,18 @@ async def test_field_that_the_agent_does_not_know_is_ignored(bench: Bench) -> No
     ],
     ids=["token", "time without a zone", "direction", "number as text", "newer schema", "NaN"],
 )
-async def test_message_that_is_no_request_is_rejected_with_the_reason(
+async def test_message_that_is_no_request_is_left_to_service_bus(
     bench: Bench, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], reason: str
 ) -> None:
-    """Nothing is done, and nothing else is lost; record and log name what it was about."""
-    await bench.take(**changes)
-    [rejection] = bench.rejections.all
-    assert (rejection.queue, rejection.reason) == ("agent-payment-requests", reason)
-    assert bench.rejections.about == [About(task=TaskId("task-1"), step=StepName("payment"), agent="payment")]
-    about = "(task task-1, step payment, Agent payment)"
-    assert caplog.messages == [f"agent-payment-requests: message m-1 rejected {about}: {reason}"]
+    """Service Bus dead-letters it after its last delivery; the log names the fault, and nothing is done."""
+    with pytest.raises(NotAMessageError):
+        await bench.take(**changes)
+    assert caplog.messages == [f"agent-payment-requests: message m-1 can't be read: {reason}"]
     assert bench.script.calls == []
 
 
 async def test_reason_tells_no_token(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Wherever the message holds it."""
-    await bench.agent.take("m-1", _json(REQUEST).replace(b'"9.80"', b'{"token-of-this-request":NaN}'))
-    [rejection] = bench.rejections.all
-    assert rejection.reason == "request.amount.…: not a finite number"
+    with pytest.raises(NotAMessageError, match=r"^request\.amount\.…: not a finite number$"):
+        await bench.agent.take("m-1", _json(REQUEST).replace(b'"9.80"', b'{"token-of-this-request":NaN}'))
     assert "token-of-this-request" not in caplog.text

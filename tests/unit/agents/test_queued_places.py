@@ -18,7 +18,6 @@ from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
 from tests.unit.agents.test_queued import REQUEST
@@ -53,7 +52,6 @@ class Bench:
             agent_requests=self.requests,
             breakers=MemoryBreakerRows(),
             postbox=self.queue,
-            rejected=RecordedRejections(),
         )
         self.places = Breaker("payment", ports, _POLICY, at_once=1).places
         self.agent = QueuedAgent("payment", self.script, ports, function_timeout=300, places=self.places)
