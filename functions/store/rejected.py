@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -55,10 +56,10 @@ _FIELDS = {"queue": "Queue", "message_id": "MessageID", "size": "BodyBytes", "wh
     "rejected_at": "RejectedAt",
     "resends": "Resends",
 }
-_ACTIONS = {"resent_by": "ResentBy", "resent_why": "ResentWhy", "resent_at": "ResentAt"} | {
-    "discarded_by": "DiscardedBy",
-    "discarded_why": "DiscardedWhy",
-    "discarded_at": "DiscardedAt",
+_ACTIONS = {
+    f"{done}_{what}": f"{done.title()}{what.title()}"
+    for done in ("resent", "discarded")
+    for what in ("by", "why", "at")
 }
 _COLUMNS = ["RowKey", "Task", "Step", "Agent", *_FIELDS.values(), *_ACTIONS.values()]
 
@@ -85,7 +86,7 @@ class TableRejectedMessages:
         about: About = NOTHING_KNOWN,
     ) -> None:
         """Record the message; when it is delivered again, its row stays as it is."""
-        carried = _encoded(labels or Labels())
+        carried = json.dumps(asdict(labels or Labels())).encode()
         parts = range(0, max(1, min(len(body), _MOST_BODY_BYTES)), _PART_BYTES)
         row = {
             "PartitionKey": _PARTITION,
@@ -179,14 +180,11 @@ class TableRejectedMessages:
             "Resends": known.resends + 1,
             **self._action("Resent", who, why),
         }
-        guard: dict[str, Any] = {
-            "etag": str(row.metadata["etag"]),
-            "match_condition": MatchConditions.IfNotModified,
-        }
+        guard = str(row.metadata["etag"]), MatchConditions.IfNotModified
         with table_faults():
             try:
                 await self._table.update_entity(
-                    change, mode=UpdateMode.MERGE, **guard
+                    change, mode=UpdateMode.MERGE, etag=guard[0], match_condition=guard[1]
                 )
             except (ResourceModifiedError, ResourceNotFoundError):
                 if not await self._is_there(change):
@@ -241,11 +239,6 @@ def _id(queue: str, message_id: str, body: bytes, task: TaskId | None) -> str:
 
 def _body(row: Mapping[str, Any]) -> bytes:
     return b"".join(row.get(f"Body{number}", b"") for number in range(_MOST_BODY_BYTES // _PART_BYTES))
-
-
-def _encoded(labels: Labels) -> bytes:
-    named = {"subject": labels.subject, "correlation_id": labels.correlation_id}
-    return json.dumps({**named, "properties": dict(labels.properties)}).encode()
 
 
 def _message(row: Mapping[str, Any]) -> RejectedMessage:
