@@ -26,7 +26,7 @@ from functions.console.blueprint import console_blueprint
 from functions.ingestion.batch import EventBatches
 from functions.ingestion.blueprint import ingestion_blueprint
 from functions.machine import SystemClock, new_id
-from functions.messages.batch import Batches
+from functions.messages.batch import Batches, GiveUp
 from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts, Post
 from functions.operations.alerts.groups import AlertGroups
@@ -241,19 +241,21 @@ class Wiring:
             pick_up_within=settings.pick_up_seconds,
             retention_days=settings.retention_days,
         )
+        lose = DeadLetters(ports, self._alerts).lose
+        batches = Batches(SUBMISSIONS_QUEUE, ports.postbox, ports.clock, lose)
         return [
-            submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
+            submission_blueprint(intake, DurableSchedulers, batches),
             scheduler_blueprint(runs, RequestTaker(ports, limits), replies),
             housekeeping_blueprint(Housekeeping(ports, settings.retention_days, self._damage)),
-            *self._ingestion(intake),
+            *self._ingestion(intake, lose),
         ]
 
-    def _ingestion(self, intake: Intake) -> list[df.Blueprint]:
+    def _ingestion(self, intake: Intake, lose: GiveUp) -> list[df.Blueprint]:
         """Take the orders of the event hub, if the settings name one."""
         if self._hub is None:
             return []
         hub, group = self._settings.event_hub_name, self._settings.event_hub_consumer_group
-        batches = EventBatches(hub, intake, self._ports, DeadLetters(self._ports, self._alerts).lose)
+        batches = EventBatches(hub, intake, self._ports, lose)
         return [ingestion_blueprint(hub, group, batches, DurableSchedulers)]
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
@@ -274,10 +276,6 @@ class Wiring:
             issuer=issuer,
             retry=settings.retry,
         )
-
-    def _batches(self, queue: str) -> Batches:
-        lost = DeadLetters(self._ports, self._alerts)
-        return Batches(queue, self._ports.postbox, self._ports.clock, lost.lose)
 
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import batched
 
 from functions.bus.connect import connect_bus
+from functions.bus.hub import HubSubmissions, connect_hub
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import QueueSender
 from functions.connections import Connection
-from functions.bus.hub import HubSubmissions, connect_hub
 from functions.machine import SystemClock
 from functions.pattern.request_figures import BusFigures
 from tests.e2e.hub.letters import letter
