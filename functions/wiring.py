@@ -252,11 +252,9 @@ class Wiring:
 
     def _ingestion(self, intake: Intake, lose: GiveUp) -> list[df.Blueprint]:
         """Take the orders of the event hub, if the settings name one."""
-        if self._hub is None:
-            return []
         hub, group = self._settings.event_hub_name, self._settings.event_hub_consumer_group
         batches = EventBatches(hub, intake, self._ports, lose)
-        return [ingestion_blueprint(hub, group, batches, DurableSchedulers)]
+        return [ingestion_blueprint(hub, group, batches, DurableSchedulers)] if self._hub else []
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents that the application's roles need. Raises `SettingsError`."""
