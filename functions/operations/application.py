@@ -21,7 +21,6 @@ from functions.operations.tasks.paths import TaskIdPath
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.pattern.cleaning import line_to_be_shown, to_be_shown
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
@@ -66,7 +65,7 @@ def operators_application(
     access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    _add_tasks(router, ports, registry, trace_url_template)
+    _add_tasks(router, ports, trace_url_template)
     results, events = GivenResults(registry, agents), Events(ports, registry, start_within)
     tasks, actions = Tasks(ports), Actions(ports, results, events, start_within)
     add_contents(router, tasks, registry)
@@ -78,7 +77,7 @@ def operators_application(
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) -> None:
     tasks, groups = Tasks(ports), Groups(ports)
 
     @router.get("/tasks", responses=documented_problems(422, 503))
@@ -90,7 +89,7 @@ def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_te
         """
         found = await tasks.page(query)
         return TaskPage(
-            tasks=[TaskLine.model_validate(line_to_be_shown(registry, record)) for record in found.items],
+            tasks=[TaskLine.model_validate(record) for record in found.items],
             cursor=None if found.next is None else found.next.text(),
             looked_to=None if found.next is None else found.next.at,
             more=found.more,
@@ -105,7 +104,7 @@ def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_te
     @router.get("/tasks/{task_id}", responses=documented_problems(404, 422, 503))
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
-        record = to_be_shown(registry, (await tasks.find(TaskId(task_id))).record)
+        record = (await tasks.find(TaskId(task_id))).record
         about = await rejected_of_task(ports, TaskId(task_id))
         return TaskView.whole(record, about, trace_url_template, ports.clock.now())
 

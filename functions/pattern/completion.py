@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from functions.pattern.cleaning import clean
-from functions.pattern.contents import Contents
 from functions.pattern.definition import Registry
 from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
@@ -17,7 +15,7 @@ from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 def rules_of(registry: Registry) -> Rules:
     """Give what the definitions that are deployed here have a say in."""
-    return Rules(complete=partial(complete, registry), clean=partial(clean, registry))
+    return Rules(complete=partial(complete, registry))
 
 
 def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
@@ -26,14 +24,12 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     Where its version is not deployed, or was changed, nobody can tell what its answer is: it is parked, done
     as it is.
     """
-    here, without = Definitions(registry, record), Contents(registry, record).without_secrets
+    here = Definitions(registry, record)
     try:
         answer, error = here.answer(), None
     except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
         lack = here.why("its answer", fault)
         if lack.parks:
-            reason = without(lack.reason, lack.lasting)
-            return as_parked(record, reason, record.task.updated_at, lack.lasting)
-        told = f"its answer can't be given: {without(cause_of(fault))}"
-        answer, error = None, bounded(told, MAX_ERROR_BYTES)
+            return as_parked(record, lack.reason, record.task.updated_at, lack.lasting)
+        answer, error = None, bounded(f"its answer can't be given: {cause_of(fault)}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))

@@ -11,19 +11,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.hiding import HIDDEN, Secrets
+from functions.pattern.hiding import Secrets
 from functions.pattern.identity import StepName, step_of
 from functions.pattern.readiness import Definitions, NotDeployedError, validated
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
 from functions.pattern.states import Direction, Way
-from functions.pattern.texts import cause_of, cut
-
-#: Secrets that are looked for in requests and results at most.
-_MOST_SECRETS = 200
-#: Characters of a text in which they are looked for: no more of it is kept.
-_MOST_LOOKED_AT = 4_000
+from functions.pattern.texts import cause_of
 
 
 class NotShownError(Exception):
@@ -44,9 +39,9 @@ class Contents:
 
     def request(self, step: StepName, direction: Direction) -> Any:
         """Make a step's request once more. Raises `NotShownError`, with what its function raises."""
-        made = self._request(step, direction)
+        secrets, made = self.secrets, self._request(step, direction)
         is_child = self.record.step(step).shape.via is Way.WORKFLOW
-        return self.secrets.without(self._of_child(step, made).content if is_child else json.loads(made))
+        return secrets.without(self._of_child(step, made).content if is_child else json.loads(made))
 
     def result(self, step: StepName) -> Any:
         """Give a step's result, None without any. Raises `NotShownError`."""
@@ -63,45 +58,22 @@ class Contents:
 
     def _request(self, step: StepName, direction: Direction) -> bytes:
         task = replace(self.record.task, direction=direction)
-        secrets = self.secrets
         try:
             made = Definitions(self.registry, replace(self.record, task=task)).request(step)
         except NotDeployedError as lack:
-            raise NotShownError(secrets.without(str(lack))) from None
+            raise NotShownError(str(lack)) from None
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
-            raise NotShownError(f"it can't be made: {secrets.without(cause_of(fault))}") from None
+            raise NotShownError(f"it can't be made: {cause_of(fault)}") from None
         return request_bytes(made)
 
     def _of_child(self, step: StepName, made: bytes) -> Shown:
         """Read the payload of the task that is a step as its own model does."""
         return shown_as(Definitions(self.registry, self.record).child_workflow(step).payload, made)
 
-    def without_secrets(self, text: str, unknown: str = HIDDEN) -> str:
-        """Give the beginning of a text without the secrets that are known here.
-
-        Where its version is deployed, but nobody can tell what is secret, it is `unknown`.
-        """
-        order = self.record.order
-        if self.registry.find(order.workflow, order.workflow_version) is None:
-            return text
-        return unknown if isinstance(self._found, NotShownError) else _without(self._found, text)
-
-    @property
-    def secrets(self) -> Secrets:
-        """Give what is secret in the payload, and in the events that came. Raises `NotShownError`."""
-        if isinstance(self._found, NotShownError):
-            raise self._found
-        return self._found
-
     @cached_property
-    def _found(self) -> Secrets | NotShownError:
-        try:
-            found = self._payload.secrets.values.union(*(each.values for each in self._of_events()))
-        except NotShownError as reason:
-            return reason
-        if len(found) > _MOST_SECRETS:
-            return NotShownError(f"the task has more than {_MOST_SECRETS} secrets, too many to look for")
-        return Secrets(found)
+    def secrets(self) -> Secrets:
+        """Values of the secret fields of the payload and of the events. Raises `NotShownError`."""
+        return Secrets(self._payload.secrets.values.union(*(each.values for each in self._of_events())))
 
     @cached_property
     def _payload(self) -> Shown:
@@ -149,19 +121,6 @@ def shown_as(model: type[BaseModel], content: bytes) -> Shown:
     except Exception:  # noqa: BLE001 - whatever a model raises of what is none of its own
         return shown
     return replace(shown, secrets=Secrets(shown.secrets.values | read.values))
-
-
-def without_secrets_of(model: type[BaseModel], content: bytes, text: str) -> str:
-    """Give the beginning of a text without what is secret in JSON that was sent as the model's."""
-    try:
-        return _without(shown_as(model, content).secrets, text)
-    except NotShownError:
-        return HIDDEN
-
-
-def _without(secrets: Secrets, text: str) -> str:
-    shown: str = secrets.without(cut(text, _MOST_LOOKED_AT))
-    return shown
 
 
 def fields_of(model: type[BaseModel]) -> SecretFields:

@@ -21,16 +21,12 @@ Follow = Callable[[TaskRecord, datetime], Sequence[Event]]
 #: where it can't be completed; it is pure, too.
 Complete = Callable[[TaskRecord], TaskRecord]
 
-#: Gives an event of a task without the task's secrets, before it is applied.
-Clean = Callable[[TaskRecord, Event], Event]
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the deployed definitions have a say in, as a task changes."""
 
     complete: Complete = lambda record: record
-    clean: Clean = lambda _record, event: event
 
 
 NO_RULES = Rules()
@@ -126,7 +122,7 @@ def _applied_if_it_holds(record: TaskRecord, event: Event, now: datetime, rules:
 
 
 def _applied(record: TaskRecord, event: Event, now: datetime, rules: Rules) -> TaskRecord | Refused:
-    after = apply(record, rules.clean(record, event), now)
+    after = apply(record, event, now)
     if isinstance(after, Refused) or after.task.process_state is not ProcessState.PROCESSED:
         return after
     return after if record.task.process_state is ProcessState.PROCESSED else rules.complete(after)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_right
 
 from pydantic import ValidationError
@@ -21,9 +20,8 @@ _MARK_CHARACTERS = 8
 #: Faults that pydantic found, and that are told.
 _MOST_FAULTS = 3
 
-#: Characters that are kept of an answer that a service gave, and digits in it that could be a card's.
+#: Characters that are kept of an answer that a service gave.
 _MOST_EXCERPT = 500
-_LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 
 
 def bounded(text: str, most: int) -> str:
@@ -46,25 +44,14 @@ def mark_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_MARK_CHARACTERS]
 
 
-def one_line(text: str) -> str:
-    """Give a text in one line: what can't be shown is a space, and spaces are single."""
-    shown = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
-    return " ".join(shown.split())
-
-
 def cut(text: str, most: int) -> str:
-    """Give at most `most` characters of a text, as they are: secrets in it can still be found."""
+    """Give at most `most` characters of a text, as they are."""
     return text if len(text) <= most else text[: most - len(CUT)] + CUT
 
 
 def excerpt(body: bytes) -> str:
     """Give the beginning of what a service answered, as it is."""
     return cut(body.decode(errors="replace"), _MOST_EXCERPT)
-
-
-def without_long_numbers(text: str) -> str:
-    """Give a text in one line, without numbers that could be a card's or an account's."""
-    return _LONG_NUMBER.sub(CUT, one_line(text))
 
 
 def said_by(defect: BaseException) -> str:

@@ -11,7 +11,6 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from functions.messages.reading import NotAMessageError, faults_of, read_message
-from functions.pattern.contents import without_secrets_of
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
 from functions.pattern.identity import CHILD_PREFIX, TaskId, is_child, new_birth
@@ -170,8 +169,7 @@ class Intake:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
-            reason = without_secrets_of(workflow.payload, message.content, _reason(error))
-            raise _RejectedError(reason) from error.__cause__
+            raise _RejectedError(_reason(error)) from error.__cause__
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 

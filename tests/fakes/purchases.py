@@ -52,7 +52,7 @@ class Confirmation(BaseModel):
 
 def _pay(purchase: Purchase, _results: Mapping[StepName, Json]) -> Json:
     number = purchase.card.number.get_secret_value()
-    return {"amount": purchase.amount, "card": number, "auth": f"Card {number}", "pin": str(purchase.pin)}
+    return {"amount": purchase.amount, "card": number, "pin": str(purchase.pin)}
 
 
 def _ship(_purchase: Purchase, results: Mapping[StepName, Json]) -> Json:

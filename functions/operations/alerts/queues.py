@@ -26,8 +26,6 @@ from functions.pattern.refusals import Refused
 from functions.pattern.rejected import About, Content
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
-_TOO_MANY = "not noted: too many messages about the task are lost"
-
 _log = logging.getLogger(__name__)
 
 
@@ -71,8 +69,7 @@ class DeadLetters:
         message_id = shown_id(message_id, token, *tokens_in(content.body.decode(errors="replace")))
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
         if task is not None:
-            noted = await self._noted_on(task, lost)
-            task, reason = (None, reason) if noted is None else (task, noted)  # there may be no such task
+            task = task if await self._has(task, lost) else None
         reason = bounded(reason, MAX_ERROR_BYTES)
         await self.ports.rejected.reject(
             dead_letter_queue(queue), message_id, content.body, reason, content.labels, about=About(task=task)
@@ -82,21 +79,14 @@ class DeadLetters:
         if queue != OPERATOR_ALERTS_QUEUE:
             await self.alerts.post_recorded(loss)
 
-    async def _noted_on(self, task: TaskId, lost: MessageLost) -> str | None:
-        """Note the loss on its task, if that can be read; give the reason without the task's secrets.
-
-        It is None if there is no such task.
-        """
+    async def _has(self, task: TaskId, lost: MessageLost) -> bool:
+        """Note the loss on its task; return whether there is such a task. Raises `TransientError`."""
         try:
             noted = await self.ports.store.change(task, lost)
         except (UnreadableError, UnwritableError, IllegalTransitionError) as error:
             _log.warning("task %s: the loss of a message can't be noted: %s", task, error)
-            return lost.reason
-        if isinstance(noted, Refused):
-            return None
-        of = (lost.queue, lost.message_id)
-        reasons = (each.reason for each in noted.record.lost if (each.queue, each.message_id) == of)
-        return next(reasons, _TOO_MANY)
+            return True
+        return not isinstance(noted, Refused)
 
 
 async def log_ages(ports: Ports) -> None:

@@ -1,4 +1,4 @@
-"""Bodies of rejected messages as text, without tokens, and without what is secret in an order."""
+"""Bodies of rejected messages as text, without tokens and without secret fields."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from functions.messages.queues import queue_of_another_try
 from functions.messages.tokens import without_tokens
 from functions.operations.shown import ShownText, nothing_of, text_of
 from functions.pattern.contents import Contents, NotShownError, fields_of, shown_as
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError
-from functions.pattern.hiding import HIDDEN
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId, resource_id
-from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
+from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import RejectedMessage
@@ -25,11 +24,11 @@ _UNKNOWN_ORDER = "It can't be told what of it is secret"
 
 
 class Bodies:
-    """Shows bodies. Where no workflow has a secret field, there is nothing in them to hide but tokens.
+    """Reads bodies without tokens and without secret fields.
 
-    Otherwise a body is shown if it is known what is secret in it: of an order by its workflow's model, of any
-    other message by the task that it names. One of a version that is not deployed here is never shown: its
-    model may have had a secret field.
+    The payload of an order is read by its workflow's model. In other messages, each value that equals a
+    secret field of the task that the message names is redacted. A body is not shown if the version of its
+    workflow is not deployed here, or if a workflow has secret fields and the task is not recorded here.
     """
 
     def __init__(self, ports: Ports, registry: Registry) -> None:
@@ -37,22 +36,35 @@ class Bodies:
         self._registry = registry
 
     async def show(self, message: RejectedMessage, body: bytes) -> ShownText:
-        """Show a body, or say why not. Raises `TransientError`."""
+        """Return a body as text, or the reason why it is not shown. Raises `TransientError`."""
         if b"\0" in body:
             return nothing_of("It is no text.")
         text = body.decode(errors="replace")
-        try:
-            if self._may_hold_secrets:
-                text = json.dumps(await self._without_secrets(message, body), ensure_ascii=False)
-            else:
-                await self._see_that_its_version_is_here(message, body)
-        except (NotShownError, NotJsonError) as reason:
-            return nothing_of(f"{_UNKNOWN_ORDER}: {reason}.")
+        content = _object(body)
+        if content is not None:
+            try:
+                redacted = await self._redacted(message, content)
+            except NotShownError as reason:
+                return nothing_of(f"{_UNKNOWN_ORDER}: {reason}.")
+            if redacted != content:
+                text = json.dumps(redacted, ensure_ascii=False)
         return text_of(without_tokens(text))
 
+    async def _redacted(self, message: RejectedMessage, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        if queue_of_another_try(message.queue) == SUBMISSIONS_QUEUE:
+            return self._order(content)
+        task = _task_of(message, content)
+        contents = None if task is None else await self._task(task)
+        if contents is not None and not _is_of_another(contents.record, message, content):
+            redacted: Mapping[str, Any] = contents.secrets.without(content)
+            return redacted
+        if task is not None and self._has_secret_fields:
+            raise NotShownError("its task is not recorded here")
+        return content
+
     @property
-    def _may_hold_secrets(self) -> bool:
-        """Tell whether a workflow that is deployed here has a secret field, or may have."""
+    def _has_secret_fields(self) -> bool:
+        """Return whether a workflow that is deployed here has a secret field, or may have one."""
         models = {workflow.payload for workflow in self._registry}
         models |= {step.payload for each in self._registry for step in each.steps if step.payload is not None}
         try:
@@ -60,52 +72,16 @@ class Bodies:
         except NotShownError:
             return True
 
-    async def _without_secrets(self, message: RejectedMessage, body: bytes) -> Any:
-        content = parse_json(body)
-        if not isinstance(content, dict):
-            raise NotShownError("it is no JSON object")
-        if queue_of_another_try(message.queue) == SUBMISSIONS_QUEUE:
-            return self._order(content)
-        named = _task_of(message, content)
-        if named is None:
-            raise NotShownError("it names no task")
-        contents = await self._task(named)
-        if contents is None:
-            raise NotShownError("its task is not recorded here")
-        if _is_of_another(contents.record, message, content):
-            raise NotShownError("it is of an earlier task of this id")
-        return contents.secrets.without(content)
-
-    async def _see_that_its_version_is_here(self, message: RejectedMessage, body: bytes) -> None:
-        """Raise `NotShownError` if not; what names no version that was here once has nothing of one."""
-        try:
-            content = parse_json(body)
-        except NotJsonError:
-            return
-        if not isinstance(content, dict):
-            return
-        if queue_of_another_try(message.queue) == SUBMISSIONS_QUEUE:
-            if isinstance(content.get("workflow"), str):
-                self._workflow_of(content)
-            return
-        named = _task_of(message, content)
-        contents = None if named is None else await self._task(named)
-        if contents is not None:
-            _ = contents.secrets  # raises if it is not here
-
-    def _workflow_of(self, content: Mapping[str, Any]) -> Workflow:
+    def _order(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "payload" not in content:
+            return content
         name, version = content.get("workflow"), content.get("version")
-        known = isinstance(name, str) and isinstance(version, int | None)
-        workflow = self._registry.find(str(name), version) if known else None
+        is_named = isinstance(name, str) and isinstance(version, int | None)
+        workflow = self._registry.find(str(name), version) if is_named else None
         if workflow is None:
             raise NotShownError("its workflow's version is not deployed here")
-        return workflow
-
-    def _order(self, content: Mapping[str, Any]) -> Any:
-        workflow = self._workflow_of(content)
-        hidden = shown_as(workflow.payload, json.dumps(content.get("payload")).encode())
-        envelope = {field: _of_envelope(field, each) for field, each in content.items() if field != "payload"}
-        return hidden.secrets.without(envelope) | {"payload": hidden.content}
+        payload = json.dumps(content["payload"]).encode()
+        return {**content, "payload": shown_as(workflow.payload, payload).content}
 
     async def _task(self, task: TaskId) -> Contents | None:
         try:
@@ -115,20 +91,23 @@ class Bodies:
         return None if stored is None else Contents(self._registry, stored.record)
 
 
+def _object(body: bytes) -> Mapping[str, Any] | None:
+    """Parse a JSON object; None if the body is anything else."""
+    try:
+        content = parse_json(body)
+    except NotJsonError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def _task_of(message: RejectedMessage, content: Mapping[str, Any]) -> TaskId | None:
     named = message.about.task or content.get("task_id", content.get("id"))
     is_one = isinstance(named, str) and re.fullmatch(TASK_ID_PATTERN, named)
     return TaskId(named) if is_one else None
 
 
-def _of_envelope(field: str, content: Any) -> Any:
-    """Hide what belongs into the payload, and stands beside it."""
-    is_known = field in SubmissionMessage.model_fields and not isinstance(content, dict | list)
-    return content if is_known else HIDDEN
-
-
 def _is_of_another(record: TaskRecord, message: RejectedMessage, content: Mapping[str, Any]) -> bool:
-    """Tell whether a message is of an earlier task of the record's id: its secrets are not known here."""
+    """Return whether a message is about an earlier task of the record's id."""
     order, key = record.order, content.get("effect_key")
     is_earlier = message.rejected_at < order.submitted_at
     return is_earlier or not (key is None or str(key).startswith(f"{resource_id(order.task, order.birth)}/"))

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from functions.pattern.cannot_start import CannotStart
 from functions.pattern.completion import complete
-from functions.pattern.contents import Contents
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.event_bodies import check_body
@@ -48,7 +47,7 @@ class GivenResults:
         try:
             written = result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
         except PermanentError as unusable:
-            raise self._unusable(record, str(unusable)) from None
+            raise _unusable(str(unusable)) from None
         if step.shape.via is Way.EVENT:
             self._check_event(record, step.name, written)
         return written
@@ -75,9 +74,9 @@ class GivenResults:
             if look.parks:
                 lack = lack or look
             elif given in needed(claimed, name):
-                raise self._unusable(record, f"what follows can't be made of it: {look.reason}")
+                raise _unusable(f"what follows can't be made of it: {look.reason}")
         if lack is not None:
-            raise self._elsewhere(record, lack)
+            raise _answered_there(lack.reason)
 
     def _check_answer(self, record: TaskRecord) -> None:
         """Refuse a result of which the answer to the caller can't be made: it is not made again."""
@@ -85,24 +84,20 @@ class GivenResults:
         if task.is_parked:
             raise _answered_there(task.last_error or "")
         if task.last_error is not None:
-            raise self._unusable(record, f"what follows can't be made of it: {task.last_error}")
+            raise _unusable(f"what follows can't be made of it: {task.last_error}")
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:
             check_body(Definitions(self._registry, record).event_model(step), written)
         except ValidationError as error:
-            raise self._unusable(record, ": ".join(filter(None, first_fault(error)))) from None
+            raise _unusable(": ".join(filter(None, first_fault(error)))) from None
         except NotDeployedError as lack:
-            raise self._elsewhere(record, lack_of(lack)) from None
+            raise _answered_there(lack_of(lack).reason) from None
 
-    def _unusable(self, record: TaskRecord, reason: str) -> ProblemError:
-        fault = FieldFault(field="result", reason=Contents(self._registry, record).without_secrets(reason))
-        return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
-    def _elsewhere(self, record: TaskRecord, lack: CannotStart) -> ProblemError:
-        return _answered_there(
-            Contents(self._registry, record).without_secrets(lack.reason, unknown=lack.lasting)
-        )
+def _unusable(reason: str) -> ProblemError:
+    fault = FieldFault(field="result", reason=reason)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
 
 def _answered_there(reason: str) -> ProblemError:

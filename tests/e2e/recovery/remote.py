@@ -47,8 +47,6 @@ class Behaviour(Enum):
     REFUSES = "refuses"
     #: The same, with more to say than anybody wants to read, in every script.
     SHOUTS = "shouts"
-    #: The same, and repeats what it was asked.
-    ECHOES = "echoes"
     #: It does what is requested, and answers more than can be kept.
     FLOODS = "floods"
     #: It does what is requested, and its answer is no JSON.
@@ -211,8 +209,6 @@ class RemoteService:
             status, text = _SAYS[behaviour]
             return web.Response(status=status, text=text)
         match behaviour:
-            case Behaviour.ECHOES:
-                return web.Response(status=422, text=await request.text())
             case Behaviour.IS_LATE:
                 await asyncio.sleep(_LATE)
             case Behaviour.BREAKS_OFF:

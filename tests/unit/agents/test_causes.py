@@ -16,7 +16,7 @@ from tests.unit.conftest import MakeRemote
 async def test_refusal_says_what_the_service_said(
     service: RemoteServiceFake, make_remote: MakeRemote
 ) -> None:
-    """As it is: secrets are looked for before anything of it is changed."""
+    """The text is not changed."""
     service.answers = [Answer(422, (b'{"detail":\n "card 4111 1111 1111 1111 is\x00blocked"}',))]
     with pytest.raises(PermanentError) as refusal:
         await _put(make_remote())

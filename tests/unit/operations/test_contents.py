@@ -43,7 +43,7 @@ async def test_payload_is_shown(purchases: Desk) -> None:
 async def test_steps_show_what_there_is(purchases: Desk) -> None:
     """A request where an Agent was asked, a result where there is one."""
     paid = await _step(purchases, "pay")
-    assert json.loads(paid["request"] or "")["auth"] == "Card (hidden)"
+    assert json.loads(paid["request"] or "")["card"] == "(hidden)"
     assert (json.loads(paid["result"] or ""), paid["undo_request"]) == ({"receipt": "R-1"}, None)
     awaited = await _step(purchases, "confirm")
     assert (awaited["request"], awaited["undo_request"], awaited["result"]) == (None, None, None)

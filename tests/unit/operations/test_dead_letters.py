@@ -70,6 +70,18 @@ async def test_orders_of_one_message_are_lost_each_by_itself(bench: Bench) -> No
     assert [each.facts["message_id"] for each in bench.alerts] == ["group.0", "group.1"]
 
 
+async def test_task_keeps_a_bounded_number_of_losses(bench: Bench) -> None:
+    """One more is recorded in `Rejected` and alerted like the others."""
+    lost = [MessageLost(queue="q", message_id=f"{n}", reason="plain") for n in range(MOST_LOST - 1)]
+    bench.store.put(told(pending(), *lost))
+    for name in ("last", "more"):
+        await bench.reader.take("q", received(REQUEST, name, properties=PROPERTIES))
+    stored = await bench.store.load(TASK)
+    assert stored is not None
+    assert [each.message_id for each in stored.record.lost[-2:]] == [f"{MOST_LOST - 2}", "last"]
+    assert bench.alerts == [lost_alert("q", name, TASK, REASON) for name in ("last", "more")]
+
+
 async def test_loss_is_recorded_logged_and_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """With the queue, the reason, and the task that the message was about."""
     bench.store.put(pending())
@@ -96,22 +108,6 @@ async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
     [lost] = stored.record.lost
     assert (lost.queue, lost.message_id, lost.reason) == ("scheduler-requests", "task-1.1", REASON)
     assert replace(stored.record, lost=()) == pending()
-
-
-@pytest.mark.parametrize("lost", [1, MOST_LOST])
-async def test_loss_is_told_as_it_stands_on_the_task(bench: Bench, lost: int) -> None:
-    """There it is without secrets, which an Agent may have told Service Bus."""
-    record = told(
-        pending(), *(MessageLost(queue="q", message_id=f"{n}", reason="plain") for n in range(lost))
-    )
-    bench.store.put(record)
-    await bench.reader.take("q", received(REQUEST, "0", properties=PROPERTIES))
-    await bench.reader.take("q", received(REQUEST, "new", properties=PROPERTIES))
-    whys = ["plain", REASON if lost < MOST_LOST else "not noted: too many messages about the task are lost"]
-    assert [each.reason for each in bench.rejections.all] == whys
-    assert bench.alerts == [
-        lost_alert("q", name, TASK, why) for name, why in zip(("0", "new"), whys, strict=True)
-    ]
 
 
 async def test_token_of_a_lost_reply_is_told_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
 from functions.pattern.errors import PatternError
-from functions.pattern.texts import bounded, cause_of, said_by, without_long_numbers
+from functions.pattern.texts import bounded, cause_of, said_by
 
 
 @given(st.text(max_size=80), st.integers(8, 64))
@@ -37,11 +37,6 @@ def test_cut_is_marked() -> None:
 def test_what_cannot_be_shown_becomes_a_space() -> None:
     """Line breaks, control characters, halves of surrogate pairs."""
     assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"
-
-
-def test_long_numbers_are_left_out() -> None:
-    """They could be a card's; a short one says what is wrong."""
-    assert without_long_numbers("card\n4111 1111-1111 1111  is\x00 no 1234567") == "card … is no 1234567"
 
 
 class _NoSeatError(Exception):
