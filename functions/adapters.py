@@ -22,7 +22,7 @@ from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentReque
 from functions.store.announcing import Announcer
 from functions.store.connect import TableStorage
 from functions.store.indexes import TableIndexRows, TableTaskIndex
-from functions.store.keys import ALERT_GROUPS, CIRCUITS_PARTITION
+from functions.store.keys import ALERT_MINUTE, CIRCUITS_PARTITION
 from functions.store.minute_counts import TableMinuteCounts
 from functions.store.outbox import TableOutbox
 from functions.store.rejected import REJECTED_TABLE, TableRejectedMessages
@@ -96,7 +96,7 @@ def ports_of(reach: Reach, outside: Outside) -> Ports:
 
 _OF_TASKS = (
     *("store", "index", "index_rows", "outbox", "retention"),
-    *("heartbeats", "times", "alert_groups", "minute_counts"),
+    *("heartbeats", "times", "alert_minute", "minute_counts"),
 )
 
 
@@ -122,7 +122,7 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
         "retention": TableTaskRetention(shards, by_time),
         "heartbeats": single_rows.TableHeartbeats(timers_rows),
         "times": single_rows.TableTimes(shared),
-        "alert_groups": single_rows.TableContent(timers_rows, ALERT_GROUPS),
+        "alert_minute": single_rows.TableContent(timers_rows, ALERT_MINUTE),
         "minute_counts": minute_counts,
     }
 

@@ -91,8 +91,8 @@ class Settings(Connections):
     """the address that alerts are posted to, or leave it out"""
     alert_format: Literal["generic", "teams"] | None = None
     """generic or teams; by default the address decides"""
-    alerts_singly: int = Field(20, ge=0)
-    """the alerts for one cause that are posted singly in five minutes; more are posted as one with a count"""
+    alerts_per_minute: int = Field(20, ge=0)
+    """the alerts that are posted singly in a minute; the others are counted in one summary"""
     auth_mode: Literal["keys", "easyauth", "local"] = "keys"
     """keys, easyauth where the platform's sign-in (Easy Auth) is on, or local on a developer's machine"""
     rate_per_minute: int = Field(6_000, ge=1)

@@ -29,7 +29,7 @@ from functions.machine import SystemClock, new_id
 from functions.messages.batch import Batches, GiveUp
 from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts, Post
-from functions.operations.alerts.groups import AlertGroups
+from functions.operations.alerts.limit import AlertLimit
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.backlog import Backlog
 from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
@@ -106,7 +106,7 @@ class Wiring:
         )
         check_retention(self._registry, settings.retention_days)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        self._alerts = Alerts(self._post(), AlertGroups(self._ports, settings.alerts_singly))
+        self._alerts = Alerts(self._post(), AlertLimit(self._ports, settings.alerts_per_minute))
         self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._silence = Silence(self._ports, self._alerts.alert_silence)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class Backlog:
     """Leaves a row, which whoever takes orders reads, and every few minutes a line for each queue.
 
-    Alerts that wait to be told together are told when their time is over.
+    It also posts the summary of alerts.
     """
 
     def __init__(self, ports: Ports, limits: IntakeLimits, alerts: Alerts) -> None:
@@ -43,9 +43,9 @@ class Backlog:
         except TransientError as fault:
             _log.warning("what waits to be taken in can't be measured: %s", fault)
         try:
-            await self._alerts.post_groups()
+            await self._alerts.post_summary()
         except TransientError as fault:
-            _log.warning("alerts that wait together are not told yet: %s", fault)
+            _log.warning("the summary of alerts is not posted yet: %s", fault)
         now = self._ports.clock.now()
         if self._told_at is None or now - self._told_at >= _AGES_EVERY - _SLACK:
             self._told_at = now

@@ -230,7 +230,7 @@ class Ports:
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
     times: Times
-    alert_groups: SharedContent
+    alert_minute: SharedContent
     minute_counts: MinuteCounts
     submissions: Submissions
     postbox: Postbox

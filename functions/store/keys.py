@@ -26,8 +26,8 @@ OUTBOX = "!send"
 #: What begins the row keys of what tasks are found by.
 SEARCH = "!find"
 
-#: The row that holds the alerts which wait to be told together.
-ALERT_GROUPS = "alert-groups"
+#: The row that counts the alerts of the current minute.
+ALERT_MINUTE = "alert-minute"
 
 #: The partition of the circuit breakers in their table, and what begins their row keys.
 CIRCUITS_PARTITION = "circuits"

@@ -105,9 +105,9 @@ type ApplicationSettings = {
   @minValue(1)
   intakeMostWaiting: int?
 
-  @description('Alerts for one cause that are posted singly within five minutes; more are posted as one.')
+  @description('Alerts that are posted singly in a minute; one summary counts the others.')
   @minValue(0)
-  alertsSingly: int?
+  alertsPerMinute: int?
 
   @description('Shape of what the alert webhook gets; without it the address tells.')
   alertFormat: ('generic' | 'teams')?
@@ -139,6 +139,6 @@ func settingsOf(application ApplicationSettings) object => {
   RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
   INTAKE_MOST_SECONDS: string(application.?intakeMostSeconds ?? 900)
   INTAKE_MOST_WAITING: string(application.?intakeMostWaiting ?? 100000)
-  ALERTS_SINGLY: string(application.?alertsSingly ?? 20)
+  ALERTS_PER_MINUTE: string(application.?alertsPerMinute ?? 20)
   ALERT_FORMAT: application.?alertFormat ?? ''
 }

@@ -68,7 +68,7 @@ def _hosting() -> Iterator[Breach]:
     yield Breach(other, _APPS, "app.service == 'agents' && ", "")
     yield Breach(other, _APPS, "? agentsSubnetId :", "? '' :")
     told = watching.alerts_tell_the_operators
-    yield Breach(told, _LOG_ALERTS, "          actionGroupId\n", "")
+    yield Breach(told, _LOG_ALERTS, "          alert.posted ? mailGroupId : actionGroupId\n", "")
     yield Breach(told, _METRIC_ALERTS, "      enabled: true\n", "      enabled: false\n")
     yield Breach(watching.alerts_keep_their_names, _MAIN, "names.alerts", "applications.outputs.names[0]")
     audited = watching.who_did_what_is_logged

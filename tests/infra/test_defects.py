@@ -60,7 +60,7 @@ _DEFECTS = {
     "setting missing": (_APP_SETTINGS, "  AGENTS_CLIENT_ID: identityClientId\n", ""),
     "alert that tells nobody": (
         f"{_MODULES}/watching/log-alerts.bicep",
-        "actionGroups: [\n          actionGroupId\n        ]",
+        "actionGroups: [\n          alert.posted ? mailGroupId : actionGroupId\n        ]",
         "actionGroups: []",
     ),
 }

@@ -10,14 +10,14 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.request_figures import StoreFigures
 from functions.store.conditional_rows import ConditionalRows, TableContent
-from functions.store.keys import ALERT_GROUPS
+from functions.store.keys import ALERT_MINUTE
 
 pytestmark = pytest.mark.process
 
 
 def _content(table: TableClient) -> TableContent:
     rows = ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures())
-    return TableContent(rows, ALERT_GROUPS)
+    return TableContent(rows, ALERT_MINUTE)
 
 
 def _one_more(content: bytes | None) -> tuple[bytes, int]:

@@ -37,7 +37,7 @@ _ADDRESSES = {url_setting(step.agent): "https://service.example" for step in _ST
 
 _OF_TASKS = {
     *("store", "index", "index_rows", "outbox", "retention"),
-    *("heartbeats", "times", "alert_groups", "minute_counts"),
+    *("heartbeats", "times", "alert_minute", "minute_counts"),
 }
 #: The ports of each table.
 _PORTS = {

@@ -12,8 +12,8 @@ from typing import Any, assert_never
 
 from pydantic import ValidationError
 
-from functions.operations.alerts.groups import AlertGroups
-from functions.pattern.alert_groups import AlertGroup
+from functions.operations.alerts.limit import AlertLimit, AlertMinute
+from functions.pattern.error_class import error_class
 from functions.pattern.errors import TransientError
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import AnnouncementMessage
@@ -37,10 +37,19 @@ Facts = Mapping[str, str | int | None]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that an operator has to know: an event's name, and its facts by their names."""
+    """Something that an operator has to know: an event's name, and its facts by their names.
+
+    `subject` tells causes of the event apart, such as a queue.
+    """
 
     event: str
     facts: Facts
+    subject: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """The text under which a summary counts the alert."""
+        return self.event if self.subject is None else f"{self.event}: {self.subject}"
 
     def line(self) -> str:
         """Write the alert as a log line: the event, then its facts as JSON, so that a rule can match both.
@@ -60,26 +69,25 @@ def task_alert(message: AnnouncementMessage) -> Alert:
         "reason": message.reason,
         "at": message.at.isoformat(),
     }
-    return Alert("operator alert", facts)
+    said = error_class(message.reason or "", message.id)
+    return Alert("operator alert", facts, f"{message.workflow}: {message.state}: {said}")
 
 
-def group_alert(group: AlertGroup) -> Alert:
-    """Make the alert that so many more tasks need an operator, for one cause."""
+def summary_alert(minute: AlertMinute) -> Alert:
+    """Make the summary of the alerts of a minute that were not posted singly."""
+    causes = "; ".join(f"{cause} ({count})" for cause, count in minute.waiting.most_common())
     facts: Facts = {
-        "tasks": group.waiting,
-        "workflow": group.workflow,
-        "state": group.state,
-        "reason": group.reason,
-        "since": group.since.isoformat(),
-        "named": ", ".join(group.named),
+        "alerts": minute.waiting.total(),
+        "since": minute.since.isoformat(),
+        "causes": causes,
     }
-    return Alert("operator alerts", facts)
+    return Alert("more alerts", facts)
 
 
 def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Alert:
     """Make the alert that a message died on a queue; `task` is the one it was about, if it is known."""
     facts: Facts = {"queue": queue, "message_id": message_id, "task": task, "reason": reason}
-    return Alert("message lost", facts)
+    return Alert("message lost", facts, queue)
 
 
 def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
@@ -91,7 +99,7 @@ def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
 def refused_alert(about: About, reason: str) -> Alert:
     """Make the alert that an Agent's reply was refused."""
     facts: Facts = {"agent": about.agent, "task": about.task, "step": about.step, "reason": reason}
-    return Alert("reply refused", facts)
+    return Alert("reply refused", facts, about.agent)
 
 
 def silence_alert(silent: SilentAgent, *, ended: bool) -> Alert:
@@ -99,8 +107,8 @@ def silence_alert(silent: SilentAgent, *, ended: bool) -> Alert:
     since = None if silent.since is None else silent.since.isoformat()
     facts: dict[str, str | int | None] = {"agent": silent.agent, "since": since}
     if ended:
-        return Alert("agent replies again", facts)
-    return Alert("agent silent", facts | {"tasks": silent.tasks, "reason": str(silent)})
+        return Alert("agent replies again", facts, silent.agent)
+    return Alert("agent silent", facts | {"tasks": silent.tasks, "reason": str(silent)}, silent.agent)
 
 
 def crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
@@ -120,7 +128,7 @@ def crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
         "reason": f"{tasks} late behind {crowd.behind} ({crowd.cause}) since {crowd.since:%Y-%m-%d %H:%M}"
         f" UTC; at {per_minute} a minute they take {minutes} min, {when}",
     }
-    return Alert("tasks late together", facts)
+    return Alert("tasks late together", facts, crowd.behind)
 
 
 def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
@@ -168,13 +176,13 @@ type Post = Callable[[Alert], Awaitable[None]]
 class Alerts:
     """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway.
 
-    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken. The
-    `groups` keep those about tasks that are posted together.
+    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken.
+    `limit` decides which ones are posted singly; without it, all are.
     """
 
-    def __init__(self, post: Post | None, groups: AlertGroups | None = None) -> None:
+    def __init__(self, post: Post | None, limit: AlertLimit | None = None) -> None:
         self._post = post
-        self._groups = groups
+        self._limit = limit
 
     async def alert_task(self, body: bytes) -> None:
         """Log and post an alert from the queue `operator-alerts`.
@@ -189,28 +197,26 @@ class Alerts:
             raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
         alert = task_alert(message)
         _log.error(alert.line())
-        if self._post is not None and (self._groups is None or await self._groups.is_told_alone(message)):
+        await self._post_within_limit(alert)
+
+    async def _post_within_limit(self, alert: Alert) -> None:
+        if self._post is not None and (self._limit is None or await self._limit.allows(alert.cause)):
             await self._post(alert)
 
-    async def post_groups(self) -> None:
-        """Post the alerts that wait to be told together. Raises `TransientError` when one is not taken."""
-        if self._post is not None and self._groups is not None:
-            await self._groups.tell(self._post_group)
-
-    async def _post_group(self, group: AlertGroup) -> None:
-        alert = group_alert(group)
-        _log.warning(alert.line())
-        if self._post is not None:
-            await self._post(alert)
+    async def post_summary(self) -> None:
+        """Post the alerts that were not posted singly. Raises `TransientError` when it is not taken."""
+        post = self._post
+        if post is not None and self._limit is not None:
+            await self._limit.post_summary(lambda minute: post(summary_alert(minute)))
 
     async def post_recorded(self, alert: Alert) -> None:
-        """Post an alert of what is recorded and logged already: posting may fail."""
-        if self._post is None:
-            return
+        """Post an alert of what is recorded and logged already; if that fails, the summary counts it."""
         try:
-            await self._post(alert)
+            await self._post_within_limit(alert)
         except TransientError as fault:
             _log.warning("%s not posted: %s", alert.line(), fault)
+            if self._limit is not None:
+                await self._limit.add(alert.cause)
 
     async def alert_lost(self, queue: str, message_id: str, task: str | None, reason: str) -> None:
         """Log that a message was set aside because of a defect, and post it; it is kept."""

@@ -1,4 +1,4 @@
-// Who is told of alerts: the one action group that every alert names.
+// Who gets alerts: an action group that mails, and may post.
 
 @description('Name of the action group.')
 param name string

@@ -15,8 +15,11 @@ param workspaceId string
 @description('The queries by the names that alerts.json calls them.')
 param queries object
 
-@description('Resource id of the action group.')
+@description('Resource id of the action group that mails and posts.')
 param actionGroupId string
+
+@description('Resource id of the action group that only mails: for alerts that the application posts itself.')
+param mailGroupId string
 
 @description('Whether there is an event hub to watch.')
 param watchHub bool
@@ -61,7 +64,7 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
       }
       actions: {
         actionGroups: [
-          actionGroupId
+          alert.posted ? mailGroupId : actionGroupId
         ]
       }
     }

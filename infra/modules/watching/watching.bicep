@@ -26,7 +26,7 @@ param prefix string
 @maxLength(20)
 param alertEmails array
 
-@description('Address that each alert is posted to, in the common alert schema; empty for none.')
+@description('Address that alerts are posted to, in the common alert schema, unless the application posts them; empty for none.')
 @secure()
 param alertWebhookUrl string
 
@@ -75,6 +75,16 @@ module operators 'action-group.bicep' = {
   }
 }
 
+module mail 'action-group.bicep' = {
+  name: 'mail'
+  params: {
+    name: '${prefix}-mail'
+    tags: tags
+    emails: alertEmails
+    webhookUrl: ''
+  }
+}
+
 module metricAlerts 'metric-alerts.bicep' = {
   name: 'metric-alerts'
   params: {
@@ -104,6 +114,7 @@ module logAlerts 'log-alerts.bicep' = {
     workspaceId: workspaceId
     queries: queries
     actionGroupId: operators.outputs.id
+    mailGroupId: mail.outputs.id
     watchHub: !empty(eventHubsId)
   }
 }

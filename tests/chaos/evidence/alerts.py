@@ -1,57 +1,51 @@
-"""Alerts as their webhook gets them: of one task each, or of a group."""
+"""Alerts as their webhook gets them: singly, or counted in a summary."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-#: A task of a group of alerts.
-_NAMED = re.compile(r"(.*) \(epoch (\d+)\)")
-#: The text of what only its group's count tells of.
-UNNAMED = "others of a group"
+#: A cause with its count, as a summary names it.
+_CAUSE = re.compile(r"(.+?) \((\d+)\)(?:; |$)")
+#: How causes begin that are, or may be, alerts of tasks.
+_OF_TASKS = ("operator alert: ", "other causes")
 
 
 @dataclass(frozen=True, slots=True)
 class PostedAlert:
-    """One alert: about a task in an epoch, or, without a task, about something else (a dead letter)."""
+    """A posted alert about a task in an epoch, about something else, or a summary."""
 
     order: str | None
     epoch: int | None
     text: str
-    #: Of what only a group tells of: how many they are, and the group, which is the same when posted again.
-    others: int = 0
-    group: tuple[str, ...] = ()
+    #: Of a summary: the number of alerts of tasks, and the beginning of its minute.
+    counted: int = 0
+    minute: str = ""
 
 
-def posted(body: Mapping[str, Any]) -> list[PostedAlert]:
-    """Return the alerts that the webhook got in one request."""
+def posted(body: Mapping[str, Any]) -> PostedAlert:
+    """Return the alert that the webhook got in one request."""
     text = json.dumps(body)
-    if body.get("event") == "operator alerts":
-        return grouped(body["named"].split(", "), body["tasks"], text, group_of(body))
-    return [PostedAlert(body.get("task"), body.get("epoch"), text)]
+    if body.get("event") != "more alerts":
+        return PostedAlert(body.get("task"), body.get("epoch"), text)
+    causes = {each[1]: int(each[2]) for each in _CAUSE.finditer(body["causes"])}
+    return summary(causes, body["since"], text)
 
 
-def group_of(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Tell a group from others: its cause, and since when it was gathered."""
-    since = datetime.fromisoformat(body["since"]).astimezone(UTC)
-    return body["workflow"], body["state"], body["reason"], since.isoformat()
+def summary(causes: Mapping[str, int], since: str, text: str) -> PostedAlert:
+    """Return a summary of alerts by their cause; its minute began at this time, in ISO 8601."""
+    counted = sum(count for cause, count in causes.items() if cause.startswith(_OF_TASKS))
+    minute = datetime.fromisoformat(since).astimezone(UTC).isoformat()
+    return PostedAlert(None, None, text, counted, minute)
 
 
 def unnamed(alerts: Iterable[PostedAlert]) -> int:
-    """Count the alerts that only groups tell of; of one that was posted again, the largest count."""
-    counts = Counter[tuple[str, ...]]()
+    """Count the alerts of tasks in summaries; of a summary that was posted again, the largest count."""
+    counts: dict[str, int] = {}
     for each in alerts:
-        counts[each.group] = max(counts[each.group], each.others)
-    return counts.total()
-
-
-def grouped(named: Sequence[str], tasks: int, text: str, group: tuple[str, ...]) -> list[PostedAlert]:
-    """Return the alerts of a group: of so many tasks, of which some are named."""
-    matches = [_NAMED.fullmatch(each) for each in named]
-    alerts = [PostedAlert(each[1], int(each[2]), text) for each in matches if each]
-    return [*alerts, PostedAlert(None, None, UNNAMED, tasks - len(alerts), group)]
+        counts[each.minute] = max(counts.get(each.minute, 0), each.counted)
+    return sum(counts.values())

@@ -12,7 +12,7 @@ from typing import Any, Self
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableServiceClient
 
-from tests.chaos.evidence.alerts import PostedAlert, group_of, grouped
+from tests.chaos.evidence.alerts import PostedAlert, summary
 from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
 
 #: Seconds; Azurite may be frozen.
@@ -68,17 +68,13 @@ class Tables:
         return [row async for row in found]
 
     async def waiting_alerts(self) -> list[PostedAlert]:
-        """Read the alerts that wait to be told together. Raises `AzureError`."""
+        """Read the alerts that wait for their summary. Raises `AzureError`."""
         try:
-            row = await self._tasks.get_entity("!settings", "alert-groups")
+            row = await self._tasks.get_entity("!settings", "alert-minute")
         except ResourceNotFoundError:
             return []
-        groups = [each for each in json.loads(row["Content"]) if each["waiting"]]
-        return [
-            alert
-            for each in groups
-            for alert in grouped(each["named"], each["waiting"], each["reason"], group_of(each))
-        ]
+        minute = json.loads(row["Content"])
+        return [summary(minute["waiting"], minute["since"], "waiting")]
 
     async def rejected(self) -> list[dict[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""

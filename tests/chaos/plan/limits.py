@@ -44,7 +44,7 @@ class Limits:
             "SKEW_SECONDS": str(self.skew),
             "BREAKER_OPEN_SECONDS": str(self.breaker_open),
             "CROWD_HOURS": str(self.crowd / 3600),
-            "ALERTS_SINGLY": "2",  # others of their cause wait to be told together
+            "ALERTS_PER_MINUTE": "2",
         }
 
     @property

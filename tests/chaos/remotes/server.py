@@ -38,7 +38,7 @@ class AlertReceiver:
         return [web.post("/alerts", self._post)]
 
     async def _post(self, request: web.Request) -> web.Response:
-        self._alerts += posted(await request.json())
+        self._alerts.append(posted(await request.json()))
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
 

@@ -47,7 +47,7 @@ def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]
 def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
     """Find transitions to `Error`, and tasks that were given up, without an alert; and alerts without need.
 
-    Of a group that was told together, its count tells of those that it does not name.
+    A summary counts alerts and does not name them.
     """
     sent = {(alert.order, alert.epoch) for alert in evidence.alerts}
     sent |= {(alert.get("id"), alert.get("epoch")) for alert in evidence.dead_alerts}

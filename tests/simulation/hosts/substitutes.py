@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +14,6 @@ from unittest.mock import patch
 from functions import wiring
 from functions.agents import remote
 from functions.messages import patience
-from functions.pattern import alert_groups
 from functions.store import connect, group_pipeline, task_writer
 from functions.telemetry import changes
 
@@ -36,13 +35,6 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
         stack.enter_context(patch.object(patience, "_random", random))
         stack.enter_context(patch("functions.web.problems.uuid.uuid4", uuid4))
         stack.enter_context(patch.object(group_pipeline, "time", now))
-        yield
-
-
-@contextmanager
-def of_windows() -> Iterator[None]:
-    """Have groups of alerts told while there are faults, which last five minutes at most."""
-    with patch.object(alert_groups, "WINDOW", timedelta(seconds=40)):
         yield
 
 

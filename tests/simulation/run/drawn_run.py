@@ -130,5 +130,5 @@ def _leftovers(platform: Platform) -> Sequence[str]:
         if queue.messages and queue.name != NOTICES
     ]
     waiting = alerts_waiting(platform.tables)
-    alerts = [f"{waiting} alerts wait to be told together"] if waiting else []
+    alerts = [f"{waiting} alerts wait for their summary"] if waiting else []
     return [*unfinished(platform.tables), *queues, *alerts]

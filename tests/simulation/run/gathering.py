@@ -55,7 +55,7 @@ class Gathering:
             ledger=platform.services.ledger,
             only_read=platform.services.readers - {call.agent for call in platform.services.ledger.calls},
             notices=[*map(read_body, self._sent_to(NOTICES))],
-            alerts=[alert for body in platform.services.alerts for alert in posted(body)],
+            alerts=[posted(body) for body in platform.services.alerts],
             dead_alerts=[*map(read_body, self._dead_of(OPERATOR_ALERTS_QUEUE))],
             buried=self._buried(),
             rejected=list(rows_of_table(tables, "Rejected")),

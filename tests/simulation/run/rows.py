@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from functions.store.keys import ALERT_GROUPS, SHARDS_PARTITION
+from functions.store.keys import ALERT_MINUTE, SHARDS_PARTITION
 from tests.chaos.evidence.rows import TaskRows, tasks_of
 from tests.simulation.tables.service import TableService
 
@@ -45,9 +45,9 @@ def parked_tasks(tables: TableService, waiting_for: str) -> list[str]:
 
 
 def alerts_waiting(tables: TableService) -> int:
-    """Count the alerts that wait to be told together with others of their cause."""
-    row = tables.tables["Tasks"].partitions[SHARDS_PARTITION].rows.get(ALERT_GROUPS)
-    return 0 if row is None else sum(each["waiting"] for each in json.loads(plain(row.properties)["Content"]))
+    """Count the alerts that wait for their summary."""
+    row = tables.tables["Tasks"].partitions[SHARDS_PARTITION].rows.get(ALERT_MINUTE)
+    return 0 if row is None else sum(json.loads(plain(row.properties)["Content"])["waiting"].values())
 
 
 def rows_of_table(tables: TableService, table: str) -> Iterator[dict[str, Any]]:

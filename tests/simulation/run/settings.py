@@ -24,7 +24,7 @@ class SimulatedTimes:
     skew: int = 5
     breaker_open: int = 5
     shards: int = 1
-    alerts_singly: int = 20
+    alerts_per_minute: int = 20
     steps_at_once: int = 16
     #: How many calls of an Agent's service may be in flight, for those that have a limit.
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class SimulatedTimes:
             threshold=chance.choice((1, 3)),
             extended_waits=chance.choice(((5,), (10,), (10, 30))),
             shards=chance.choice((1, 1, 1, 2)),
-            alerts_singly=chance.choice((0, 1, 3, 20)),
+            alerts_per_minute=chance.choice((0, 1, 3, 20)),
             limits={each: chance.choice((1, 2, 4)) for each in AGENTS if chance.random() < _LIMITED},
         )
 
@@ -57,7 +57,7 @@ class SimulatedTimes:
             "SUPERVISOR_THRESHOLD": str(self.threshold),
             "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
             "SKEW_SECONDS": str(self.skew),
-            "ALERTS_SINGLY": str(self.alerts_singly),
+            "ALERTS_PER_MINUTE": str(self.alerts_per_minute),
             "BREAKER_OPEN_SECONDS": str(self.breaker_open),
         }
 

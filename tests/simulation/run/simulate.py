@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 
-from tests.simulation.hosts.substitutes import of_chance, of_durable, of_windows
+from tests.simulation.hosts.substitutes import of_chance, of_durable
 from tests.simulation.run.platform import Platform
 from tests.simulation.world.defects import defects_in
 from tests.simulation.world.fate import Fates
@@ -35,7 +35,6 @@ async def _tell[ResultT](world: World, story: Story[ResultT], settings: Mapping[
     platform = Platform(world, settings)
     with ExitStack() as stack:
         stack.enter_context(of_chance(world.chance("application"), world.timestamp))
-        stack.enter_context(of_windows())
         stack.enter_context(of_durable(platform.requests.post, platform.requests.delete))
         stack.enter_context(defects_in(world.loop.unhandled))
         try:

@@ -97,7 +97,7 @@ class Wish(BaseModel):
     kinds: Annotated[dict[str, tuple[Kind, ...]], _SECRET] = {}
 
 
-def _wish(wish: Wish, _results: Any) -> dict[str, Any]:
+def _request_of(wish: Wish, _results: Any) -> dict[str, Any]:
     kinds = [each.value for kinds in wish.kinds.values() for each in kinds]
     return {"card": wish.card, "words": [*wish.words.root], "kinds": kinds, "beside": wish.model_extra}
 
@@ -105,7 +105,7 @@ def _wish(wish: Wish, _results: Any) -> dict[str, Any]:
 def test_request_is_made_without_values_that_the_model_has_changed() -> None:
     """The functions of the definition get these values only."""
     payload = {"card": "4111 abcd", "words": ["w0rd"], "kinds": {"a": ["gift-c4n4ry"]}, "beside": "s0me"}
-    bought = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], request=_wish),))
+    bought = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], request=_request_of),))
     record = purchase(TASK, bought)
     record = replace(record, order=replace(record.order, payload=json.dumps(payload).encode()))
     shown = Contents(Registry((replace(bought, payload=Wish),), {}), record)
