@@ -22,7 +22,7 @@ class PostedAlert:
     order: str | None
     epoch: int | None
     text: str
-    #: Of a summary: the number of alerts of tasks, and the beginning of its minute.
+    #: The number of alerts of tasks that a summary counts, and the beginning of its minute.
     counted: int = 0
     minute: str = ""
 
