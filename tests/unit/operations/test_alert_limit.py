@@ -158,6 +158,24 @@ async def test_alert_that_comes_while_the_summary_is_posted_is_in_the_next(insta
     assert [each.facts["alerts"] for each in instances.posted[LIMIT:]] == [1]
 
 
+async def test_two_instances_at_once_lose_no_alert(instances: Instances) -> None:
+    """Both post the summary; the later one removes no count of the next minute."""
+    for number in range(LIMIT + 3):
+        await instances.alert(number)
+    instances.clock.advance(60)
+    limit = AlertLimit(fake_ports(clock=instances.clock, alert_minute=instances.shared), LIMIT)
+
+    async def post(_: object) -> None:
+        await instances.make().post_summary()
+        instances.clock.advance(1)
+        for number in range(LIMIT + 3):
+            await instances.alert(number)
+
+    await limit.post_summary(post)
+    await instances.pass_minutes()
+    assert [each.facts["alerts"] for each in instances.posted if each.event == "more alerts"] == [3, 3]
+
+
 async def test_alert_that_fails_again_and_again_is_counted(instances: Instances) -> None:
     """It does not become a dead letter while the webhook is down."""
     instances.failure = DOWN
