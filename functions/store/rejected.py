@@ -122,7 +122,7 @@ class TableRejectedMessages:
     ) -> RejectedPage:
         """Read up to 5,000 rows, and return a page of the latest."""
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
-        wanted = " or ".join(f"Queue eq @{name}" for name in names)
+        wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
         # The client separates parameters by spaces, also before a bracket.
         query = KEYS_BETWEEN + (f" and ( {wanted} )" if wanted else "")
         first, end = _DISCARDED_ROWS if discarded else _KEPT_ROWS
