@@ -68,7 +68,7 @@ class QueuedMessages:
         again = f".r{task.extended.asked}" if task.extended is not None and task.is_extended else ""
         outgoing = Outgoing(
             message_id=scheduler_id(task.order_id, task.epoch, task.run) + again,
-            body=_written(request),
+            body=request.model_dump_json(exclude_none=True).encode(),
             subject="run",
             not_before=task.not_before,
         )
@@ -80,7 +80,7 @@ class QueuedMessages:
         outgoing = Outgoing(
             # Whatever the step's name: "wake" tells it from the queue's other messages about the task.
             message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.wake.{step}",
-            body=_written(request),
+            body=request.model_dump_json(exclude_none=True).encode(),
             subject="wake",
         )
         await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
@@ -142,13 +142,7 @@ def _addressed(announcement: Announcement) -> tuple[str | None, bytes]:
     """Give the queue that an announcement is for, and its body."""
     if announcement.kind is AnnouncementKind.ENDED:
         ended = SchedulerRequest(task_id=announcement.task, epoch=announcement.epoch, ended=True)
-        return SCHEDULER_REQUESTS_QUEUE, _written(ended)
+        return SCHEDULER_REQUESTS_QUEUE, ended.model_dump_json(exclude_none=True).encode()
     alert = announcement.kind is AnnouncementKind.ALERT
     body = announcement_message(announcement).model_dump_json(exclude_none=True).encode()
     return OPERATOR_ALERTS_QUEUE if alert else announcement.reply_to, body
-
-
-def _written(request: SchedulerRequest) -> bytes:
-    """Write a request; what is usual is left out, so that hosts of before can read what they know."""
-    usual = None if request.ended else {"ended"}
-    return request.model_dump_json(exclude_none=True, exclude=usual).encode()

@@ -14,9 +14,6 @@ from functions.pattern.states import Direction, Outcome
 from functions.pattern.texts import cut
 from functions.pattern.times import UtcTime
 
-#: The version of both messages; those of the version before are read, too.
-AGENT_SCHEMA = 2
-
 #: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
 _MOST_REASON_CHARACTERS = 1_000
 _NO_REASON = "no reason is known"
@@ -30,9 +27,8 @@ Reason = Annotated[str, Field(max_length=_MOST_REASON_CHARACTERS)]
 class _AgentMessage(Message):
     """What a reply echoes of its request."""
 
-    schema_version: Annotated[int, Field(ge=1, le=AGENT_SCHEMA)] = Field(
-        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
-        " schema."
+    schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
+        description="The version of the schema; a reply echoes it."
     )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
@@ -84,14 +80,12 @@ class AgentRequest(_AgentMessage):
         " left, it is not begun, and the reply is `not_taken`. Without it, there is until `complete_by`.",
     )
     idempotent: bool = Field(
-        True,
         description="Whether the service may be called again. `false`: it is called once, also when the"
-        " request arrives again. Always `true` in schema 1.",
+        " request arrives again.",
     )
     request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
     result: dict[str, Any] | None = Field(
-        None,
-        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+        description="Of an undo: the result of the do, null where that is unknown.",
     )
 
     @property

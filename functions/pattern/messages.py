@@ -56,10 +56,10 @@ class SubmissionMessage(Message):
     """An order on its way from the API to the state store. `submitted_at` is UTC.
 
     The payload is the caller's own JSON, as it came: it is read through the model wherever it is used.
-    Schema 1 told no version, which means the newest.
+    Without a `version`, it is for the newest that is deployed.
     """
 
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[1] = 1
     task_id: TaskIdField
     workflow: str
     version: Annotated[int, Field(ge=1)] | None = None
@@ -68,8 +68,6 @@ class SubmissionMessage(Message):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
-    #: Told by applications of before, whose messages may still wait: it is counted beside the body now.
-    put_back: int = Field(0, exclude=True)
 
     @cached_property
     def content(self) -> bytes:
@@ -154,14 +152,14 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 class SchedulerRequest(Message):
     """Asks for the Scheduler of a run, or has it hear of a step that ended without it (`wake`).
 
-    `queued` are the task's steps of which something comes from outside (None in schema 1). An epoch's first
+    `queued` are the task's steps of which something comes from outside. An epoch's first
     `run` is None. Of a task that has `ended`, its parent has to hear.
     """
 
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[1] = 1
     task_id: TaskIdField
     epoch: EpochField
-    queued: tuple[TaskStepField, ...] | None = None
+    queued: tuple[TaskStepField, ...] = ()
     run: Annotated[int, Field(ge=1)] | None = None
     wake: TaskStepField | None = None
     ended: bool = False
@@ -177,7 +175,7 @@ class AnnouncementMessage(Message):
     state: ProcessState
     epoch: EpochField
     at: UtcTime
-    correlation_id: str | None = None  # of orders of before, too
+    correlation_id: CorrelationId | None = None
     reason: str | None = None
     answer: dict[str, Any] | None = None
 

@@ -26,7 +26,7 @@ _LINE = b"\n"
 class _Header(Message):
     """The first line: how many orders follow, and the trace of each, where there are traces."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[1] = 1
     orders: Annotated[int, Field(ge=1, le=MOST_IN_GROUP)]
     traces: tuple[str | None, ...] | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functions.pattern.agent_messages import AGENT_SCHEMA, AgentRequest
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, effect_key, item_of, step_of
 from functions.pattern.inputs import result_of
@@ -34,7 +34,7 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
     """Make the request to an Agent behind a queue; made again, it is the same, with the same token."""
     call, recorded = agent_call(registry, record, step), record.step(step)
     return AgentRequest(
-        schema_version=AGENT_SCHEMA,
+        schema_version=1,
         task_id=call.task,
         step=step_of(step),
         item=item_of(step),
@@ -44,8 +44,7 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
         effect_key=call.effect_key,
         dispatch=recorded.dispatch_of(None),
         complete_by=call.complete_by,
-        # An older host has counted no time for its Agent to take it.
-        complete_within=None if recorded.asked_at is None else call.complete_within,
+        complete_within=call.complete_within,
         idempotent=call.idempotent,
         request=dict(call.request),
         result=None if call.result is None else dict(call.result),

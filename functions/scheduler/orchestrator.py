@@ -38,11 +38,8 @@ _HAS_ENDED = ("is gone", "No instance with ID")
 
 
 def reply_event(step: str, epoch: int, dispatch: int = 1) -> str:
-    """Name the event of a reply; a name used twice would give one wait the other's event.
-
-    Of the epoch's first dispatch it has no number: instances of before wait for that name.
-    """
-    return f"reply:{step}:{epoch}" if dispatch == 1 else f"reply:{step}:{epoch}:{dispatch}"
+    """Name the event of a reply; a name used twice would give one wait the other's event."""
+    return f"reply:{step}:{epoch}:{dispatch}"
 
 
 def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:

@@ -53,11 +53,7 @@ class RequestTaker:
         if request.wake is not None:
             await self._wake(request, request.wake, schedulers)
             return
-        queued = request.queued
-        if queued is None:
-            record = await self._store.known(request.task_id)
-            queued = () if record is None else record.queued
-        await schedulers.start(request.task_id, request.epoch, queued, run=request.run)
+        await schedulers.start(request.task_id, request.epoch, request.queued, run=request.run)
 
     async def _wake(self, request: SchedulerRequest, step: StepName, schedulers: Schedulers) -> None:
         """Have the Scheduler that holds a task hear of a step's end: it runs what is ready by now."""

@@ -89,7 +89,7 @@ class Kit:
         task = of.task_id if of else TaskId(f"check-{new[:12]}")
         resource = resource_of(of.effect_key) if of else resource_id(task, new_birth(new[12:]))
         return AgentRequest(
-            schema_version=2,
+            schema_version=1,
             task_id=task,
             step=step,
             epoch=Epoch(epoch),
@@ -100,6 +100,7 @@ class Kit:
             complete_within=complete_within,
             idempotent=idempotent,
             request=self.options.request,
+            result=None,
         )
 
     async def answered(

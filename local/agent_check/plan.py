@@ -42,7 +42,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         unreadable.rubbish,
         unreadable.the_largest_request,
     ),
-    (unreadable.an_unknown_field, unreadable.the_schema_before, unreadable.a_complete_by_on_a_whole_second),
+    (unreadable.an_unknown_field, unreadable.a_complete_by_on_a_whole_second),
     (keys.two_hundred_side_by_side,),
     (undos.many_undone_twice_at_once,),
     (late.a_timeout_is_no_refusal, late.ended_after_complete_by, late.sent_once_work_that_ends_late),

@@ -81,7 +81,7 @@ async def test_request_stands_in_the_journal_also_if_it_is_not_sent(tmp_path: Pa
     file, begun = tmp_path / "asked", datetime.now(UTC)
     journal_requests(file)
     request = AgentRequest(
-        schema_version=2,
+        schema_version=1,
         task_id=TaskId("task-1"),
         step=StepName("payment"),
         epoch=Epoch(1),
@@ -89,7 +89,9 @@ async def test_request_stands_in_the_journal_also_if_it_is_not_sent(tmp_path: Pa
         direction=Direction.DO,
         effect_key=KEY,
         complete_by=after(10),
+        idempotent=True,
         request={},
+        result=None,
     )
     with pytest.raises(ConnectionError):
         await QueuedMessages(_no_sender, SystemClock()).ask("payment", request)

@@ -38,7 +38,7 @@ def messages(folder: str = "") -> Mapping[str, bytes]:
 
 
 def _schema(name: str, model: type[AgentRequest | AgentReply], mode: JsonSchemaMode, shown: list[Any]) -> str:
-    identity = {"$schema": _DIALECT, "$id": f"urn:scheduler-agent-supervisor:{name}:2"}
+    identity = {"$schema": _DIALECT, "$id": f"urn:scheduler-agent-supervisor:{name}:1"}
     schema = identity | model.model_json_schema(mode=mode) | {"examples": shown}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 

@@ -143,4 +143,4 @@ def test_each_refused_example_has_a_reason() -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_schema_names_its_version(kind: str) -> None:
     """By an id of its own, so that a copy is known."""
-    assert SCHEMAS[kind]["$id"] == f"urn:scheduler-agent-supervisor:agent-{kind}:2"
+    assert SCHEMAS[kind]["$id"] == f"urn:scheduler-agent-supervisor:agent-{kind}:1"

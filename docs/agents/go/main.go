@@ -72,7 +72,7 @@ func read(body []byte) (r Request, err error) {
 		field string
 		kept  bool
 	}{
-		{"schema_version", r.SchemaVersion == 1 || r.SchemaVersion == 2},
+		{"schema_version", r.SchemaVersion == 1},
 		{"task_id", isRead(r.TaskID)},
 		{"step", isRead(r.Step)},
 		{"epoch", r.Epoch > 0},
@@ -81,7 +81,7 @@ func read(body []byte) (r Request, err error) {
 		{"effect_key", isKey(r.EffectKey) && strings.HasSuffix(r.EffectKey, "/"+r.Direction)},
 		{"complete_by", noTime == nil},
 		{"complete_within", r.Within == nil || (*r.Within > 0 && *r.Within < 1e9)},
-		{"idempotent", r.once || idempotent == "true" || idempotent == ""},
+		{"idempotent", r.once || idempotent == "true"},
 		{"request", r.Request != nil},
 	} {
 		if !rule.kept {

@@ -70,7 +70,7 @@ const carryOut = {
 };
 
 const rules = {
-  schema_version: (it) => it === 1 || it === 2,
+  schema_version: (it) => it === 1,
   task_id: isText,
   step: isText,
   epoch: Number.isInteger,
@@ -79,7 +79,7 @@ const rules = {
   effect_key: (it, { direction }) => isText(it) && it.endsWith(`/${direction}`),
   complete_by: (it) => isText(it) && /T.*(Z|[+-]\d\d:\d\d)$/.test(it) && !Number.isNaN(Date.parse(it)),
   complete_within: (it) => it === undefined || it === null || (typeof it === "number" && it > 0),
-  idempotent: (it) => it === undefined || typeof it === "boolean",
+  idempotent: (it) => typeof it === "boolean",
   request: (it) => typeof it === "object" && it !== null && !Array.isArray(it),
 };
 
@@ -94,7 +94,7 @@ function read(message) { // throws for what is not a request, and says what is w
 const isLate = (request) => Date.now() >= Date.parse(request.complete_by);
 
 function answer(request) { // gives the reply, or null to stay silent; throws for what is transient
-  const once = request.idempotent === false;
+  const once = !request.idempotent;
   if (isLate(request) && !(once && stateOf(request))) return null;
   const { schema_version, task_id, step, epoch, token } = request;
   const reply = { schema_version, task_id, step, epoch, token };

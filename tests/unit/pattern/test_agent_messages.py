@@ -55,7 +55,7 @@ def test_request_sent_again_has_the_same_message_id() -> None:
 
 
 def test_step_that_is_dispatched_again_has_another_message_id() -> None:
-    """A queue that drops duplicates lets it pass; the first dispatch is as it always was."""
+    """A queue that drops duplicates lets it pass."""
     second = REQUEST.model_copy(update={"dispatch": 2, "item": 1})
     assert second.message_id == f"{REQUEST.message_id}.1.r2"
     assert json.loads(second.model_dump_json())["dispatch"] == 2
@@ -65,12 +65,12 @@ def test_step_that_is_dispatched_again_has_another_message_id() -> None:
 def test_request_that_has_less_than_its_time_left_waited_too_long(
     seconds_left: float, *, too_long: bool
 ) -> None:
-    """One of before has until complete-by, however little that is."""
+    """One that does not say `complete_within` has until complete-by, however little that is."""
     now = REQUEST.complete_by - timedelta(seconds=seconds_left)
     assert REQUEST.waited_too_long(now) is too_long
-    before = REQUEST.model_copy(update={"complete_within": None})
-    assert not before.waited_too_long(now)
-    assert before.work_ends_by(now) == REQUEST.complete_by
+    endless = REQUEST.model_copy(update={"complete_within": None})
+    assert not endless.waited_too_long(now)
+    assert endless.work_ends_by(now) == REQUEST.complete_by
 
 
 def test_work_has_its_time_from_its_begin_and_never_past_complete_by() -> None:
@@ -81,19 +81,11 @@ def test_work_has_its_time_from_its_begin_and_never_past_complete_by() -> None:
 
 
 def test_items_of_a_step_are_asked_for_one_by_one() -> None:
-    """An Agent of before ignores the item: its reply echoes the token, which is the item's own."""
+    """The reply does not name the item: it echoes the token, which is the item's own."""
     first, second = (REQUEST.model_copy(update={"item": item}) for item in (0, 1))
     assert (first.message_id, second.message_id) == (f"{REQUEST.message_id}.0", f"{REQUEST.message_id}.1")
     assert json.loads(second.model_dump_json())["item"] == 1
     assert done(second, {}) == done(REQUEST, {})
-
-
-def test_request_of_the_schema_before_is_idempotent() -> None:
-    """It says nothing of it; its reply is of its own schema."""
-    before = {name: value for name, value in SHOWN_REQUEST.items() if name != "idempotent"}
-    request = AgentRequest.model_validate(before | {"schema_version": 1})
-    assert request.idempotent
-    assert done(request, {}).schema_version == 1
 
 
 def test_document_shows_each_outcome() -> None:

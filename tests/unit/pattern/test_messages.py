@@ -46,7 +46,7 @@ def test_submission_comes_back_from_the_wire(task: str, weight: int, reply_to: s
     ("change", "field"),
     [
         ({"priority": 1}, "priority"),
-        ({"schema_version": 3}, "schema_version"),
+        ({"schema_version": 2}, "schema_version"),
         ({"task_id": "a|b"}, "task_id"),
         ({"task_id": ""}, "task_id"),
         ({"task_id": "a" * 65}, "task_id"),
@@ -160,7 +160,7 @@ def test_announcement_comes_back_from_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"task_id": "a|b"}, {"epoch": 0}, {"schema_version": 3}, {"urgent": True}]
+    "change", [{"task_id": "a|b"}, {"epoch": 0}, {"schema_version": 2}, {"urgent": True}]
 )
 def test_request_that_is_not_understood_is_refused(change: dict[str, Any]) -> None:
     """A Scheduler is started for known tasks and epochs only."""

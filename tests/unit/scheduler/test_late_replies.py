@@ -32,7 +32,7 @@ async def _requested_and_held() -> tuple[Bench, str]:
 async def _take(bench: Bench, **said: Any) -> None:
     ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
     reply = AgentReply.model_validate(
-        {"schema_version": 2, "task_id": TASK, "step": PAY, "epoch": FIRST, **said}
+        {"schema_version": 1, "task_id": TASK, "step": PAY, "epoch": FIRST, **said}
     )
     taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await taker.take("m-1", reply.model_dump_json().encode(), RecordedSchedulers())

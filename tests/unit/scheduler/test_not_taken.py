@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from functions.pattern.agent_messages import not_taken
@@ -140,18 +138,6 @@ async def test_reply_that_the_store_refuses_comes_again(monkeypatch: pytest.Monk
         await bench.tell_not_taken()
 
 
-async def test_request_of_before_is_sent_again_as_it_was() -> None:
-    """An older host recorded it, and counted no time for its Agent to take it."""
-    bench = Queues()
-    await bench.run()
-    record = bench.store.record(TASK)
-    before = replace(record.step(PICK), asked_at=None, complete_by=after(10))
-    bench.store.put(record.with_step(before))
-    await bench.run()
-    again = bench.requests.sent[-1][1]
-    assert (again.complete_by, again.complete_within) == (after(10), None)
-
-
 IN_A_MINUTE, IN_TWO = "2026-11-21T10:01:10+00:00", "2026-11-21T10:02:10+00:00"
 
 
@@ -159,7 +145,7 @@ def _dispatched_again() -> Instance:
     instance = Instance(queued=("pick",))
     instance.begin()
     instance.end(1, awaited={"pick": IN_A_MINUTE})
-    assert instance.reply("reply:pick:1", runs=1, **SECOND_TIME) == [2]
+    assert instance.reply("reply:pick:1:1", runs=1, **SECOND_TIME) == [2]
     return instance
 
 
@@ -187,7 +173,7 @@ def test_run_that_dispatched_it_may_be_heard_of_before_the_reply() -> None:
     instance = Instance(queued=("pick",))
     instance.begin()
     instance.end(1, awaited={"pick": IN_TWO}, **SECOND_TIME)
-    assert instance.reply("reply:pick:1", runs=1, **SECOND_TIME) == [2]
+    assert instance.reply("reply:pick:1:1", runs=1, **SECOND_TIME) == [2]
     instance.end(2)
     assert instance.output is None
     instance.reply("reply:pick:1:2", state="Processed", over=True)

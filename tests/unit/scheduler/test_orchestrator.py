@@ -87,7 +87,7 @@ def test_replies_can_come_from_the_first_episode_on() -> None:
     """By events whose names no other attempt has; without a timer they cost no history."""
     instance = Instance(queued=("pay", "print"))
     instance.begin()
-    assert instance.awaited == ["reply:pay:1", "reply:print:1"]
+    assert instance.awaited == ["reply:pay:1:1", "reply:print:1:1"]
     instance.end(1, **OVER)
     assert (instance.output, instance.events) == ("Processed", 8)
 
@@ -100,7 +100,7 @@ def test_reply_is_waited_for_until_a_moment_after_complete_by(requesting: Instan
 
 def test_reply_that_ends_the_task_cancels_the_timer(requesting: Instance) -> None:
     """A timer that is not cancelled keeps the instance running."""
-    assert requesting.reply("reply:pay:1", **OVER) == []
+    assert requesting.reply("reply:pay:1:1", **OVER) == []
     assert [timer["isCanceled"] for timer in requesting.timers] == [True]
     assert requesting.output == "Processed"
 
@@ -109,7 +109,7 @@ def test_reply_starts_what_it_makes_ready_whatever_still_runs() -> None:
     """A slow step holds up only what needs it."""
     instance = Instance(queued=("pay",))
     instance.begin()
-    assert instance.reply("reply:pay:1", runs=1) == [2]
+    assert instance.reply("reply:pay:1:1", runs=1) == [2]
     instance.end(2)
     assert instance.output is None
     assert instance.end(1, **OVER) == []
@@ -120,8 +120,8 @@ def test_reply_starts_what_it_makes_ready_beside_a_run_that_began_after_another_
     """The host acts on what follows, though nothing has ended that was new when the second run began."""
     instance = Instance(queued=("pay", "print"))
     instance.begin()
-    assert instance.reply("reply:pay:1", runs=1) == [2]
-    assert instance.reply("reply:print:1", runs=1) == [3]
+    assert instance.reply("reply:pay:1:1", runs=1) == [2]
+    assert instance.reply("reply:print:1:1", runs=1) == [3]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_reply_starts_what_it_makes_ready_whatever_else_is_awaited(waits: dict[s
     instance = Instance(queued=("pay", "print"))
     instance.begin()
     instance.end(1, **waits)
-    assert instance.reply("reply:pay:1", **waits, runs=1) == [2]
+    assert instance.reply("reply:pay:1:1", **waits, runs=1) == [2]
 
 
 def test_guard_beside_a_run_keeps_no_instance() -> None:
@@ -149,14 +149,14 @@ def test_run_that_knows_nothing_of_a_reply_does_not_wait_for_it_again() -> None:
     """The reply was recorded by another process meanwhile."""
     instance = Instance(queued=("pay",))
     instance.begin()
-    instance.reply("reply:pay:1")
+    instance.reply("reply:pay:1:1")
     instance.end(1, awaited={"pay": IN_30_SECONDS})
     assert (instance.timers, instance.output) == ([], "Processing")
 
 
 def test_one_timer_waits_for_the_latest_reply(requesting: Instance) -> None:
     """An earlier limit is left to it; a later one replaces it."""
-    assert requesting.reply("reply:pay:1", runs=1) == [2]
+    assert requesting.reply("reply:pay:1:1", runs=1) == [2]
     assert "2026-11-21T10:00:35" not in _times(requesting)
     requesting.end(2, awaited={"print": IN_A_MINUTE})
     assert _times(requesting) == ["2026-11-21T10:01:05"]
@@ -193,9 +193,9 @@ def test_time_limit_does_not_end_a_run() -> None:
 
 def test_doubled_reply_counts_once(requesting: Instance) -> None:
     """Its second delivery finds nobody that waits."""
-    assert requesting.reply("reply:pay:1", runs=1) == [2]
+    assert requesting.reply("reply:pay:1:1", runs=1) == [2]
     with pytest.warns(UserWarning, match="duplicate"):
-        assert requesting.reply("reply:pay:1", runs=1) == []
+        assert requesting.reply("reply:pay:1:1", runs=1) == []
 
 
 def test_scheduler_goes_on_when_a_wait_is_over_that_it_sits_out() -> None:
@@ -215,7 +215,7 @@ def test_reply_from_before_a_wait_does_not_end_its_scheduler() -> None:
     instance = Instance(queued=("pay",))
     instance.begin()
     instance.end(1, again_at=IN_30_SECONDS)
-    assert instance.reply("reply:pay:1") == []
+    assert instance.reply("reply:pay:1:1") == []
     assert instance.output is None
     assert instance.fire_timer() == [2]
 
@@ -225,7 +225,7 @@ def test_scheduler_ends_when_the_task_is_handed_back() -> None:
     instance = Instance(queued=("approve",))
     instance.begin()
     instance.end(1, again_at="2026-11-24T10:00:00+00:00", awaited={})
-    assert instance.reply("reply:approve:1", runs=1) == [2]
+    assert instance.reply("reply:approve:1:1", runs=1) == [2]
     instance.end(2, state="Pending", over=True)
     assert instance.output == "Pending"
 
@@ -253,7 +253,7 @@ def test_wait_that_ends_before_those_that_are_known_is_not_sat_out_beyond_its_en
     days = {"awaited": {"send": "2026-11-24T10:00:00+00:00"}, "again_at": "2026-11-24T10:00:00+00:00"}
     instance.begin()
     instance.end(1, **days)
-    assert instance.reply("reply:pick:1", **days, runs=1) == [2]
+    assert instance.reply("reply:pick:1:1", **days, runs=1) == [2]
     instance.end(2, **days | {"again_at": IN_30_SECONDS})
     assert instance.timers[-1]["fireAt"][:19] == IN_30_SECONDS[:19]
     assert instance.fire_timer() == [3]
@@ -266,7 +266,7 @@ def test_wait_beside_a_long_step_is_not_forgotten_for_a_run_that_knows_nothing_o
     days = {"pick": "2026-11-24T10:00:00+00:00"}
     assert instance.end(1, again_at=IN_A_MINUTE, awaited=days, runs=1) == [2]
     instance.fail(2)
-    instance.reply("reply:send:1", awaited=days)
+    instance.reply("reply:send:1:1", awaited=days)
     assert IN_A_MINUTE[:19] in _times(instance)
     assert instance.fire_timer() == [3]
 
@@ -288,7 +288,7 @@ def test_what_a_lost_run_left_undone_beside_a_long_step_is_looked_at_again() -> 
     days = {"awaited": {"send": "2026-11-24T10:00:00+00:00"}}
     instance.begin()
     instance.end(1, awaited={"pick": IN_A_MINUTE} | days["awaited"])
-    assert instance.reply("reply:pick:1", **days, runs=1) == [2]
+    assert instance.reply("reply:pick:1:1", **days, runs=1) == [2]
     assert instance.fail(2) == []
     assert instance.timers[-1]["fireAt"][:19] == "2026-11-21T10:01:00"
     assert instance.fire_timer() == [3]

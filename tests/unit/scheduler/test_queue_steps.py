@@ -26,7 +26,7 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
     assert token is not None
     assert token != bench.step("pick").start_id
     expected = AgentRequest(
-        schema_version=2,
+        schema_version=1,
         task_id=TASK,
         step=StepName("pick"),
         epoch=FIRST,
@@ -35,7 +35,9 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
         effect_key="task-1.0a1b2c3d/pick/do",
         complete_by=after(10),
         complete_within=10,
+        idempotent=True,
         request={"weight": 3, "after": []},
+        result=None,
     )
     assert bench.requests.sent == [("pick", expected)]
     assert bench.agents.steps == ["note"]

@@ -23,7 +23,7 @@ from tests.unit.scheduler.bench import over
 from tests.unit.scheduler.test_replies import PICK, TOKEN, Bench
 
 RIGHT: dict[str, Any] = {
-    "schema_version": 2,
+    "schema_version": 1,
     "task_id": TASK,
     "step": PICK,
     "epoch": FIRST,

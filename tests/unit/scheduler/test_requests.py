@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from functions.pattern.events import StepNotTaken
@@ -49,14 +48,6 @@ async def test_request_starts_its_scheduler_without_a_read() -> None:
         SchedulerRequest(task_id=TASK, epoch=SECOND, queued=("pick",)).model_dump_json().encode()
     )
     assert (bench.schedulers.started, bench.schedulers.queued) == ([(TASK, SECOND)], [("pick",)])
-
-
-async def test_request_of_the_first_schema_gets_its_steps_from_the_record() -> None:
-    """One that was sent by the version before; for a task that is gone it is harmless."""
-    bench = Bench()
-    for task in (TASK, "gone"):
-        await bench.take(json.dumps({"schema_version": 1, "task_id": task, "epoch": 2}).encode())
-    assert bench.schedulers.queued == [("pick",), ()]
 
 
 async def test_message_that_is_no_request_is_kept_aside() -> None:

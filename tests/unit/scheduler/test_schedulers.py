@@ -63,7 +63,7 @@ async def test_event_is_named_by_step_and_epoch() -> None:
     """No event of an instance has the name of another."""
     client = DurableClient()
     await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
-    assert client.raised == [("task-1.2", "reply:pay:2", PROGRESS)]
+    assert client.raised == [("task-1.2", "reply:pay:2:1", PROGRESS)]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follo
     taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await store.known(TASK)
     reply = AgentReply(
-        schema_version=2,
+        schema_version=1,
         task_id=TASK,
         step=StepName("pick"),
         epoch=FIRST,

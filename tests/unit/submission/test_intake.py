@@ -136,7 +136,7 @@ async def test_doubled_order_that_was_recovered_is_left_to_its_own_request(bench
         (b"[]", "Input should be an object"),
         (_body().replace(b": 3", b": NaN"), "payload.weight: not a finite number"),
         (_body(priority=1), "priority: Extra inputs are not permitted"),
-        (_body(schema_version=3), "schema_version: Input should be 1 or 2"),
+        (_body(schema_version=2), "schema_version: Input should be 1"),
         (_body(task_id="a|b"), "task_id: String should match pattern"),
         (_body(version=0), "version: Input should be greater than or equal to 1"),
         (_body(task_id="c-mine"), "id: what begins with c- is the application's own"),
@@ -173,11 +173,11 @@ async def test_reason_does_not_repeat_the_value(caplog: pytest.LogCaptureFixture
 
 
 async def test_order_is_recorded_under_its_own_version() -> None:
-    """While hosts of the version before still submit; one of schema 1 takes the newest."""
+    """One that names no version takes the newest."""
     newer = replace(DIAMOND, version=2, steps=DIAMOND.steps[:1])
     bench = Bench(newer, DIAMOND)
     await bench.take(_body(version=1))
-    await bench.take(_body(version=None, schema_version=1, task_id="task-2"))
+    await bench.take(_body(version=None, task_id="task-2"))
     first, second = (bench.store.record(task).order for task in (TASK, TaskId("task-2")))
     assert (first.workflow_version, first.shape) == (1, DIAMOND.shape)
     assert (second.workflow_version, second.shape) == (2, newer.shape)
