@@ -90,11 +90,10 @@ def _changes(workflow: Workflow, known: Mapping[str, Any]) -> list[str]:
     names = [*new, *(name for name in old if name not in new)]
     differing = [name for name in names if old.get(name) != new.get(name)]
     told = [f"step '{name}' {_what(old.get(name), new.get(name))}" for name in differing]
-    if before.get("cancel_within", now["cancel_within"]) != now["cancel_within"]:
+    if before["cancel_within"] != now["cancel_within"]:
         told.append("its cancel_within has changed")
-    if not told:  # an older lock does not name cancel_within
-        or_cancel = "" if "cancel_within" in before else ", or its cancel_within"
-        told = [f"the order of its steps has changed, or what happens when it fails{or_cancel}"]
+    if not told:
+        told = ["the order of its steps has changed, or what happens when it fails"]
     fix = "give it a new version (docs/changing-a-workflow.md)"
     return [f"{_name(workflow)}: {each}: {fix}" for each in told]
 

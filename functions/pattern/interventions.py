@@ -112,7 +112,7 @@ def _eased(record: TaskRecord, event: Eased, now: datetime) -> TaskRecord | Refu
 
 def _with_lost_time(record: TaskRecord, event: Resumed, now: datetime) -> Extension:
     before = record.task.extended or Extension(
-        until=now, seconds=0, times=0, behind=event.behind, cause=event.cause
+        until=now, seconds=0, times=0, behind=event.behind, cause=event.cause, at=now
     )
     return replace(before, seconds=before.seconds + event.lost.total_seconds(), at=now)
 

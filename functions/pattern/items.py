@@ -63,10 +63,10 @@ def read_items(given: object) -> tuple[Any, ...]:
     return tuple(given[: MOST_STEPS + 1])
 
 
-def recorded_digest(shape: Shape, digests: tuple[str, ...], step: StepName) -> str | None:
-    """Find the digest of a for-each step's items; None where it was not recorded."""
+def recorded_digest(shape: Shape, digests: tuple[str, ...], step: StepName) -> str:
+    """Find the digest of a for-each step's items."""
     names = [each.name for each in shape.steps if each.at_once is not None]
-    return dict(zip(names, digests, strict=False)).get(step)
+    return dict(zip(names, digests, strict=True))[step]
 
 
 def items_digest(items: Iterable[Any]) -> str:

@@ -27,8 +27,8 @@ class Crowd:
 
     In the latest sweep, so many had their `turns`. The last extension that was given ends at `until`; the
     last task was found at `found_at` (UTC). Since `span_since`, so many others were `met` as late, and in the
-    time before that, `met_before`; None tells of a version before. That span ends at `span_until` at the
-    earliest: by then, all that had more time when it began are late once more, or gone.
+    time before that, `met_before`. That span ends at `span_until` at the earliest: by then, all that had more
+    time when it began are late once more, or gone.
     """
 
     behind: str
@@ -42,19 +42,19 @@ class Crowd:
     span_since: ZonedTime | None = None
     span_until: ZonedTime | None = None
     met: int = 0
-    met_before: int | None = None
+    met_before: int = 0
 
     def is_many(self, tasks: int) -> bool:
         """Tell whether it is still one; so many `tasks` begin one.
 
         Its last ones are late by themselves: stuck, they would keep it alive, and hide the next one.
         """
-        return max(self.met, self.tasks if self.met_before is None else self.met_before) >= _FEW * tasks
+        return max(self.met, self.met_before) >= _FEW * tasks
 
     def has_met(self, record: TaskRecord, now: datetime) -> bool:
         """Tell whether a late task was met as one of it before, in this span of time."""
         extension, since = record.task.extended, self.span_at(now)
-        if extension is None or extension.at is None or since is None:
+        if extension is None or since is None:
             return False
         return extension.behind == self.behind and extension.at >= since
 
@@ -117,9 +117,7 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, t
     lasting = [_merged(each, new[name], now) if name in new else each for name, each in before.items()]
     ended = tuple(each for each in lasting if each.behind not in new and each.is_over(now))
     first = (each for name, each in sorted(new.items()) if name not in before)
-    begun = tuple(
-        replace(each, span_since=each.found_at, span_until=each.until, met_before=0) for each in first
-    )
+    begun = tuple(replace(each, span_since=each.found_at, span_until=each.until) for each in first)
     kept = tuple(each for each in lasting if each not in ended)
     return Crowds(kept + begun, begun, ended)
 
@@ -127,13 +125,12 @@ def after_sweep(known: Sequence[Crowd], found: Sequence[Crowd], now: datetime, t
 def _merged(before: Crowd, found: Crowd, now: datetime) -> Crowd:
     left = min(before.tasks - found.turns, _in_line(before, found))
     since = before.span_at(now)
-    met = before.tasks if before.span_since is None else before.met
     return replace(
         found,
         span_since=since or found.found_at,
         span_until=before.span_until if since else before.until,
         met=found.met if since is None else before.met + found.met,
-        met_before=before.met_before if since else met,
+        met_before=before.met_before if since else before.met,
         since=min(before.since, found.since),
         tasks=max(left, found.tasks),
         until=max(before.until, found.until),

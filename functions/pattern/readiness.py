@@ -271,11 +271,11 @@ def validated(model: type[BaseModel], payload: bytes) -> BaseModel:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _items(
-    for_each: Items, model: type[BaseModel], payload: bytes, count: int, digest: str | None
+    for_each: Items, model: type[BaseModel], payload: bytes, count: int, digest: str
 ) -> tuple[Any, ...] | None:
     """Give the items of an order; None when they are not those that were recorded."""
     items = tuple(islice(for_each(validated(model, payload)), count + 1))
-    are_recorded = len(items) == count and (digest is None or items_digest(items) == digest)
+    are_recorded = len(items) == count and items_digest(items) == digest
     return items if are_recorded else None
 
 

@@ -45,7 +45,7 @@ class Order:
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
     it is asked what the steps are, and `items` how many items its for-each steps have; `item_digests` tell
-    which (none in orders of before). `birth` tells the task from others of its id. Operators find it by its
+    which. `birth` tells the task from others of its id. Operators find it by its
     `search_keys`, each of which has a row.
     """
 
@@ -104,7 +104,7 @@ class Extension:
 
     The `seconds` are those of the extensions, and of the epochs that ended with a turn. It waited `behind`
     what the last `cause` names. Its Scheduler was `asked` for so often meanwhile. It was extended, or had its
-    turn, `at` that time (UTC) last; None tells of a version before.
+    turn, `at` that time (UTC) last.
     """
 
     until: ZonedTime
@@ -113,7 +113,7 @@ class Extension:
     behind: str
     cause: str
     asked: int = 0
-    at: ZonedTime | None = None
+    at: ZonedTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,8 +143,7 @@ class IndexEntry:
 
     `at` is the time in the key (due, or finished), or when it was submitted if there is none; such a row may
     tell no `state`. `version` is the workflow's. In `Error`, it tells the `step` and its `error`'s class.
-    Without a `submitter`, the row is of before these were told. Of parked tasks, those that operators parked
-    come last.
+    Of parked tasks, those that operators parked come last.
     """
 
     task: TaskId
@@ -152,8 +151,8 @@ class IndexEntry:
     workflow: str
     state: ProcessState | None
     submitted_at: datetime
-    version: int = 1
-    submitter: str | None = None
+    version: int
+    submitter: str
     correlation_id: str | None = None
     step: StepName | None = None
     error: str | None = None

@@ -221,7 +221,7 @@ def _found(row: Mapping[str, Any]) -> IndexEntry:
 def _of_row(row: Mapping[str, Any], task: TaskId) -> IndexEntry:
     submitted_at, workflow, version = row["SubmittedAt"], row["Workflow"], row["WorkflowVersion"]
     is_right = isinstance(submitted_at, datetime) and isinstance(workflow, str) and isinstance(version, int)
-    if not is_right:
+    if not is_right or not isinstance(row["Submitter"], str):
         raise ValueError("a column has not what an index row has")
     return IndexEntry(
         task=task,
@@ -230,7 +230,7 @@ def _of_row(row: Mapping[str, Any], task: TaskId) -> IndexEntry:
         state=None,
         submitted_at=submitted_at,
         version=version,
-        submitter=row.get("Submitter"),
+        submitter=row["Submitter"],
         correlation_id=row.get("CorrelationID"),
         step=row.get("Step"),
         error=row.get("ErrorClass"),

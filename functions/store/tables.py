@@ -20,7 +20,7 @@ CIRCUITS_TABLE = "Circuits"
 TABLES = (TASKS_TABLE, REJECTED_TABLE)
 
 #: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
-ROW_FORMAT = 4
+ROW_FORMAT = 1
 
 
 def make_tables(service: TableServiceClient, names: tuple[str, ...], *, setting: str) -> None:
@@ -63,15 +63,12 @@ def _answering(setting: str) -> Iterator[None]:
 
 
 def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
-    """Give the row format and the number of shards; of a new table, these.
-
-    The first edition, format 1, recorded no format.
-    """
+    """Give the row format and the number of shards; of a new table, these."""
     table = service.get_table_client(TASKS_TABLE)
     row = {"PartitionKey": SHARDS_PARTITION, "RowKey": SHARDS_ROW, "Shards": shards, "Format": ROW_FORMAT}
     try:
         table.create_entity(row)
     except ResourceExistsError:
         known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-        return int(known.get("Format", 1)), int(known["Shards"])
+        return int(known["Format"]), int(known["Shards"])
     return ROW_FORMAT, shards

@@ -63,7 +63,7 @@ async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> 
 
 
 def _entry(task: TaskId, at: datetime, state: ProcessState) -> IndexEntry:
-    return IndexEntry(task, at, "line", state, START, submitter="tester", correlation_id="c-1")
+    return IndexEntry(task, at, "line", state, START, 1, "tester", correlation_id="c-1")
 
 
 async def test_each_index_has_its_own_tasks(process: Process) -> None:

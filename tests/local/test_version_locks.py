@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -66,18 +65,6 @@ def test_change_without_a_new_version_is_told(
         "version 2 of workflow 'line' is not locked: python -m local workflows lock"
     ]
     assert lock(folders, [newer]) == check(folders, [newer]) == []
-
-
-def test_lock_of_an_older_kind_names_what_may_have_changed(folders: Path) -> None:
-    """It has no cancel_within of its own; the next lock has."""
-    place = folders / "lines" / "versions.lock"
-    older = json.loads(place.read_text(encoding="utf-8"))
-    del older["1"]["cancel_within"]
-    place.write_text(json.dumps(older), encoding="utf-8")
-    [fault] = check(folders, [Registration(replace(CANCELLABLE, cancel_within=60))])
-    assert "or what happens when it fails, or its cancel_within: " in fault
-    assert lock(folders, [Registration(CANCELLABLE)]) == []
-    assert json.loads(place.read_text(encoding="utf-8"))["1"]["cancel_within"] == 30
 
 
 def test_lock_outlives_its_version(folders: Path) -> None:

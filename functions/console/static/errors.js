@@ -46,12 +46,11 @@ function content(answer, asked, again) {
 
 function line(group, again) {
   const { workflow, version, step, error, count: number, first_at: first, last_at: last, example } = group;
-  const cause = error ?? "an error that an older version recorded";
   return el(
     "li",
     { class: "message" },
-    el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${cause}`)),
-    error === null ? null : bulkButton(group.filter, "Act on all…", again, `Act on all of ${cause} (${workflow} v${version})…`),
+    el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${error}`)),
+    bulkButton(group.filter, "Act on all…", again, `Act on all of ${error} (${workflow} v${version})…`),
     el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · since ", clock(first), " · last ", ago(last), " · such as ", el("a", { href: addressOfTask(example) }, example)),
   );
 }

@@ -38,15 +38,14 @@ class GroupsQuery(BaseModel):
 class ErrorGroup(BaseModel):
     """Tasks that failed for one cause: at one step of one version, with errors of one class.
 
-    `error` is the class: the text without numbers, ids and quoted values. It is null, and `step` as well, of
-    tasks whose index row is of a version that did not tell it. `example` failed last. `filter` are the
-    parameters of the list of tasks that has these.
+    `error` is the class: the text without numbers, ids and quoted values. `step` is null where the error
+    names none. `example` failed last. `filter` are the parameters of the list of tasks that has these.
     """
 
     workflow: str
     version: int
     step: StepName | None
-    error: str | None
+    error: str
     count: int
     first_at: datetime
     last_at: datetime
@@ -70,11 +69,11 @@ class _Cause:
     workflow: str
     version: int
     step: StepName | None
-    error: str | None
+    error: str
 
     @classmethod
     def of(cls, entry: IndexEntry) -> _Cause:
-        return cls(entry.workflow, entry.version, entry.step, entry.error)
+        return cls(entry.workflow, entry.version, entry.step, entry.error or "")
 
 
 class Groups:

@@ -79,14 +79,13 @@ class Wanted:
         """Judge by what the entry tells; its task may be in another state than an entry of `!due`."""
         query, by_time = self.query, self.source is Source.TIME
         age = self.now - entry.at
-        is_old = entry.submitter is None
         return (
             (entry.state in _LOOSE or query.listed_state in {None, entry.state})
             and query.workflow in {None, entry.workflow}
             and query.version in {None, entry.version}
             and entry.task.startswith(query.prefix or "")
-            and (is_old or query.submitter in {None, entry.submitter})
-            and (is_old or query.correlation_id in {None, entry.correlation_id})
+            and query.submitter in {None, entry.submitter}
+            and query.correlation_id in {None, entry.correlation_id}
             and (entry.error is None or self._has_cause(entry))
             and (not by_time or query.max_age is None or age <= _seconds(query.max_age))
             and (not by_time or query.min_age is None or age >= _seconds(query.min_age))

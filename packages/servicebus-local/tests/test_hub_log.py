@@ -13,8 +13,6 @@ import pytest
 from servicebus_local.config import BrokerConfig
 from servicebus_local.hubs import retention, tail
 from servicebus_local.hubs.settings import HubSettings
-from servicebus_local.storage.log import MessageLog
-from servicebus_local.storage.schema import VERSION
 from servicebus_local.testing import RunningBroker, running_broker
 from tests.broker_process import BrokerProcess, command
 from tests.hub_wire import HUBS, Wired, attach_reader, marks_of, numbers, read_events, send_events, wired
@@ -117,21 +115,6 @@ def test_retention_drops_the_oldest(
         assert begin > 10
     with closing(sqlite3.connect(tmp_path / "messages.sqlite")) as log:
         assert log.execute("SELECT count(*) FROM event").fetchone() == (20 - begin,)
-
-
-def test_a_log_of_the_version_before_hubs_is_taken_over(tmp_path: Path) -> None:
-    """Its messages stay, and a hub can be used."""
-    MessageLog(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / "messages.sqlite", autocommit=True)) as log:
-        log.executescript("DROP TABLE event; DROP TABLE hub_partition; PRAGMA user_version=2")
-        log.execute("INSERT INTO queue VALUES ('kept', 7)")
-    with wired(data=tmp_path) as (_, wire):
-        send_events(wire, b"a")
-        wire.send(attach_reader())
-        assert numbers(read_events(wire, 1)) == [0]
-    with closing(sqlite3.connect(tmp_path / "messages.sqlite")) as log:
-        assert log.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert log.execute("SELECT * FROM queue").fetchall() == [("kept", 7)]
 
 
 def test_time_never_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

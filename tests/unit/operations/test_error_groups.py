@@ -12,7 +12,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.workflows import LINE
 from tests.unit.api.samples import wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
 
@@ -30,7 +30,7 @@ def _refused(task: str, at: float, error: str) -> TaskRecord:
 def _entry(number: int, error: str) -> IndexEntry:
     task, at = TaskId(f"t-{number}"), after(number)
     state, step = ProcessState.ERROR, StepName("pick")
-    return IndexEntry(task, at, "line", state, at, submitter="ada", step=step, error=error)
+    return IndexEntry(task, at, "line", state, at, 1, "ada", step=step, error=error)
 
 
 async def test_tasks_that_failed_for_one_cause_are_one_group(desk: Desk) -> None:
@@ -85,17 +85,6 @@ async def test_more_than_one_reading_goes_on_where_it_has_looked_to(desk: Desk) 
         before = f"?before={answer['looked_to']}"
     assert sum(counts) == 5_000
     assert 2 < len(counts) < 6
-
-
-async def test_rows_of_before_are_a_group_without_a_cause(desk: Desk) -> None:
-    """Nobody reads thousands of tasks to count them."""
-    desk.index.wrong[Index.ERROR] = [
-        IndexEntry(TASK, after(0), "line", ProcessState.ERROR, after(0)),
-        _entry(1, "pick: late"),
-    ]
-    groups = (await desk.get("/errors")).json["groups"]
-    assert [(each["step"], each["error"]) for each in groups] == [("pick", "pick: late"), (None, None)]
-    assert groups[1]["filter"] == {"state": "Error", "workflow": "line", "version": 1}
 
 
 @pytest.mark.parametrize("halts", [False, True])

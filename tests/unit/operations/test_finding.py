@@ -12,8 +12,6 @@ from functions.operations.tasks import listing
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
-from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
 from tests.fakes.workflows import LINE
@@ -139,18 +137,6 @@ async def test_what_no_index_tells_is_looked_for_in_so_many_tasks_for_a_request(
 def _ended(task: str, seconds: float, error: str | None = None) -> TaskRecord:
     record = processed(task)
     return replace(record, task=replace(record.task, finished_at=after(seconds), last_error=error))
-
-
-async def test_row_of_before_is_judged_by_its_task(desk: Desk) -> None:
-    """It tells neither submitter nor cause; the task does."""
-    desk.store.put(_refused("e-1", "pick answered 503"))
-    desk.index.hidden.add(TaskId("e-1"))
-    desk.index.wrong[Index.ERROR] = [IndexEntry(TaskId("e-1"), START, "line", ProcessState.ERROR, START)]
-    assert await _listed(desk, "submitter=tester") == ["e-1"]
-    assert await _listed(desk, "submitter=ada") == []
-    assert await _listed(desk, "step=pick&correlation_id=c-1") == ["e-1"]
-    assert await _listed(desk, "step=send") == []
-    assert await _listed(desk, "error=pick: pick answered 422") == []
 
 
 async def test_cursor_of_another_source_is_refused(desk: Desk) -> None:

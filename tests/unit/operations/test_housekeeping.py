@@ -169,7 +169,7 @@ def _child_of(parent: TaskRecord, name: str = "c-1") -> TaskRecord:
 async def test_task_in_error_is_never_purged(bench: Bench) -> None:
     """It waits for an operator; so does one that the index has wrong."""
     bench.store.put(in_error())
-    bench.index.wrong[Index.DONE] = [IndexEntry(TASK, START, "line", ProcessState.PROCESSED, START)]
+    bench.index.wrong[Index.DONE] = [IndexEntry(TASK, START, "line", ProcessState.PROCESSED, START, 1, "ada")]
     assert await bench.run(days=365) == (0, 1)
     assert (bench.deleted, bench.purged) == ([], [])
 

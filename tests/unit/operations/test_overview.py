@@ -108,7 +108,7 @@ async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) ->
 async def test_many_tasks_are_not_counted_to_the_end(desk: Desk) -> None:
     """One request for each shard and index; the overview says that there are more."""
     names = [TaskId(f"t-{number}") for number in range(6_000)]
-    due = [IndexEntry(name, START, "line", ProcessState.PENDING, START) for name in names]
+    due = [IndexEntry(name, START, "line", ProcessState.PENDING, START, 1, "ada") for name in names]
     desk.index.wrong[Index.DUE] = due
     overview = (await desk.get("/overview")).json
     assert overview["under_way"] == overview["overdue"] == {"count": 2_000, "more": True}

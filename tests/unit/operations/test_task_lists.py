@@ -47,7 +47,7 @@ def _cursor(**fields: object) -> str:
 def _entries(count: int, state: ProcessState) -> list[IndexEntry]:
     """Make entries of one state, a second apart."""
     return [
-        IndexEntry(TaskId(f"t-{number}"), after(number), "line", state, after(number))
+        IndexEntry(TaskId(f"t-{number}"), after(number), "line", state, after(number), 1, "ada")
         for number in range(count)
     ]
 
@@ -246,7 +246,8 @@ async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
     """Entries are hints: one task is gone, the other was resubmitted meanwhile."""
     desk.holds(pending(LINE, TASK))
     desk.index.wrong[Index.ERROR] = [
-        IndexEntry(TaskId(name), START, "line", ProcessState.ERROR, START) for name in ("gone", TASK)
+        IndexEntry(TaskId(name), START, "line", ProcessState.ERROR, START, 1, "ada")
+        for name in ("gone", TASK)
     ]
     assert await _listed(desk) == []
 

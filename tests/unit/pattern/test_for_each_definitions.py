@@ -108,14 +108,6 @@ def test_task_with_other_items_than_the_definition_gives_waits(items: Iterable[i
     assert look.reason == "step 'send' of version 1 of 'parcels' has other items as it is deployed here"
 
 
-def test_items_that_were_recorded_without_telling_which_are_taken() -> None:
-    """As in orders of before, whatever gives them."""
-    record = pending(FLOW)
-    before = replace(record, order=replace(record.order, item_digests=()))
-    turned = _here(before, _fewer(lambda parcel: range(parcel.weight, 0, -1)))
-    assert turned.request(THIRD) == {"item": 1, "after": []}
-
-
 class Night(BaseModel):
     """An item."""
 

@@ -29,7 +29,7 @@ def _crowd(tasks: int = 30, *, since: float = 0, found: float = 60, until: float
 def test_crowd_begins_once_and_lasts_while_tasks_wait_in_it() -> None:
     """It ends when nothing of it was found for a while after the last extension's end."""
     first = after_sweep((), (_crowd(until=200),), after(60), 20)
-    begun = replace(_crowd(until=200), span_since=after(60), span_until=after(200), met_before=0)
+    begun = replace(_crowd(until=200), span_since=after(60), span_until=after(200))
     assert (first.known, first.begun, first.ended) == ((begun,), (begun,), ())
     again = after_sweep(first.known, (_crowd(40, since=30, found=90, until=90),), after(90), 20)
     more = replace(begun, tasks=40, found_at=after(90), met=70)
@@ -91,23 +91,6 @@ def test_crowd_that_is_many_again_begins_anew() -> None:
     assert after_sweep((few,), (), after(90), 20).known == (few,)
 
 
-def test_crowd_that_a_version_before_has_found_is_as_many_as_it_says() -> None:
-    """Its tasks do not tell when they were met."""
-    assert replace(_crowd(), met=0).is_many(20)
-    assert not replace(_crowd(2), met=0).is_many(20)
-    assert not replace(_crowd(), span_since=after(0)).has_met(_stuck(None), after(60))
-
-
-def test_crowd_that_a_version_before_has_found_lasts_although_few_of_it_come_due_at_a_time() -> None:
-    """While its circuit is open, a sweep finds a part of it only: at a deployment, the others counted."""
-    old = replace(_crowd(100), met=0)
-    crowds = after_sweep((old,), (_crowd(3, found=90, until=1_000),), after(90), 20).known
-    assert all(each.is_many(20) for each in crowds)
-    again = after_sweep(crowds, (_crowd(3, found=120, until=1_000),), after(120), 20)
-    assert [each.is_many(20) for each in again.known] == [True]
-    assert again.begun == ()
-
-
 @pytest.mark.parametrize("wait", [900, 3_000, 4 * 3_600])
 def test_crowd_lasts_however_long_its_tasks_wait_between_two_looks(wait: int) -> None:
     """With waits of hours, in an outage of a day: each is met once in such a time, not in an hour."""
@@ -126,10 +109,9 @@ def test_crowd_lasts_however_long_its_tasks_wait_between_two_looks(wait: int) ->
         [crowd] = after_sweep((crowd,), (found,), after(second), 20).known
 
 
-def _stuck(at: float | None) -> TaskRecord:
+def _stuck(at: float) -> TaskRecord:
     record = pending(workflow(step("pay", via=Way.QUEUE), name="paying"))
-    met = None if at is None else after(at)
     extension = Extension(
-        until=after(at or 0), seconds=60, times=3, behind="Agent pay", cause="no reply", at=met
+        until=after(at), seconds=60, times=3, behind="Agent pay", cause="no reply", at=after(at)
     )
     return replace(record, task=replace(record.task, extended=extension))

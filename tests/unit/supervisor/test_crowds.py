@@ -262,7 +262,9 @@ async def test_what_was_extended_for_a_day_is_overdue_like_any_other() -> None:
     """The Agent never comes back: recovered, counted, and given up in the end."""
     bench = _bench("pay")
     day = timedelta(hours=24).total_seconds()
-    extension = Extension(until=after(WITHIN), seconds=day, times=99, behind=BY_AGENT, cause="no reply")
+    extension = Extension(
+        until=after(WITHIN), seconds=day, times=99, behind=BY_AGENT, cause="no reply", at=START
+    )
     record = bench.store.record(_named(7))
     bench.store.put(replace(record, task=replace(record.task, extended=extension)))
     assert _eased(await bench.sweep()) == (MANY - 1 - PROBES, 0, PROBES, 1)

@@ -31,7 +31,9 @@ async def test_turns_of_a_crowd_end_as_extensions_do() -> None:
     spent = POLICY.crowd.longest.total_seconds() - 600
     for name in FEW:
         record = bench.store.record(name)
-        extension = Extension(until=START, seconds=spent, times=9, behind=BY_AGENT, cause="no reply")
+        extension = Extension(
+            until=START, seconds=spent, times=9, behind=BY_AGENT, cause="no reply", at=START
+        )
         bench.store.put(replace(record, task=replace(record.task, extended=extension)))
     assert await _sweeps_until_all_count(bench) <= 12
 

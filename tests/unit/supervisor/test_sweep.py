@@ -142,7 +142,8 @@ async def test_index_entry_that_leads_nowhere_is_counted(bench: Bench) -> None:
     finished = told(pending(LINE), claimed(), *(f(s) for s in ("pick", "send") for f in (started, completed)))
     bench.store.put(finished)
     bench.index.wrong[Index.DUE] = [
-        IndexEntry(TaskId(task), after(0), "line", ProcessState.PENDING, after(0)) for task in (TASK, "gone")
+        IndexEntry(TaskId(task), after(0), "line", ProcessState.PENDING, after(0), 1, "ada")
+        for task in (TASK, "gone")
     ]
     bench.clock.advance(60)
     figures = await bench.sweep()
@@ -189,7 +190,9 @@ async def test_task_that_another_writer_has_changed_is_left_to_it(
     overdue = bench.store.put(pending(LINE))
     monkeypatch.setattr(bench.store, "load", AsyncMock(return_value=overdue))
     bench.store.put(recovered(pending(LINE)))
-    bench.index.wrong[Index.DUE] = [IndexEntry(TASK, after(0), "line", ProcessState.PENDING, after(0))]
+    bench.index.wrong[Index.DUE] = [
+        IndexEntry(TASK, after(0), "line", ProcessState.PENDING, after(0), 1, "ada")
+    ]
     bench.clock.advance(36)
     figures = await bench.sweep()
     assert (figures.overdue, figures.overtaken, figures.recovered) == (1, 1, 0)

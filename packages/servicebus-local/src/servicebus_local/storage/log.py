@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from servicebus_local.storage.schema import MIGRATIONS, TABLES, VERSION
+from servicebus_local.storage.schema import TABLES, VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -99,12 +99,10 @@ def _take_lock(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
-    """Create the tables in a new file, add those that an earlier version lacks, and refuse another one."""
+    """Create the tables in a new file, and refuse a file of another version."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found == 0:
         connection.executescript(f"BEGIN; {TABLES} PRAGMA user_version={VERSION}; COMMIT;")
-    elif found in MIGRATIONS:
-        connection.executescript(f"BEGIN; {MIGRATIONS[found]} PRAGMA user_version={VERSION}; COMMIT;")
     elif found != VERSION:
         raise LogError(
             f"data folder {folder} was written by another version (schema {found}, this one has {VERSION}): "

@@ -7,7 +7,7 @@ from enum import Enum
 #: Kept in SQLite's `user_version`. Increase it with every change of the tables.
 VERSION = 3
 
-_QUEUE_TABLES = """
+TABLES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     address TEXT NOT NULL,
@@ -33,9 +33,6 @@ CREATE TABLE seen_message_id (
     queue TEXT NOT NULL, message_id TEXT NOT NULL, until_ms INTEGER NOT NULL,
     PRIMARY KEY (queue, message_id)
 ) WITHOUT ROWID;
-"""
-
-_HUB_TABLES = """
 CREATE TABLE event (
     hub TEXT NOT NULL,
     partition INTEGER NOT NULL,
@@ -56,10 +53,6 @@ CREATE TABLE hub_partition (
     PRIMARY KEY (hub, partition)
 ) WITHOUT ROWID;
 """
-
-TABLES = _QUEUE_TABLES + _HUB_TABLES
-#: What makes a log of this version from one of an earlier version.
-MIGRATIONS = {2: _HUB_TABLES}
 
 
 class Statement(Enum):
