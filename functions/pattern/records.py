@@ -45,7 +45,7 @@ class Order:
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
     it is asked what the steps are, and `items` how many items its for-each steps have; `item_digests` tell
-    which. `birth` tells the task from others of its id. Operators find it by its
+    which ones. `birth` distinguishes the task from others of its id. Operators find it by its
     `search_keys`, each of which has a row.
     """
 

@@ -26,7 +26,7 @@ class StepShape:
     One with `at_once` is for each item of the order, at most so many of them at the same time.
     Of an event, the `role` is that of those who may tell it, and `default` the body (JSON) when it did not
     come in time. One that is a task is of that `workflow`. What is None is what the task, or the settings,
-    say. What has a default is written only when it differs.
+    say. A field with a default is written only when it differs.
     """
 
     name: StepName

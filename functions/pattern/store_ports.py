@@ -143,7 +143,7 @@ class IndexEntry:
 
     `at` is the time in the key (due, or finished), or when it was submitted if there is none; such a row may
     tell no `state`. `version` is the workflow's. In `Error`, it tells the `step` and its `error`'s class.
-    Of parked tasks, those that operators parked come last.
+    The tasks that operators parked come last among the parked ones.
     """
 
     task: TaskId

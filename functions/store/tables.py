@@ -19,7 +19,7 @@ CIRCUITS_TABLE = "Circuits"
 #: All tables of the application itself, but for those of the Agents (`roles.AGENT_TABLES`).
 TABLES = (TASKS_TABLE, REJECTED_TABLE)
 
-#: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
+#: The number of the row format; it grows with each change of the rows.
 ROW_FORMAT = 1
 
 
@@ -63,7 +63,7 @@ def _answering(setting: str) -> Iterator[None]:
 
 
 def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
-    """Give the row format and the number of shards; of a new table, these."""
+    """Return the row format and the number of shards; a new table gets these."""
     table = service.get_table_client(TASKS_TABLE)
     row = {"PartitionKey": SHARDS_PARTITION, "RowKey": SHARDS_ROW, "Shards": shards, "Format": ROW_FORMAT}
     try:

@@ -104,7 +104,7 @@ def read(message):
     try:
         request = json.loads(b"".join(message.body))
         json.dumps(request, ensure_ascii=False).encode()  # fails for half a character
-        request = {} | request  # fails for what is no object
+        request = {} | request  # fails for a list or a text
     except (TypeError, RecursionError) as fault:
         raise ValueError(f"it is not an object in JSON: {fault}") from None
     for name, kind in KINDS.items():

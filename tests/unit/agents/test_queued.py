@@ -152,8 +152,8 @@ async def test_request_that_waited_too_long_is_not_begun_and_its_reply_says_so(
     assert bench.replies.sent == [AgentReply(**ECHO, outcome="not_taken")]
 
 
-async def test_request_of_before_is_begun_however_little_time_is_left(bench: Bench) -> None:
-    """Its Scheduler would not understand the reply."""
+async def test_request_without_complete_within_is_begun_however_little_time_is_left(bench: Bench) -> None:
+    """It has until complete-by."""
     await bench.take(complete_by=after(0.1).isoformat())
     assert [call.complete_by for call in bench.script.calls] == [after(0.1)]
 

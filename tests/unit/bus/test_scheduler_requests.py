@@ -1,4 +1,4 @@
-"""What asks for Schedulers: each run has a message of its own."""
+"""Requests for Schedulers: each run has a message of its own."""
 
 from __future__ import annotations
 

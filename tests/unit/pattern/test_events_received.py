@@ -89,10 +89,10 @@ def test_event_may_come_before_its_step_has_begun() -> None:
 
 @pytest.mark.parametrize("received", [YES, None])
 def test_result_that_is_recorded_beside_the_event_counts(received: bytes | None) -> None:
-    """As records of before have it, and what an operator gives of a step that did not take its event."""
+    """An operator gives the result of a step that did not take its event."""
     record = told(waiting(), event_of())
-    as_before = replace(record.step(APPROVE), result=NO, received=received)
-    assert as_before.known_result == NO
+    given = replace(record.step(APPROVE), result=NO, received=received)
+    assert given.known_result == NO
 
 
 def test_same_event_again_changes_nothing_and_another_is_refused() -> None:

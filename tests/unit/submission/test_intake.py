@@ -215,7 +215,7 @@ async def test_what_waited_for_a_day_waits_again_when_it_is_sent_again() -> None
 
 
 async def test_id_of_any_sender_says_nothing_of_how_long_its_message_waited() -> None:
-    """Former applications counted in it."""
+    """The counts are properties of the message."""
     bench = Bench(workflow(step("pick"), name="journey"))
     await bench.take(_body(), "invoice.p55")
     assert (len(bench.postbox.sent), bench.rejections.all) == (1, [])

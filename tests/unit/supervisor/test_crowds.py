@@ -261,12 +261,9 @@ async def test_last_ones_of_a_crowd_go_on_uncounted_once() -> None:
 async def test_what_was_extended_for_a_day_is_overdue_like_any_other() -> None:
     """The Agent never comes back: recovered, counted, and given up in the end."""
     bench = _bench("pay")
-    day = timedelta(hours=24).total_seconds()
-    extension = Extension(
-        until=after(WITHIN), seconds=day, times=99, behind=BY_AGENT, cause="no reply", at=START
-    )
+    day = Extension(until=after(WITHIN), seconds=86_400, times=99, behind=BY_AGENT, cause="no", at=START)
     record = bench.store.record(_named(7))
-    bench.store.put(replace(record, task=replace(record.task, extended=extension)))
+    bench.store.put(replace(record, task=replace(record.task, extended=day)))
     assert _eased(await bench.sweep()) == (MANY - 1 - PROBES, 0, PROBES, 1)
     assert bench.store.record(_named(7)).task.failure_count == 1
 

@@ -37,6 +37,6 @@ def test_traces_come_back_with_the_record() -> None:
 
 
 def test_rows_without_traces_are_readable() -> None:
-    """Such as those of a version before, or of a time when nothing was exported."""
+    """They were written while nothing was exported."""
     old = [{name: value for name, value in row.items() if name != "TraceParent"} for row in _rows()]
     assert _traces(record_of(old)) == (None, None)

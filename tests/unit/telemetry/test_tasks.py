@@ -82,7 +82,7 @@ def test_decision_is_a_part_of_the_sweep_and_linked_to_the_order(spans: Spans) -
     "traceparent", [None, "", "00-1-2-3", "x" * 55, "00-" + 32 * "0" + "-00f067aa0ba902b7-01"]
 )
 def test_order_without_a_usable_trace_begins_one(spans: Spans, traceparent: str | None) -> None:
-    """One that was recorded while nothing was exported, or by a version before."""
+    """It was recorded while nothing was exported."""
     record = _order()
     with run_steps_span(replace(record, order=replace(record.order, traceparent=traceparent)), FIRST):
         pass

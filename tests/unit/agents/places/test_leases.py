@@ -118,7 +118,7 @@ def test_steps_that_call_twice_at_once_do_not_wait_for_each_other_for_ever() -> 
 
 
 def test_instance_without_a_limit_leaves_the_shares_of_others() -> None:
-    """While a limit is being deployed, instances of before have none; after an outage, they have a ramp."""
+    """While a limit is being deployed, others have none; after an outage, they have a ramp."""
 
     async def scenario() -> None:
         rows, service = MemoryBreakerRows(), CountingService(seeded(6), (1, 1))
