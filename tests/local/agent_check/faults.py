@@ -173,11 +173,6 @@ _NULL = {
     ),
 }
 _NEW_TOKEN = {
-    "takes a missing boolean for true": Planted(
-        ((_KINDS, '    request = {"idempotent": True} | request\n' + _KINDS),),
-        "rubbish",
-        "a request without idempotent is gone",
-    ),
     "replies with a new token": Planted(
         ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
         _ECHOES,
@@ -203,6 +198,11 @@ _CONFUSED = {
     ),
 }
 _BY_KEY = {
+    "takes a missing boolean for true": Planted(
+        ((_KINDS, '    request = {"idempotent": True} | request\n' + _KINDS),),
+        "rubbish",
+        "a request without idempotent is gone",
+    ),
     "takes one item of a step for another": Planted(
         (
             (_KEY, '    key = request["effect_key"].partition("/")[0] + "/" + request["step"]\n'),
