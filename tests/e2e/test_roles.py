@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from pathlib import Path
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from rich.console import Console
 
 from local.callers.demo import run_demo
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
-from tests.e2e.caller import NEEDS_ORDERS, Caller, until_all_are
+from tests.e2e.caller import NEEDS_ORDERS, Caller
 
-pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.process,
+    NEEDS_ORDERS,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(300),
+]
 
 
-@pytest.fixture
-async def platform(tmp_path: Path) -> AsyncIterator[Platform]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Platform]:
     """Start a host for each role."""
-    options = PlatformOptions(ports=ANY_PORTS.split(), data=tmp_path, in_memory_storage=True)
+    data = tmp_path_factory.mktemp("roles")
+    options = PlatformOptions(ports=ANY_PORTS.split(), data=data, in_memory_storage=True)
     async with Platform(options) as started:
         yield started
 
@@ -49,6 +55,6 @@ async def test_front_takes_orders_while_no_other_role_runs(platform: Platform) -
         await platform.kill(part)
     async with Caller.of(platform) as caller:
         assert await caller.put("o-1") == HTTPStatus.ACCEPTED
-    for part in others:
-        await platform.start(part)
-    await until_all_are("Processed", platform, {"o-1"})
+        for part in others:
+            await platform.start(part)
+        await caller.until_state("o-1", "Processed")

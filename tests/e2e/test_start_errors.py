@@ -16,8 +16,6 @@ pytestmark = pytest.mark.process
     ("settings", "expected"),
     [
         ({"PAYMENT_URL": "nowhere"}, "setting PAYMENT_URL is wrong"),
-        ({"STATE_SHARDS": "many"}, "setting STATE_SHARDS is wrong"),
-        ({"STEP_SECONDS": "orders.shipping=3"}, "orders.shipping"),
         ({"RETENTION_DAYS": "0.5"}, "workflow 'orders': cancel_within is 86400 seconds"),
     ],
 )
