@@ -1,4 +1,4 @@
-"""The ledger of what was run, from kept figures: as `docs/reliability.md` has it."""
+"""Print the ledger of kept verdicts: runs, tasks and faults of each commit."""
 
 from __future__ import annotations
 
