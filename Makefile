@@ -9,7 +9,6 @@ TEST_PACKAGES := .venv/.installed-for-tests
 AZURITE := node_modules/.installed
 BROWSER := node_modules/.installed-for-tests
 PACKAGES := packages/functions-local packages/servicebus-local
-CLOCKS := tests/chaos/requirements-clocks.txt
 # One more than two cores have: tests with processes mostly wait.
 export WORKERS ?= 3
 # In seconds; the time until the tests begin went into downloads and installs.
@@ -105,11 +104,9 @@ $(RUN_PACKAGES): requirements.txt requirements-local.txt $(PACKAGES:=/pyproject.
 		$(addprefix --editable ,$(PACKAGES))
 	@touch $@
 
-$(TEST_PACKAGES): requirements-dev.txt $(CLOCKS) $(RUN_PACKAGES)
+$(TEST_PACKAGES): requirements-dev.txt $(RUN_PACKAGES)
 	@echo "Installing the Python packages of the tests (once; about a minute)"
 	@$(INSTALL) -r requirements-dev.txt
-	@$(INSTALL) --no-deps --no-build-isolation -r $(CLOCKS) >/dev/null 2>&1 || \
-		echo "No libfaketime here: chaos has no wrong clocks"
 	@touch $@
 
 $(AZURITE): package-lock.json

@@ -16,7 +16,6 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from local import arguments, commands
-from local.chaos_options import add_chaos_options, add_roles_option
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
@@ -75,9 +74,9 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     """Return a command that measures or checks; only such a command imports what it needs for that."""
     match chosen.command:
         case "chaos":
-            from tests.chaos.run.arguments import chaos_as_chosen  # noqa: PLC0415 - see above
+            from tests.chaos.run.command import chaos  # noqa: PLC0415 - see above
 
-            return chaos_as_chosen(chosen)
+            return chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.hosts)
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
@@ -155,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         help="for each thing (default: %(default)s)",
     )
     verify.epilog = "Keys or tokens: VERIFY_KEY, VERIFY_TOKEN and others, as docs/deploy.md says."
-    add_chaos_options(
+    _add_chaos_options(
         subcommands.add_parser(
             "chaos", help="inject faults while orders are processed, and check the invariants"
         )
@@ -204,10 +203,22 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
-    add_roles_option(parser)
+    roles = "one host with all roles, or a host for each role (default: all)"
+    parser.add_argument("--roles", choices=["all", "split"], default="all", help=roles)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
+
+
+def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
+    minutes = "how long orders and faults are sent, before the platform settles (default: %(default)s)"
+    parser.add_argument("--minutes", type=arguments.minutes, default=1.2, metavar="M", help=minutes)
+    hosts = "how many hosts share tables and broker, each with a Durable hub of its own (default: 2)"
+    parser.add_argument("--hosts", type=arguments.positive, default=2, metavar="N", help=hosts)
 
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:

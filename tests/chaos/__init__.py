@@ -1,8 +1,8 @@
-"""Chaos: orders on the real platform while faults are injected everywhere, then a check of the invariants.
+"""Chaos: orders on the real local platform under kills, pauses and partitions, judged by the invariants.
 
-`python -m local chaos` runs it. In the order of a run: `plan` (what will happen, by seed), `run` (its
-course), with `injection`, `traffic` and `remotes`; then `evidence` (what was seen) and `invariants` (what
-must hold of that). The tests of this machinery, and one short run, are beside these packages.
+`python -m local chaos` runs it; open `run/command.py` first. `plan.py` draws a run by its seed. `hosts.py`,
+`remotes.py` and `callers.py` are its parts, `injection` its faults. `evidence` reads the rows, calls and
+messages of the run, and maps them to the evidence that `tests.simulation.checks` judges.
 """
 
 from __future__ import annotations

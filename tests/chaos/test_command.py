@@ -12,48 +12,31 @@ import pytest
 from local.command_line import main
 from local.platform import INTERRUPTED, PlatformError
 from tests.chaos.run import command
-from tests.chaos.run.environment import Layout
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, Layout]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int]]:
     """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[tuple[int, int, float, Layout]] = []
+    calls: list[tuple[int, int, float, int]] = []
 
-    async def chaos(seed: int, orders: int, minutes: float, layout: Layout) -> int:
-        calls.append((seed, orders, minutes, layout))
+    async def chaos(seed: int, orders: int, minutes: float, hosts: int) -> int:
+        calls.append((seed, orders, minutes, hosts))
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(started: list[tuple[int, int, float, Layout]]) -> None:
+def test_run_takes_its_defaults(started: list[tuple[int, int, float, int]]) -> None:
     """200 orders, seed 1, two hosts; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert started == [(1, 200, 1.2, Layout(hosts=2, submit_to="queue"))]
+    assert started == [(1, 200, 1.2, 2)]
 
 
-def test_everything_can_be_chosen(started: list[tuple[int, int, float, Layout]]) -> None:
-    """Seed, orders, minutes, hosts, the way in, a process for each role."""
-    main(
-        [
-            "chaos",
-            "--seed",
-            "5",
-            "--orders",
-            "30",
-            "--minutes",
-            "0.5",
-            "--hosts",
-            "3",
-            "--submit-to",
-            "hub",
-            "--roles",
-            "split",
-        ]
-    )
-    assert started == [(5, 30, 0.5, Layout(hosts=3, submit_to="hub", split=True))]
+def test_everything_can_be_chosen(started: list[tuple[int, int, float, int]]) -> None:
+    """Seed, orders, minutes, hosts."""
+    main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5", "--hosts", "3"])
+    assert started == [(5, 30, 0.5, 3)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +71,7 @@ async def test_folder_of_a_run_that_fails_is_kept(
     monkeypatch.setattr(command, "judged", judged)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with nullcontext() if not is_kept else pytest.raises(PlatformError):
-        assert await command.chaos(1, 2, 0.1, Layout()) == INTERRUPTED
+        assert await command.chaos(1, 2, 0.1, 2) == INTERRUPTED
     assert bool(_left_in(tmp_path)) is is_kept
 
 

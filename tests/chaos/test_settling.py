@@ -11,32 +11,32 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from azure.core.exceptions import ServiceRequestError
 
+from tests.chaos.callers import Callers
 from tests.chaos.evidence import settling
-from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.evidence.settling import settle
 from tests.chaos.evidence.tables import Tables
-from tests.chaos.sample_evidence import ORDER, rows, task
+from tests.chaos.plan import make_plan
+from tests.chaos.planted_evidence import task
 from tests.local.platform.processes import PATIENCE
+from tests.simulation.checks.rows import TaskRows
 
 _EMPTY = {"active": 0, "scheduled": 0, "deferred": 0, "dead_lettered": 0}
+_PLAN = make_plan(1, 1, 1)
+ORDER = _PLAN.orders[0].id
 
 
 class _Tables:
-    """Returns the next of its contents at each read, and then the last one again."""
+    """Returns the next of its contents at each look, and then the last one again."""
 
-    def __init__(self, *looks: dict[str, TaskRows] | Exception, rejected: list[dict[str, Any]]) -> None:
+    def __init__(self, *looks: dict[str, TaskRows] | Exception) -> None:
         self._looks: Iterator[dict[str, TaskRows] | Exception] = iter(looks)
         self._last: dict[str, TaskRows] | Exception = {}
-        self._rejected = rejected
 
-    async def look_at_all(self) -> dict[str, TaskRows]:
+    async def look(self) -> dict[str, TaskRows]:
         self._last = next(self._looks, self._last)
         if isinstance(self._last, Exception):
             raise self._last
         return self._last
-
-    async def rejected(self) -> list[dict[str, Any]]:
-        return self._rejected
 
 
 @pytest.fixture(autouse=True)
@@ -46,60 +46,60 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_settling_is_waited_for() -> None:
     """The tables are down, a task is unfinished, then finished but not announced, then announced."""
-    end = rows(task("Processed", 1))
+    end = TaskRows(task=task("Processed", 1))
     tables = _Tables(
         ServiceRequestError("away"),
-        {ORDER: rows(task("Processing", 1))},
+        {ORDER: TaskRows(task=task("Processing", 1))},
         {ORDER: end.model_copy(update={"outbox": ("!send|1",)})},
         {ORDER: end},
-        rejected=[],
     )
-    assert await _leftovers(tables, within=PATIENCE) == []
-
-
-async def test_order_whose_message_was_dead_lettered_is_not_waited_for() -> None:
-    """It never gets a task."""
-    dead = {"Body0": f'{{"task_id":"{ORDER}"}}'.encode()}
-    assert await _leftovers(_Tables({}, rejected=[dead]), within=PATIENCE) == []
+    assert await _settled(tables, within=PATIENCE) == []
 
 
 @pytest.mark.parametrize(
-    ("tables", "queue", "expected"),
+    ("rows", "queue", "expected"),
     [
-        (_Tables({}, rejected=[]), {}, f"1 orders have no task: ['{ORDER}']"),
+        (None, {}, f"{ORDER}|has no task"),
+        (TaskRows(task=task("Pending", 1)), {}, f"{ORDER}|is Pending in epoch 1: None"),
         (
-            _Tables({ORDER: rows(task("Pending", 1))}, rejected=[]),
-            {},
-            f"1 tasks are unfinished: ['{ORDER}']",
-        ),
-        (
-            _Tables({ORDER: rows(task("Error", 1))}, rejected=[]),
+            TaskRows(task=task("Error", 1)),
             {"name": "scheduler-requests", "scheduled": 1},
             "queue scheduler-requests holds 1 messages",
         ),
         (
-            _Tables({ORDER: rows(task("Error", 1))}, rejected=[]),
+            TaskRows(task=task("Error", 1)),
             {"name": "notices-demo", "dead_lettered": 2},
             "queue notices-demo holds 2 messages",
         ),
     ],
 )
-async def test_what_is_left_is_named(tables: _Tables, queue: dict[str, Any], expected: str) -> None:
-    """When the time is over, what is unfinished is described."""
-    assert await _leftovers(tables, queue, within=0.03) == [expected]
+async def test_leftover_is_named(rows: TaskRows | None, queue: dict[str, Any], expected: str) -> None:
+    """When the time is over, there is a line for each leftover."""
+    assert await _settled(_Tables({ORDER: rows} if rows else {}), queue, within=0.03) == [expected]
+
+
+async def test_order_whose_caller_has_no_answer_is_left() -> None:
+    """Its caller sends it again."""
+    tables = _Tables({ORDER: TaskRows(task=task("Processed", 1))})
+    assert await _settled(tables, within=0.03, waits=True) == [f"{ORDER}|its caller has no answer"]
 
 
 async def test_notices_wait_for_their_reader() -> None:
     """They do not keep the platform from settling."""
-    tables = _Tables({ORDER: rows(task("Error", 1))}, rejected=[])
-    assert await _leftovers(tables, {"name": "notices-demo", "active": 9}, within=PATIENCE) == []
+    tables = _Tables({ORDER: TaskRows(task=task("Error", 1))})
+    assert await _settled(tables, {"name": "notices-demo", "active": 9}, within=PATIENCE) == []
 
 
-async def _leftovers(tables: _Tables, queue: dict[str, Any] | None = None, *, within: float) -> list[str]:
+async def _settled(
+    tables: _Tables, queue: dict[str, Any] | None = None, *, within: float, waits: bool = False
+) -> list[str]:
+    callers = Callers(["http://localhost"], _PLAN.orders)
+    if not waits:
+        callers.waiting.clear()
     figures = {"name": "submissions", **_EMPTY, **(queue or {})}
     async with _admin(figures) as url:
-        settled = await settle(cast("Tables", tables), url, [ORDER], list, within)
-    return list(settled.leftovers)
+        _, leftovers = await settle(cast("Tables", tables), url, callers, within)
+    return list(leftovers)
 
 
 @asynccontextmanager

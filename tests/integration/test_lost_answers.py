@@ -111,7 +111,7 @@ async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
     assert connection.connection_string is not None
     port = urlsplit(table.url).port
     assert port is not None
-    proxy = Proxy(delay=0)
+    proxy = Proxy()
     proxy.forward_to(port)
     async with proxy.serving():
         by_proxy = connection.connection_string.replace(f":{port}/", f":{proxy.port}/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.chaos.invariants.violations import Invariant
+from tests.simulation.checks.violations import Invariant
 from tests.simulation.planted.caught import kept
 from tests.simulation.planted.copies import every_bug, make_copy, planted
 

@@ -1,3 +1,3 @@
-"""The evidence of a run: rows, notices and alerts, read without any code of the application."""
+"""The evidence of a run, read without code of the application; `outcome` judges it."""
 
 from __future__ import annotations

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import chain
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableServiceClient
 
-from tests.chaos.evidence.alerts import PostedAlert, summary
-from tests.chaos.evidence.rows import LOOKED_AT, TaskRows, is_epoch, tasks_of
+from tests.simulation.checks.rows import RawTask, TaskRows, tasks_of
 
-#: Seconds; Azurite may be frozen.
+#: In seconds; Azurite may be paused.
 _TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_backoff_factor": 0.2}
+#: The columns of a look: those of the task's own row, and the task of an announcement.
+_COLUMNS = [
+    *("PartitionKey", "RowKey", "OrderID", "Name"),
+    *(each.alias for each in RawTask.model_fields.values() if each.alias),
+]
 
 
 class Tables:
     """The tables of one run."""
 
     def __init__(self, service: TableServiceClient) -> None:
+        self._service = service
         self._tasks = service.get_table_client("Tasks")
-        self._rejected = service.get_table_client("Rejected")
 
     @classmethod
     @asynccontextmanager
@@ -34,48 +35,32 @@ class Tables:
         async with opened as service:
             yield cls(service)
 
-    async def shards(self) -> list[str]:
-        """Return the partitions that hold tasks. Raises `AzureError`."""
-        settings = await self._tasks.get_entity("!settings", "shards")
-        return [f"{number:03d}" for number in range(settings["Shards"])]
+    async def look(self) -> dict[str, TaskRows]:
+        """Read the tasks' own rows and the announcements, without closed epochs. Raises `AzureError`."""
+        rows = [row for row in await self._rows(_COLUMNS) if "|epoch|" not in row["RowKey"]]
+        return tasks_of(rows)
 
-    async def look(self, shard: str) -> dict[str, TaskRows]:
-        """Read one partition for little work: tasks, and which rows they have. Raises `AzureError`.
+    async def tasks(self) -> tuple[dict[str, TaskRows], dict[str, str]]:
+        """Read all rows of all tasks, and their run ids. Raises `AzureError`."""
+        rows = await self._rows(None)
+        orders = [row for row in rows if row["RowKey"].endswith("|order")]
+        births = {row["RowKey"].partition("|")[0]: row["Birth"] for row in orders}
+        return tasks_of(rows), births
 
-        A query of one partition sees a transaction whole. Of ended epochs, nothing is read.
-        """
-        return tasks_of(await self._look(shard))
-
-    async def _look(self, shard: str) -> list[Any]:
-        return [row for row in await self._shard(shard, columns=LOOKED_AT) if not is_epoch(row)]
-
-    async def look_at_all(self) -> dict[str, TaskRows]:
-        """Read all tasks, partition by partition, for little work. Raises `AzureError`."""
-        found = [await self._look(shard) for shard in await self.shards()]
-        return tasks_of(chain(*found))
-
-    async def tasks(self) -> dict[str, TaskRows]:
-        """Read everything of all tasks. Raises `AzureError`.
-
-        A task that is recorded in two shards has all its rows twice, so it is not complete.
-        """
-        found = await asyncio.gather(*(self._shard(shard) for shard in await self.shards()))
-        return tasks_of(chain(*found))
-
-    async def _shard(self, shard: str, columns: list[str] | None = None) -> list[Any]:
-        keys = {"shard": shard}
-        found = self._tasks.query_entities("PartitionKey eq @shard", parameters=keys, select=columns)
-        return [row async for row in found]
-
-    async def waiting_alerts(self) -> list[PostedAlert]:
-        """Read the alerts that wait for their summary. Raises `AzureError`."""
-        try:
-            row = await self._tasks.get_entity("!settings", "alert-minute")
-        except ResourceNotFoundError:
-            return []
-        minute = json.loads(row["Content"])
-        return [summary(minute["waiting"], minute["since"], "waiting")]
-
-    async def rejected(self) -> list[dict[str, Any]]:
+    async def rejected(self) -> list[Mapping[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""
-        return [dict(row) async for row in self._rejected.list_entities()]
+        found = list[Mapping[str, Any]]()
+        for table in ("Rejected", "AgentRejected"):
+            with suppress(ResourceNotFoundError):
+                found += [row async for row in self._service.get_table_client(table).list_entities()]
+        return found
+
+    async def _rows(self, columns: list[str] | None) -> list[Any]:
+        """Read the shards one by one: a query of one partition is a snapshot of it."""
+        settings = await self._tasks.get_entity("!settings", "shards")
+        rows = []
+        for number in range(settings["Shards"]):
+            keys = {"shard": f"{number:03d}"}
+            found = self._tasks.query_entities("PartitionKey eq @shard", parameters=keys, select=columns)
+            rows += [row async for row in found]
+        return rows

@@ -1,3 +1,3 @@
-"""Injection of faults: into the parts of the platform, the broker, and the connections to the tables."""
+"""The faults of a run: `lanes` injects them in their order, `proxy` is where partitions take place."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A TCP proxy between the application and what it needs, which can close, hold, delay and drop."""
+"""A TCP proxy between the application and a dependency, which can close, hold and drop."""
 
 from __future__ import annotations
 
@@ -21,17 +21,14 @@ class ProxyMode(StrEnum):
     HOLDING = "holding"
     #: Requests are forwarded, and answers are not until the mode changes.
     HOLDING_ANSWERS = "holding answers"
-    #: Everything is forwarded late.
-    SLOWING = "slowing"
     #: Requests are forwarded; instead of the answer, the connection is closed.
     DROPPING_ANSWERS = "dropping answers"
 
 
 class Proxy:
-    """Forwards connections to one port of this machine. `delay` is in seconds, for each piece of data."""
+    """Forwards connections to one port of this machine."""
 
-    def __init__(self, *, delay: float) -> None:
-        self._delay = delay
+    def __init__(self) -> None:
         self._target: int | None = None
         self._port = 0
         self._mode = ProxyMode.PASSING
@@ -150,9 +147,6 @@ class Proxy:
             await writer.drain()
 
     async def _wait(self, *, are_answers: bool) -> None:
-        if self._mode is ProxyMode.SLOWING:
-            self._affected += 1
-            await asyncio.sleep(self._delay)
         while self._mode is ProxyMode.HOLDING or (are_answers and self._mode is ProxyMode.HOLDING_ANSWERS):
             self._affected += 1
             await self._changed.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sized
+from collections import Counter
 from types import TracebackType
 from typing import Self
 
@@ -11,15 +11,16 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from tests.chaos.evidence.observer import Observations
-from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.callers import Callers
+from tests.chaos.evidence.observer import Observer
+from tests.chaos.plan import InjectedFault
 
 _SHOW_EVERY = 0.5
 _SAY_EVERY = 10.0
 
 
 class RunProgress:
-    """Shows accepted and finished orders, and the faults that have happened."""
+    """Shows accepted and finished orders, and the effects of faults."""
 
     def __init__(self, orders: int, console: Console) -> None:
         self._orders = orders
@@ -39,17 +40,17 @@ class RunProgress:
         self._bars.stop()
 
     def say(self, text: str) -> None:
-        """Print a line, above the bars where there are any."""
+        """Print a line, above the bars if there are any."""
         self._console.print(text, highlight=False)
 
-    async def follow(self, accepted: Sized, observations: Observations, fault_counts: FaultCounts) -> None:
-        """Show the progress, until cancelled."""
+    async def follow(self, callers: Callers, observer: Observer, faults: Counter[InjectedFault]) -> None:
+        """Show the progress until cancelled."""
         terminal = self._console.is_terminal
         while True:
-            finished = observations.finished
-            self._bars.update(self._accepted, completed=len(accepted))
+            accepted, finished = len(callers.accepted), observer.finished
+            self._bars.update(self._accepted, completed=accepted)
             self._bars.update(self._finished, completed=finished)
             if not terminal:
-                faults = sum(fault_counts.by_fault.values())
-                self.say(f"{len(accepted)} accepted, {finished} finished of {self._orders}; {faults} faults")
+                counts = f"{accepted} accepted, {finished} finished of {self._orders}"
+                self.say(f"{counts}; {faults.total()} effects of faults")
             await asyncio.sleep(_SHOW_EVERY if terminal else _SAY_EVERY)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from tests.chaos.evidence.alerts import unnamed
-from tests.chaos.invariants.announcements import needless_alerts
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.alerts import PostedAlert, unnamed
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.rows import TaskRows
+from tests.simulation.checks.violations import Invariant, Violation
 
 #: The notice of each final state.
 _ENDS = {"Processed": "completed", "Error": "failed", "Compensated": "compensated"}
+#: What is told of a step that was under way when its task was to be undone.
+_DOUBT = "its outcome is unknown, and it has no undo"
+#: How the epoch of a parked task ends.
+_RELEASED = "released"
 
 
-def status_agrees(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def status_agrees(evidence: Evidence) -> Iterator[Violation]:
     """Find notices that are missing or wrong; they may come twice, and in another order."""
     sent: dict[str, set[tuple[str, int]]] = {}
     for notice in evidence.notices:
@@ -28,7 +32,7 @@ def status_agrees(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.STATUS_AGREES, task, what)
 
 
-def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]]:
+def _entered(evidence: Evidence, task: str) -> Iterator[tuple[str, int]]:
     """Give the final states that a task entered; one that stays in `Error` after an answer enters none.
 
     One transaction may hold a task's end and what ends that epoch, such as a cancel: of this end, only the
@@ -44,7 +48,7 @@ def _entered(evidence: SimulatedEvidence, task: str) -> Iterator[tuple[str, int]
         before = state
 
 
-def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def alerts(evidence: Evidence) -> Iterator[Violation]:
     """Find transitions to `Error`, and tasks that were given up, without an alert; and alerts without need.
 
     A summary counts alerts and does not name them.
@@ -58,4 +62,49 @@ def alerts(evidence: SimulatedEvidence) -> Iterator[Violation]:
         missing += [(task, epoch) for epoch in sorted(entered | exhausted) if (task, epoch) not in sent]
     for task, epoch in missing[unnamed(evidence.alerts) :]:
         yield Violation(Invariant.ALERTS, task, f"no alert of what happened in epoch {epoch}")
-    yield from needless_alerts(evidence.alerts, evidence.tasks)
+    yield from _needless(evidence.alerts, evidence.tasks)
+
+
+def _needless(alerts: Sequence[PostedAlert], tasks: Mapping[str, TaskRows]) -> Iterator[Violation]:
+    """Find alerts of epochs in which nothing happened that an operator has to know."""
+    for alert in alerts:
+        rows = tasks.get(alert.order or "")
+        if alert.order is None or alert.epoch is None or _tells_what_is_noted(alert, rows):
+            continue
+        if rows is None or alert.epoch not in {*_alarming(rows), *_perhaps_parked(rows)}:
+            what = f"an alert of epoch {alert.epoch}, in which nothing happened"
+            yield Violation(Invariant.ALERTS, alert.order, what)
+
+
+def _tells_what_is_noted(alert: PostedAlert, rows: TaskRows | None) -> bool:
+    """Tell whether an alert is of what became known of a step when that changed nothing any more.
+
+    A note that its outcome is unknown goes when it is known later that nothing was done.
+    """
+    if rows is None or alert.epoch is None:
+        return False
+    before = [step for each in rows.history if each.epoch == alert.epoch - 1 for step in each.steps]
+    in_doubt = [f"{step.name}: {_DOUBT}" for step in before if step.state == "Running"]
+    noted = [step.noted for step in rows.steps if step.noted]
+    return any(each in alert.text for each in (*in_doubt, *noted))
+
+
+def _alarming(rows: TaskRows) -> Iterator[int]:
+    """Yield the epochs in which it entered `Error`, or was given up, or was parked for the first time."""
+    yield from [epoch.epoch for epoch in rows.history if epoch.ended_by == _RELEASED][:1]
+    for epoch in rows.history:
+        if epoch.state == "Error" or epoch.ended_by == "exhausted":
+            yield epoch.epoch
+    if rows.task is not None and rows.task.state == "Error":
+        yield rows.task.epoch
+
+
+def _perhaps_parked(rows: TaskRows) -> Iterator[int]:
+    """Yield the epochs in which a task was parked again, or that ended by hand while it may have been parked.
+
+    What was told of one parking is not told again, unless its reason is another.
+    """
+    for epoch in rows.history:
+        ended_by_hand = epoch.state == "Pending" and epoch.ended_by in {"cancelled", "parked"}
+        if epoch.ended_by == _RELEASED or ended_by_hand:
+            yield epoch.epoch

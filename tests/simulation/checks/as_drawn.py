@@ -8,15 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from functions.pattern.definition import Workflow
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.violations import Invariant, Violation
 from tests.simulation.drawn.expected import expected_steps
 from tests.simulation.drawn.load import DrawnOrder
 
 
-def with_children(
-    orders: Sequence[DrawnOrder], evidence: SimulatedEvidence, child: Workflow
-) -> dict[str, DrawnOrder]:
+def with_children(orders: Sequence[DrawnOrder], evidence: Evidence, child: Workflow) -> dict[str, DrawnOrder]:
     """Give all orders by their tasks, also those of tasks that are steps: these have the same payload."""
     drawn = {order.id: order for order in orders}
     for effect, task in evidence.children.items():
@@ -24,7 +22,7 @@ def with_children(
     return drawn
 
 
-def requests(drawn: Mapping[str, DrawnOrder], evidence: SimulatedEvidence) -> Iterator[Violation]:
+def requests(drawn: Mapping[str, DrawnOrder], evidence: Evidence) -> Iterator[Violation]:
     """Find requests that are not of their order, their item, and all steps that come before."""
     for call in evidence.ledger.calls:
         if call.is_undo or call.task not in drawn:
@@ -40,7 +38,7 @@ def requests(drawn: Mapping[str, DrawnOrder], evidence: SimulatedEvidence) -> It
             yield Violation(Invariant.ORDER, call.task, what)
 
 
-def results(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def results(evidence: Evidence) -> Iterator[Violation]:
     """Find results on record that are not what their services answered; an operator's opens an epoch."""
     for task, birth in evidence.births.items():
         for change in evidence.step_changes.get(task, ()):
@@ -54,7 +52,7 @@ def results(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 yield Violation(Invariant.ORDER, task, f"{name} has the result {result!r}")
 
 
-def steps(drawn: Mapping[str, DrawnOrder], evidence: SimulatedEvidence) -> Iterator[Violation]:
+def steps(drawn: Mapping[str, DrawnOrder], evidence: Evidence) -> Iterator[Violation]:
     """Find steps of processed tasks that did not end as was drawn, where nothing else befell them."""
     for task, order in drawn.items():
         rows = evidence.tasks.get(task)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.violations import Invariant, Violation
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.tables.rows import Rows
 
@@ -18,7 +18,7 @@ _SETTLED = frozenset({"Completed", "Skipped"})
 _UNDOABLE = frozenset({"Running", "Completed", "Failed", "Unrecorded", "Undoing"})
 
 
-def limits_of_services(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def limits_of_services(evidence: Evidence) -> Iterator[Violation]:
     """Find services that had more calls in flight than their limit allows."""
     for agent, limit in evidence.limits.items():
         most = evidence.most_in_flight.get(agent, 0)

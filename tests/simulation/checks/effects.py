@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from functions.pattern.states import Way
-from tests.chaos.evidence.rows import TaskRows
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.rows import TaskRows
+from tests.simulation.checks.violations import Invariant, Violation
 
 
-def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def one_effect(evidence: Evidence) -> Iterator[Violation]:
     """Find what was done, or undone, more than once; what knows no keys, or under other keys, too.
 
     No id of a run's tasks is taken a second time, so each has one birth: that of its order's row.
@@ -30,7 +30,7 @@ def one_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.ONE_EFFECT, call.task, what)
 
 
-def nothing_is_only_said(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def nothing_is_only_said(evidence: Evidence) -> Iterator[Violation]:
     """Find steps that were recorded as done, or undone, before their service, or task, had done it."""
     for task, changes in evidence.step_changes.items():
         for change in changes:
@@ -40,7 +40,7 @@ def nothing_is_only_said(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 yield Violation(Invariant.NET_EFFECT, task, f"{name} was recorded {state}, and was not")
 
 
-def _has_effect(evidence: SimulatedEvidence, task: str, step: str) -> bool:
+def _has_effect(evidence: Evidence, task: str, step: str) -> bool:
     """Tell whether a step has an effect: what only waits or reads has none, nor has an operator's word."""
     definition = evidence.steps.step(step)
     only_waits = definition.via.waits and definition.via is not Way.WORKFLOW
@@ -48,7 +48,7 @@ def _has_effect(evidence: SimulatedEvidence, task: str, step: str) -> bool:
     return not is_read and (task, step) not in evidence.given
 
 
-def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def net_effect(evidence: Evidence) -> Iterator[Violation]:
     """Find final states that the ledger contradicts."""
     for task, rows in evidence.tasks.items():
         if rows.task is None:
@@ -59,7 +59,7 @@ def net_effect(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 yield Violation(Invariant.NET_EFFECT, task, what)
 
 
-def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
+def _processed(evidence: Evidence, task: str, rows: TaskRows) -> Iterator[str]:
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         was_begun = evidence.ledger.done[key] or key in evidence.children
@@ -71,7 +71,7 @@ def _processed(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterat
             yield f"Processed without {step.name}, which was done"
 
 
-def _compensated(evidence: SimulatedEvidence, task: str, rows: TaskRows) -> Iterator[str]:
+def _compensated(evidence: Evidence, task: str, rows: TaskRows) -> Iterator[str]:
     for step in rows.steps:
         key = f"{task}.{evidence.births[task]}/{step.name}"
         definition = evidence.steps.step(step.name)

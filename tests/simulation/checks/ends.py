@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.chaos.evidence.rows import RawEpoch, body_of, names
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.rows import RawEpoch, body_of, names
+from tests.simulation.checks.violations import Invariant, Violation
 
 
-def no_loss(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def no_loss(evidence: Evidence) -> Iterator[Violation]:
     """Find what was accepted, and is nowhere."""
     for task in evidence.accepted:
         if task not in evidence.tasks and not names(evidence.rejected, task):
@@ -19,7 +19,7 @@ def no_loss(evidence: SimulatedEvidence) -> Iterator[Violation]:
         yield Violation(Invariant.NO_LOSS, task, f"refused, though nothing is wrong with it: {answer}")
 
 
-def no_message_dies_unseen(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def no_message_dies_unseen(evidence: Evidence) -> Iterator[Violation]:
     """Find messages that died, and are kept nowhere: the log tells of them, the webhook at best."""
     kept = {body_of(row) for row in evidence.rejected}
     for queue, body in evidence.buried:
@@ -28,7 +28,7 @@ def no_message_dies_unseen(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.NO_LOSS, None, what)
 
 
-def termination(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def termination(evidence: Evidence) -> Iterator[Violation]:
     """Find what was not at rest in time, and what was raised where nobody could catch it."""
     for what in evidence.leftovers:
         yield Violation(Invariant.TERMINATION, what.partition("|")[0], what)
@@ -36,7 +36,7 @@ def termination(evidence: SimulatedEvidence) -> Iterator[Violation]:
         yield Violation(Invariant.TERMINATION, None, what)
 
 
-def cancelled(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def cancelled(evidence: Evidence) -> Iterator[Violation]:
     """Find cancels that were taken and came to nothing, or that nobody asked for."""
     for task, rows in evidence.tasks.items():
         is_undone = rows.task is not None and (
@@ -56,6 +56,6 @@ def _is_held_up(before: RawEpoch, epoch: RawEpoch) -> bool:
     return epoch.state == "Error" or before.ended_by == "parked"
 
 
-def as_seen(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def as_seen(evidence: Evidence) -> Iterator[Violation]:
     """Give what was seen while it happened."""
     yield from evidence.seen

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.chaos.invariants.violations import Violation
 from tests.simulation.checks.announcements import alerts, status_agrees
 from tests.simulation.checks.calls import limits_of_services
 from tests.simulation.checks.effects import net_effect, nothing_is_only_said, one_effect
 from tests.simulation.checks.ends import as_seen, cancelled, no_loss, no_message_dies_unseen, termination
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
 from tests.simulation.checks.histories import failure_count, monotone, mutual_exclusion
 from tests.simulation.checks.outcomes import no_late_outcome, no_outcome_of_another, what_ended_stays
+from tests.simulation.checks.violations import Violation
 
 _CHECKS = (
     no_loss,
@@ -32,6 +32,6 @@ _CHECKS = (
 )
 
 
-def violations(evidence: SimulatedEvidence) -> list[Violation]:
+def violations(evidence: Evidence) -> list[Violation]:
     """Give all violations, in the order of the checks."""
     return [violation for check in _CHECKS for violation in check(evidence)]

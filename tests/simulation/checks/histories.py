@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain, pairwise
 
-from tests.chaos.evidence.rows import FINAL, RawEpoch, TaskRows
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
 from tests.simulation.checks.journal import Version
+from tests.simulation.checks.rows import FINAL, RawEpoch, TaskRows
+from tests.simulation.checks.violations import Invariant, Violation
 
 #: What may end an epoch, by the state of the task.
 _UNDER_WAY = {"recovered", "resumed", "exhausted", "refused", "cancelled", "released", "parked", "unparked"}
@@ -26,7 +26,7 @@ _ANSWERS = frozenset({"found done", "found not done", "result given"})
 _UNCOUNTED = frozenset({"released", "parked", "unparked", "resumed"})
 
 
-def mutual_exclusion(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def mutual_exclusion(evidence: Evidence) -> Iterator[Violation]:
     """Find two holders at once, and epochs that are missing or decrease."""
     for task, versions in evidence.journal.items():
         holders: dict[tuple[int, int], str] = {}
@@ -45,7 +45,7 @@ def mutual_exclusion(evidence: SimulatedEvidence) -> Iterator[Violation]:
                 yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
 
 
-def monotone(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def monotone(evidence: Evidence) -> Iterator[Violation]:
     """Find changes that are not in the transition table."""
     for task, versions in evidence.journal.items():
         rows = evidence.tasks.get(task)
@@ -90,7 +90,7 @@ def _wrong_ends(rows: TaskRows | None) -> Iterator[str]:
             yield f"epoch {epoch.epoch} ended as '{epoch.ended_by}' in state {epoch.state}"
 
 
-def failure_count(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def failure_count(evidence: Evidence) -> Iterator[Violation]:
     """Find counts that are not the number of recoveries, or too high."""
     for task, rows in evidence.tasks.items():
         counts = [version.failures for version in evidence.journal[task]]

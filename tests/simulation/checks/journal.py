@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chaos.evidence.rows import INDEXES
-from tests.chaos.invariants.violations import Invariant, Violation
+from tests.simulation.checks.rows import INDEXES
+from tests.simulation.checks.violations import Invariant, Violation
 from tests.simulation.remotes.ledger import RemoteLedger
 from tests.simulation.tables.rows import Partition, RowChange, Rows
 from tests.simulation.world.world import World

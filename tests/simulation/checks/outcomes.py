@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.chaos.evidence.rows import FINAL
-from tests.chaos.invariants.violations import Invariant, Violation
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
 from tests.simulation.checks.journal import StepChange
+from tests.simulation.checks.rows import FINAL
+from tests.simulation.checks.violations import Invariant, Violation
 
 _UNDER_WAY = frozenset({"Running", "Undoing"})
 _DONE = frozenset({"Completed", "Undone"})
 
 
-def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
     """Find what can be repeated, and was recorded as done after its complete-by, by the writer's clock."""
     for task, change in _of_repeatable_steps(evidence):
         late = change.after.get("FinishedAt", "") > change.after.get("CompleteBy", "9")
@@ -23,7 +23,7 @@ def no_late_outcome(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.SILENCE_OF_THE_LATE, task, what)
 
 
-def what_ended_stays(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def what_ended_stays(evidence: Evidence) -> Iterator[Violation]:
     """Find steps that may be repeated and were changed though their task had ended, in its last epoch."""
     for task, change in _of_repeatable_steps(evidence):
         has_ended = change.task_before["ProcessState"] in FINAL and not change.opens_epoch
@@ -32,7 +32,7 @@ def what_ended_stays(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.MONOTONE, task, what)
 
 
-def no_outcome_of_another(evidence: SimulatedEvidence) -> Iterator[Violation]:
+def no_outcome_of_another(evidence: Evidence) -> Iterator[Violation]:
     """Find starts and outcomes of an epoch that had ended; what must not be repeated is kept all the same."""
     for task, changes in evidence.step_changes.items():
         for change in changes:
@@ -49,7 +49,7 @@ def no_outcome_of_another(evidence: SimulatedEvidence) -> Iterator[Violation]:
             yield Violation(Invariant.MUTUAL_EXCLUSION, task, what)
 
 
-def _of_repeatable_steps(evidence: SimulatedEvidence) -> Iterator[tuple[str, StepChange]]:
+def _of_repeatable_steps(evidence: Evidence) -> Iterator[tuple[str, StepChange]]:
     for task, changes in evidence.step_changes.items():
         for change in changes:
             definition = evidence.steps.step(change.after["Name"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from functions.pattern.states import Way
-from tests.chaos.evidence.rows import names
+from tests.simulation.checks.rows import names
 from tests.simulation.drawn.load import DrawnOrder
 from tests.simulation.run.platform import Platform
 from tests.simulation.run.rows import births, rows_of_table

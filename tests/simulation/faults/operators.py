@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from functions.pattern.records import BY_OPERATOR
-from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.simulation.checks.definitions import StepsByName
+from tests.simulation.checks.rows import FINAL, RawStep, TaskRows
 from tests.simulation.faults.kinds import SimulatedFault
 from tests.simulation.run.platform import Platform
 from tests.simulation.run.rows import births, parked_tasks, task_rows

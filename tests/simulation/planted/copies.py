@@ -14,7 +14,6 @@ _PATCHES = Path(__file__).parent
 _COPIED = (
     "functions",
     "local",
-    "tests/chaos",
     "tests/fakes",
     "tests/model",
     "tests/simulation",

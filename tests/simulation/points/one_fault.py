@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks.every import violations
+from tests.simulation.checks.violations import Invariant, Violation
 from tests.simulation.faults.fates import FaultyFates
 from tests.simulation.faults.kinds import CALM
 from tests.simulation.points.paths import SamplePath, answer

@@ -10,7 +10,7 @@ from random import Random
 from functions.pattern.definition import Workflow
 from functions.workflows.registration import Registration
 from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.drawn.load import DrawnOrder, draw_orders
 from tests.simulation.drawn.workflows import CHILD, draw_next, draw_workflows, widen
@@ -76,7 +76,7 @@ async def take_place(
     fates: FaultyFates,
     platform: Platform,
     manner: Callable[[RemoteCall], Manner] | None = None,
-) -> SimulatedEvidence:
+) -> Evidence:
     """Have it take place: faults, then all is healed, then everything has to come to rest in time.
 
     How services answer is drawn, unless a `manner` is given.

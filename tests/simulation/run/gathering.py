@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from functions.messages.queues import dead_letter_queue
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
-from tests.chaos.evidence.alerts import posted
+from tests.simulation.checks.alerts import posted
 from tests.simulation.checks.calls import OrderOfCalls
 from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.evidence import SimulatedEvidence, read_body
+from tests.simulation.checks.evidence import Evidence, read_body
 from tests.simulation.checks.journal import Journal
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.faults.operators import Operators
@@ -40,10 +40,10 @@ class Gathering:
 
     def evidence(
         self, callers: Callers, leftovers: Sequence[str], most_recoveries: int, limits: Mapping[str, int]
-    ) -> SimulatedEvidence:
+    ) -> Evidence:
         """Give the evidence; the `limits` are of calls in flight."""
         platform, tables = self._platform, self._platform.tables
-        return SimulatedEvidence(
+        return Evidence(
             tasks=task_rows(tables),
             births=births(tables),
             versions=versions(tables),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from functions.store.keys import ALERT_MINUTE, SHARDS_PARTITION
-from tests.chaos.evidence.rows import TaskRows, tasks_of
+from tests.simulation.checks.rows import TaskRows, tasks_of
 from tests.simulation.tables.service import TableService
 
 #: How the ids of tasks begin whose rows nobody can read.

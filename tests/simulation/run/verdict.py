@@ -10,10 +10,10 @@ from functools import partial
 from random import Random
 
 from functions.pattern.definition import Workflow
-from tests.chaos.invariants.violations import Invariant, Violation
 from tests.simulation.checks import as_drawn
 from tests.simulation.checks.every import violations
-from tests.simulation.checks.evidence import SimulatedEvidence
+from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.violations import Invariant, Violation
 from tests.simulation.drawn.expected import expected_states
 from tests.simulation.drawn.load import PLAIN
 from tests.simulation.faults.fates import FaultyFates
@@ -94,7 +94,7 @@ def _depths(workflow: Workflow) -> Sequence[int]:
     return [*depths.values()]
 
 
-def _unfinished(evidence: SimulatedEvidence) -> list[Violation]:
+def _unfinished(evidence: Evidence) -> list[Violation]:
     """Find out whether the order to which nothing happens was not processed: all is healed when it comes."""
     rows = evidence.tasks.get(PLAIN)
     state = None if rows is None or rows.task is None else rows.task.state
@@ -102,7 +102,7 @@ def _unfinished(evidence: SimulatedEvidence) -> list[Violation]:
     return [] if state == "Processed" else [Violation(Invariant.UNHARMED, PLAIN, what)]
 
 
-def _unexpected(scenario: Scenario, evidence: SimulatedEvidence) -> list[Violation]:
+def _unexpected(scenario: Scenario, evidence: Evidence) -> list[Violation]:
     """Find orders that did not end as was drawn, and recoveries without a reason."""
     found = []
     for order in scenario.orders:

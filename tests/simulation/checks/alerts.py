@@ -33,13 +33,8 @@ def posted(body: Mapping[str, Any]) -> PostedAlert:
     if body.get("event") != "more alerts":
         return PostedAlert(body.get("task"), body.get("epoch"), text)
     causes = {each[1]: int(each[2]) for each in _CAUSE.finditer(body["causes"])}
-    return summary(causes, body["since"], text)
-
-
-def summary(causes: Mapping[str, int], since: str, text: str) -> PostedAlert:
-    """Return a summary of alerts by their cause; its minute began at this time, in ISO 8601."""
     counted = sum(count for cause, count in causes.items() if cause.startswith(_OF_TASKS))
-    minute = datetime.fromisoformat(since).astimezone(UTC).isoformat()
+    minute = datetime.fromisoformat(body["since"]).astimezone(UTC).isoformat()
     return PostedAlert(None, None, text, counted, minute)
 
 

@@ -16,9 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 INDEXES = ("!due|", "!parked|", "!error|", "!done|")
 OUTBOX = "!send|"
 
-#: How the ids of tasks begin that are steps of others: nobody submits them, or gets notices of them.
-CHILD = "c-"
-
 FINAL = frozenset({"Processed", "Compensated", "Error"})
 
 
@@ -34,18 +31,9 @@ class RawTask(_Row):
     failure_count: int = Field(alias="FailureCount")
     epoch: int = Field(alias="Epoch")
     direction: str = Field(alias="Direction")
-    finished_at: datetime | None = Field(None, alias="FinishedAt")
     last_error: str | None = Field(None, alias="LastError")
-    updated_at: datetime = Field(alias="UpdatedAt")
     run: int | None = Field(None, alias="Run")
     parked_for: str | None = Field(None, alias="ParkedFor")
-    complete_by: datetime | None = Field(None, alias="CompleteBy")
-    not_before: datetime | None = Field(None, alias="NotBefore")
-
-    @property
-    def waits(self) -> bool:
-        """Whether nobody was asked to go on with it: an event, or a time, is waited for."""
-        return self.state == "Pending" and self.complete_by is None and self.not_before is not None
 
 
 class RawStep(_Row):
@@ -78,13 +66,6 @@ class RawEpoch(_Row):
         return cls.model_validate({**row, "steps": _STEPS.validate_json(row.get("Steps", "[]"))})
 
 
-#: The columns of a look: those of the task's own row, the name of a step, whose an index row is, and an
-#: order's workflow.
-LOOKED_AT = [
-    *("PartitionKey", "RowKey", "OrderID", "Name", "Workflow", "WorkflowVersion"),
-    *(each.alias for each in RawTask.model_fields.values() if each.alias),
-]
-
 _STEPS = TypeAdapter(tuple[RawStep, ...])
 
 
@@ -94,19 +75,9 @@ class TaskRows(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     task: RawTask | None = None
-    has_order: bool = False
-    #: The order's workflow, as its row names it.
-    workflow: str | None = None
-    version: int | None = None
     steps: tuple[RawStep, ...] = ()
     history: tuple[RawEpoch, ...] = ()
-    index: tuple[str, ...] = ()
     outbox: tuple[str, ...] = ()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the order, the task, its steps and its one index row are there."""
-        return self.task is not None and self.has_order and bool(self.steps) and len(self.index) == 1
 
     @property
     def is_finished(self) -> bool:
@@ -123,11 +94,6 @@ def body_of(rejected: Mapping[str, Any]) -> bytes:
     """Join the parts of a rejected message's body; of a very large one, only the beginning is kept."""
     parts = sorted((name for name in rejected if name[4:].isdigit() and name.startswith("Body")), key=len)
     return b"".join(rejected[name] for name in parts)
-
-
-def is_epoch(row: Mapping[str, Any]) -> bool:
-    """Whether a row is of an epoch that has ended."""
-    return "|epoch|" in row["RowKey"]
 
 
 def tasks_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, TaskRows]:
@@ -148,15 +114,10 @@ def _task_rows(rows: Iterable[Mapping[str, Any]]) -> TaskRows:
         match key.split("|"):
             case [_, "task"]:
                 found["task"] = RawTask.model_validate(dict(row))
-            case [_, "order"]:
-                found["has_order"] = True
-                found["workflow"], found["version"] = row.get("Workflow"), row.get("WorkflowVersion")
             case [_, "step", _]:
                 found["steps"].append(RawStep.model_validate(dict(row)))
             case [_, "epoch", _]:
                 found["history"].append(RawEpoch.of(row))
-            case _ if key.startswith(INDEXES):
-                found["index"].append(key)
             case _ if key.startswith(OUTBOX):
                 found["outbox"].append(key)
     return TaskRows.model_validate(found)
