@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableServiceClient
 
 from tests.simulation.checks.rows import RawTask, TaskRows, tasks_of
@@ -24,8 +23,8 @@ class Tables:
     """The tables of one run."""
 
     def __init__(self, service: TableServiceClient) -> None:
-        self._service = service
         self._tasks = service.get_table_client("Tasks")
+        self._rejected = service.get_table_client("Rejected")
 
     @classmethod
     @asynccontextmanager
@@ -49,11 +48,7 @@ class Tables:
 
     async def rejected(self) -> list[Mapping[str, Any]]:
         """Read the rejected messages. Raises `AzureError`."""
-        found = list[Mapping[str, Any]]()
-        for table in ("Rejected", "AgentRejected"):
-            with suppress(ResourceNotFoundError):
-                found += [row async for row in self._service.get_table_client(table).list_entities()]
-        return found
+        return [row async for row in self._rejected.list_entities()]
 
     async def _rows(self, columns: list[str] | None) -> list[Any]:
         """Read the shards one by one: a query of one partition is a snapshot of it."""
