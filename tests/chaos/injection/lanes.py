@@ -42,8 +42,9 @@ async def run_lane(
                 return
             if injection.fault not in missing:
                 continue
-            more_orders()
         await asyncio.sleep(injection.before)
+        if loop.time() > end:
+            more_orders()  # after the pause: a quick platform would process the order within it
         counts[injection.fault] += await inject(injection)
 
 
