@@ -93,9 +93,11 @@ async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, st
 )
 async def test_setting_decides_how_callers_are_identified(auth_mode: str, own: object) -> None:
     """The wiring applies it to both applications."""
-    wiring = wired(load_registrations(), AUTH_MODE=auth_mode)
+    registrations = load_registrations()
+    wiring = wired(registrations, AUTH_MODE=auth_mode)
     assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
-    nobody = await AsgiClient(wiring._make_callers()).post("/api/orders", {})
+    path = f"/api/{registrations[0].workflow.resource}"
+    nobody = await AsgiClient(wiring._make_callers()).post(path, {})
     assert nobody.status == (401 if auth_mode == "easyauth" else 422)
 
 

@@ -43,6 +43,7 @@ def test_nothing_else_imports_the_workflow(name: str) -> None:
     assert [str(path.relative_to(ROOT)) for path in outside if imported.search(path.read_text("utf-8"))] == []
 
 
+@pytest.mark.night
 @pytest.mark.process
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
