@@ -250,21 +250,17 @@ def _event_hub(_function: str, binding: Mapping[str, Any]) -> Trigger:
     )
 
 
-def _orchestration(function: str, binding: Mapping[str, Any]) -> Trigger:
-    return OrchestrationTrigger(binding["name"], binding.get("orchestration") or function)
-
-
-def _activity(function: str, binding: Mapping[str, Any]) -> Trigger:
-    return ActivityTrigger(binding["name"], binding.get("activity") or function)
-
-
 _TRIGGERS: Mapping[str, Callable[[str, Mapping[str, Any]], Trigger]] = {
     "httpTrigger": _http,
     "timerTrigger": _timer,
     "serviceBusTrigger": _service_bus,
     "eventHubTrigger": _event_hub,
-    "orchestrationTrigger": _orchestration,
-    "activityTrigger": _activity,
+    "orchestrationTrigger": lambda function, binding: OrchestrationTrigger(
+        binding["name"], binding.get("orchestration") or function
+    ),
+    "activityTrigger": lambda function, binding: ActivityTrigger(
+        binding["name"], binding.get("activity") or function
+    ),
 }
 
 #: The types of bindings that the host supports; `http` is a function's HTTP response.

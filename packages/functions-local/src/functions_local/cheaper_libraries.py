@@ -69,7 +69,8 @@ def _make_replays_cheaper() -> None:
         ("TaskOrchestrationExecutor", "namedtuple"),
         ("DurableOrchestrationContext", "parse_timespan_attrib"),
     ):
-        _keep_results(importlib.import_module(f"{_DURABLE_MODELS}.{module}"), name)
+        models = importlib.import_module(f"{_DURABLE_MODELS}.{module}")
+        setattr(models, name, functools.cache(getattr(models, name)))
 
 
 class _Copied(list[Any]):
@@ -120,7 +121,3 @@ def parse_where_zones_agree(parse: _Parse) -> _Parse:
         return parse(text, possible)
 
     return cheaper
-
-
-def _keep_results(module: object, name: str) -> None:
-    setattr(module, name, functools.cache(getattr(module, name)))

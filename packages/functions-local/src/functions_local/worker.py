@@ -104,7 +104,7 @@ class Worker:
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
         library_log = logging.getLogger("azure.functions")
         library_log.disabled = True  # it logs a failed import, with two lists of paths; StartError reports it
-        handle_event.initialize_http_server = _no_server  # of HTTP streaming, which is not supported
+        handle_event.initialize_http_server = lambda _host: ""  # of HTTP streaming, which is not supported
         try:
             response = await runtime.worker_init_request(
                 _request("worker_init_request", init, host="127.0.0.1")
@@ -196,10 +196,6 @@ def _failed(error: BaseException) -> FunctionFailed:
 
 def _request(kind: str, body: Message, **properties: Any) -> Message:
     return Message(request=Message(**{kind: body}), properties={"protos": MESSAGES, **properties})
-
-
-def _no_server(_host: str) -> str:
-    return ""
 
 
 def _indexed(metadata: Any) -> Indexed:

@@ -71,7 +71,8 @@ def list_instances(database: Database, filter_: InstanceFilter, size: int, conti
     rows = [InstanceRow.of(row) for row in database.query(sql, [*parameters, size + 1])]
     more = len(rows) > size
     rows = rows[:size]
-    return Page(rows, _write_token(rows[-1]) if more else None)
+    last = json.dumps([rows[-1].created, rows[-1].id]).encode() if more else None
+    return Page(rows, None if last is None else base64.urlsafe_b64encode(last).decode())
 
 
 def list_finished(database: Database, filter_: InstanceFilter) -> list[str]:
@@ -88,10 +89,6 @@ def history_bodies(database: Database, instance: str) -> Bodies:
     episodes = [text for (text,) in database.query(sql, (instance,))]
     bodies: Bodies = json.loads(f"[{','.join(episodes)}]")
     return bodies
-
-
-def _write_token(last: InstanceRow) -> str:
-    return base64.urlsafe_b64encode(json.dumps([last.created, last.id]).encode()).decode()
 
 
 def _read_token(token: str) -> list[str]:

@@ -94,14 +94,10 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
         case AmqpMessageBodyType.DATA:
             return b"".join(message.body)
         case AmqpMessageBodyType.VALUE:
-            value = message.body
-            return value if isinstance(value, bytes) else _value_text(value).encode()
+            value = message.body if isinstance(message.body, bytes | str) else json.dumps(plain(message.body))
+            return value if isinstance(value, bytes) else value.encode()
         case _:
             return json.dumps([plain(item) for part in message.body for item in part]).encode()
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(plain(value))
 
 
 def _as_text(body: bytes) -> str | None:

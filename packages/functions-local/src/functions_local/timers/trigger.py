@@ -68,7 +68,8 @@ class TimerRunner:
         else:
             self._save(status)
         while True:
-            await self._sleep_until(status.next)
+            while (left := (status.next - self._clock()).total_seconds()) > 0:
+                await self._sleep(min(left, _LONGEST_SLEEP))
             status = await self._run_once(status, past_due=False)
 
     async def _run_once(self, status: ScheduleStatus, *, past_due: bool) -> ScheduleStatus:
@@ -94,10 +95,6 @@ class TimerRunner:
             if isinstance(outcome, Succeeded) or policy is None or count == retries:
                 return
             await self._sleep(retry_delay(policy, count).total_seconds())
-
-    async def _sleep_until(self, moment: datetime) -> None:
-        while (left := (moment - self._clock()).total_seconds()) > 0:
-            await self._sleep(min(left, _LONGEST_SLEEP))
 
     def _save(self, status: ScheduleStatus) -> None:
         if self._monitored:

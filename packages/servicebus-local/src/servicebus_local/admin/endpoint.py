@@ -21,13 +21,14 @@ from servicebus_local.admin.fault_requests import (
     FaultRequest,
     StealPartition,
 )
-from servicebus_local.admin.hub_figures import hub_figures
 from servicebus_local.amqp.service import Service
 from servicebus_local.broker.faults import ActiveFault, FaultBoard, QueueFaultKind
 from servicebus_local.broker.message import MessageState
 from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import OperationError
+from servicebus_local.hubs.hub import Hub
+from servicebus_local.hubs.partition import Partition
 
 _COUNTERS = ("sent", "completed", "abandoned", "expired", "locks_expired", "duplicates_dropped", "receivers")
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost"})
@@ -63,7 +64,7 @@ class AdminEndpoint:
         return web.json_response([_queue_figures(queue) for queue in self._service.namespace.queues])
 
     async def _hubs(self, _request: web.Request) -> web.Response:
-        return web.json_response([hub_figures(hub) for hub in self._service.namespace.hubs])
+        return web.json_response([_hub_figures(hub) for hub in self._service.namespace.hubs])
 
     async def _purge(self, request: web.Request) -> web.Response:
         queue = self._service.namespace.existing(request.match_info["queue"])
@@ -123,6 +124,32 @@ def _queue_figures(queue: Queue) -> dict[str, object]:
         "oldest_age_seconds": (now_ms() - min(active_since)) / 1000 if active_since else None,
     }
     return figures | {name: queue.counters[name] for name in _COUNTERS}
+
+
+def _hub_figures(hub: Hub) -> dict[str, object]:
+    """Return a hub's partitions, what they keep and who reads them, and counters since the broker started."""
+    partitions = [_partition_figures(hub, partition) for partition in hub.partitions]
+    return {
+        "name": hub.name,
+        "partitions": partitions,
+        **{name: hub.counters[name] for name in ("received", "expired", "links")},
+    }
+
+
+def _partition_figures(hub: Hub, partition: Partition) -> dict[str, object]:
+    return {
+        "partition": str(partition.number),
+        "begin_sequence_number": partition.begin,
+        "last_sequence_number": partition.last_number,
+        "last_offset": str(partition.last_offset),
+        "bytes": partition.kept_bytes,
+        "readers": [
+            {"consumer_group": group, "epoch": reader.epoch}
+            for (group, number), readers in hub.readers.items()
+            for reader in readers
+            if number == partition.number
+        ],
+    }
 
 
 def _fault_figures(fault: ActiveFault) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from servicebus_local.amqp.hub_attaching import make_hub_link
+from servicebus_local.amqp.hub_links import HubReceiverLink, HubSenderLink, ReadingPlace
 from servicebus_local.amqp.hub_management import HubManagementLink
 from servicebus_local.amqp.links import AnswerLink, Link, LinkChannel
 from servicebus_local.amqp.performatives import Attach
@@ -13,7 +13,9 @@ from servicebus_local.amqp.request_links import (
     ManagementRequestLink,
     node_address,
 )
-from servicebus_local.errors import NotAllowedError, NotSupportedError
+from servicebus_local.errors import EntityNotFoundError, NotAllowedError, NotSupportedError
+from servicebus_local.hubs.hub import Hub
+from servicebus_local.hubs.start import Start
 from servicebus_local.namespace import Namespace
 
 _CBS_ADDRESS = "$cbs"
@@ -37,7 +39,7 @@ def _link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: s
         raise NotSupportedError("The local broker has no transactions.")
     hub = namespace.hub(address)
     if hub is not None:
-        return make_hub_link(channel, attach, hub, address)
+        return _hub_link(channel, attach, hub, address)
     return _queue_link(channel, namespace, attach, address)
 
 
@@ -65,3 +67,25 @@ def _queue_link(channel: LinkChannel, namespace: Namespace, attach: Attach, addr
             "(The local broker has no sessions.)"
         )
     return QueueReceiverLink(channel, attach, queue, entity)
+
+
+def _hub_link(channel: LinkChannel, attach: Attach, hub: Hub, address: str) -> Link:
+    """Return the link to a hub, or to a partition of it. Raises OperationError."""
+    hub.check_busy()
+    match (attach.client_receives, address.split("/")[1:]):
+        case (False, []):
+            return HubSenderLink(channel, attach, hub, None)
+        case (False, ["partitions", partition]):
+            return HubSenderLink(channel, attach, hub, hub.partition_number(partition))
+        case (True, ["consumergroups", group, "partitions", partition]):
+            return _hub_receiver(channel, attach, hub, group, hub.partition_number(partition))
+        case _:
+            raise EntityNotFoundError(f"The messaging entity '{address}' could not be found.")
+
+
+def _hub_receiver(channel: LinkChannel, attach: Attach, hub: Hub, group: str, number: int) -> Link:
+    hub.check_group(group)
+    partition = hub.partitions[number]
+    first = partition.first_after(Start.read(attach.source.selector))
+    place = ReadingPlace(partition, hub.readers[group, number], first)
+    return HubReceiverLink(channel, attach, hub, place)
