@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from functions.bus.messages import QueuedMessages
-from functions.bus.queue_depths import PeekedQueues
-from functions.bus.queue_line import PeekedLine
+from functions.bus.queue_depths import PeekedLine, PeekedQueues
 from functions.messages.queues import QUEUES
 from functions.pattern.completion import rules_of
 from functions.pattern.definition import Registry
@@ -33,7 +32,7 @@ from functions.store.tables import CIRCUITS_TABLE, TASKS_TABLE
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.telemetry.changes import CountedChanges, MinuteCounter
-from functions.telemetry.messages import SubmissionSpans
+from functions.telemetry.spans import SubmissionSpans
 
 
 class NotOfThisRoleError(Exception):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import NoDecode
@@ -18,9 +19,34 @@ from functions.pattern.intake import IntakeLimits
 from functions.pattern.retry import Retry
 from functions.pattern.supervision import SupervisionPolicy
 from functions.roles import AppRole
-from functions.setting_texts import pairs, parts, retry_of
 from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
+
+
+def parts(text: object, *, separator: str = ",") -> object:
+    """Read `a,b`; what is no text stays as it is."""
+    if not isinstance(text, str):
+        return text
+    return tuple(part.strip() for part in text.split(separator) if part.strip())
+
+
+def pairs(text: object, *, separator: str = ",") -> object:
+    """Read `name=value,name=value`."""
+    read = parts(text, separator=separator)
+    return dict(part.split("=", 1) for part in read) if isinstance(read, tuple) else read
+
+
+def retry_of(text: object) -> object:
+    """Read the fields of a `Retry`; those that are not given are the usual ones."""
+    read = pairs(text)
+    if not isinstance(read, dict):
+        return read
+    known = {each.name for each in fields(Retry)} - {"on"}
+    if not read.keys() <= known:
+        raise ValueError(f"its parts are {', '.join(sorted(known))}")
+    numbers: Any = {name: (int if name == "attempts" else float)(read[name]) for name in read}
+    return Retry(**numbers)
+
 
 #: An address that the application sends requests to.
 Destination = Annotated[HttpUrl, AfterValidator(check_destination)]

@@ -11,30 +11,27 @@ import azure.durable_functions as df
 from functions.adapters import NotOfThisRoleError, Outside, ports_of
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import make_agents, make_breakers
+from functions.agents.credentials import ManagedIdentity
 from functions.agents.endpoints import known_here, load_endpoints
-from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
 from functions.agents.tries import note_nowhere
-from functions.api.blueprint import api_blueprint, pages_blueprint
-from functions.bus.connect import connect_bus
 from functions.bus.hub import HubSubmissions, connect_hub
 from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender
+from functions.bus.sender import QueueSender, connect_bus
 from functions.connections import connection_string_of
 from functions.console.blueprint import console_blueprint
 from functions.ingestion.batch import EventBatches
 from functions.ingestion.blueprint import ingestion_blueprint
 from functions.machine import SystemClock, new_id
-from functions.messages.batch import Batches, GiveUp
+from functions.messages.batch import Batches
 from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts, Post
 from functions.operations.alerts.limit import AlertLimit
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.backlog import Backlog
 from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
-from functions.operations.housekeeping import Housekeeping, check_retention
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import Housekeeping, OldRows, check_retention
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
@@ -45,7 +42,7 @@ from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.services.blueprint import service_tables, services_blueprint
+from functions.services.service import service_tables
 from functions.settings import Settings
 from functions.store import connect as table_storage
 from functions.store.tables import TABLES, TASKS_TABLE, make_tables, prepare_tables
@@ -57,14 +54,15 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.parts import SupervisorParts
 from functions.supervisor.silence import Silence
 from functions.telemetry.export import export_telemetry
+from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.destinations import http_session, once_session
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from functions.web.access import Guard
     from functions.web.callers import Interface
-    from functions.web.entrance import Guard
 
 # FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
 # start needs none of them, and pays for each import.
@@ -82,8 +80,7 @@ class Wiring:
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
         workflows = tuple(version for each in registrations for version in each.versions)
-        self._settings = settings
-        self._registry = Registry(workflows, settings.step_seconds)
+        self._settings, self._registry = settings, Registry(workflows, settings.step_seconds)
         self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
         self._roles, self._reach = settings.roles, reach_of(settings.roles)
         self._has_state = TASKS_TABLE in self._reach.tables
@@ -137,12 +134,19 @@ class Wiring:
         }
         blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
         if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
-            blueprints.append(pages_blueprint(self._make_pages))
+            # Open, since a browser asks for scripts without a key; for the document, the page sends the key.
+            page = HttpRoute("docs", "docs/{name?}", is_open=True)
+            blueprints.append(http_blueprint(self._make_pages, page, HttpRoute("openapi", "openapi.json")))
         return blueprints
 
     def _front(self) -> list[df.Blueprint]:
-        services = [services_blueprint(self._make_services)] if self._services else []
-        return [api_blueprint(self._callers), *services]
+        methods = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
+        health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", methods)
+        blueprints = [http_blueprint(self._callers, health, api)]
+        if self._services:
+            services = HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE"))
+            blueprints.append(http_blueprint(self._make_services, services))
+        return blueprints
 
     def _supervisor(self) -> list[df.Blueprint]:
         ports, settings = self._ports, self._settings
@@ -205,10 +209,11 @@ class Wiring:
         )
 
     def _make_pages(self) -> FastAPI:
-        from functions.api.pages import pages_of
+        from functions.api.pages import api_document, pages_application
 
         made = {AppRole.FRONT: self._callers, AppRole.SUPERVISOR: self._operators}
-        return pages_of(*(application() for role, application in made.items() if role in self._roles))
+        applications = [application() for role, application in made.items() if role in self._roles]
+        return pages_application(api_document("Scheduler Agent Supervisor", *applications))
 
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
@@ -216,9 +221,9 @@ class Wiring:
         return services_application(self._services, self._storage().table, self._ports.clock)
 
     def _guard(self, interface: Interface) -> Guard:
+        from functions.web.access import Guard
         from functions.web.callers import identify_by
         from functions.web.caps import Caps
-        from functions.web.entrance import Guard
 
         settings = self._settings
         caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
@@ -243,18 +248,14 @@ class Wiring:
         )
         lose = DeadLetters(ports, self._alerts).lose
         batches = Batches(SUBMISSIONS_QUEUE, ports.postbox, ports.clock, lose)
+        hub, group = settings.event_hub_name, settings.event_hub_consumer_group
+        events = EventBatches(hub, intake, ports, lose)
         return [
             submission_blueprint(intake, DurableSchedulers, batches),
             scheduler_blueprint(runs, RequestTaker(ports, limits), replies),
             housekeeping_blueprint(Housekeeping(ports, settings.retention_days, self._damage)),
-            *self._ingestion(intake, lose),
+            *([ingestion_blueprint(hub, group, events, DurableSchedulers)] if self._hub else []),
         ]
-
-    def _ingestion(self, intake: Intake, lose: GiveUp) -> list[df.Blueprint]:
-        """Take the orders of the event hub, if the settings name one."""
-        hub, group = self._settings.event_hub_name, self._settings.event_hub_consumer_group
-        batches = EventBatches(hub, intake, self._ports, lose)
-        return [ingestion_blueprint(hub, group, batches, DurableSchedulers)] if self._hub else []
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents that the application's roles need. Raises `SettingsError`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import isodate
 
-from functions.agents.locks import lock_warnings
+from functions.agents.steps import lock_warnings
 from functions.workflows import registry
 
 

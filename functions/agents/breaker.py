@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from functions.agents.places import CutOff, Places
-from functions.agents.shared_record import SharedRecord
-from functions.agents.watch import Watch
+from functions.agents.shared_record import SharedRecord, Watch
 from functions.pattern.breaker import (
     BreakerPolicy,
     BreakerRecord,
@@ -30,13 +29,6 @@ from functions.pattern.ports import Ports
 
 _log = logging.getLogger(__name__)
 
-#: How far clocks may differ, unless it is set.
-_SKEW = timedelta(seconds=5)
-#: A call that is cut short before this part of its time is over was not too slow: its process stops.
-_MOST_OF_IT = 0.9
-#: How long a call lasts, unless it says so.
-_USUAL = timedelta(seconds=10)
-
 
 class CircuitOpenError(NotSentError):
     """The circuit of a remote service is open: a retry before `retry_after` would fail as well."""
@@ -49,10 +41,6 @@ class CircuitOpenError(NotSentError):
             f" {record.failures} failures in a row ({record.last_error})",
             retry_after=max(0.0, (probe_at - now).total_seconds()),
         )
-
-
-def _usual_cut_off(now: datetime) -> datetime:
-    return now + _USUAL
 
 
 class Breaker:
@@ -70,7 +58,7 @@ class Breaker:
         policy: BreakerPolicy,
         *,
         at_once: int | None = None,
-        skew: timedelta = _SKEW,
+        skew: timedelta = timedelta(seconds=5),
     ) -> None:
         self._service = service
         self._policy = policy
@@ -88,7 +76,7 @@ class Breaker:
     async def call[Result](
         self,
         attempt: Callable[[], Awaitable[Result]],
-        cut_off: CutOff = _usual_cut_off,
+        cut_off: CutOff = lambda now: now + timedelta(seconds=10),
         *,
         fair: float = 0,
     ) -> Result:
@@ -100,13 +88,15 @@ class Breaker:
         that had most of its time left: its process stops.
         """
         await self._shared.refresh()
-        self._check()
+        if self._verdict() is Verdict.FAIL_FAST:
+            raise self._is_open()
         async with self.places.for_call() as place:
             probe = await self._admit()
             async with self.places.call_in(place, cut_off):
                 now = self._clock.now()
                 seconds = (cut_off(now) - now).total_seconds()
-                counts_after = _MOST_OF_IT * seconds if seconds >= fair else math.inf
+                # A call that is cut short earlier was not too slow: its process stops.
+                counts_after = 0.9 * seconds if seconds >= fair else math.inf
                 return await self._outcome(attempt, probe, counts_after)
 
     async def _outcome[Result](
@@ -129,11 +119,6 @@ class Breaker:
         await self._succeeded(probe)
         return result
 
-    def _check(self) -> None:
-        """Fail fast while the circuit is open."""
-        if self._verdict() is Verdict.FAIL_FAST:
-            raise self._is_open()
-
     async def _admit(self) -> BreakerRecord | None:
         """Give the record that makes this call the probe, or None when it is an ordinary call."""
         await self._shared.refresh()
@@ -155,40 +140,29 @@ class Breaker:
     async def _succeeded(self, probe: BreakerRecord | None) -> None:
         self.places.succeeded()
         if probe is None:
-            if self._counts(probe):
+            if self.state is BreakerState.CLOSED:
                 self._shared.record = after_success(self._shared.record, self._clock.now())
             return
-        while self._is_down_since(probe.since):  # another instance may have written a probe of its own
+        # The outage may still be the same: another instance may have written a probe of its own.
+        while self.state is not BreakerState.CLOSED and self._shared.record.since == probe.since:
             if await self._shared.publish(after_success(self._shared.record, self._clock.now())):
                 _log.info("circuit of %s: closed, the service is back", self._service)
                 return
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
-        if not self._counts(probe):
+        is_closed, now = self.state is BreakerState.CLOSED, self._shared.record
+        if not (
+            is_closed if probe is None else same_circuit(now, probe)
+        ):  # it has changed since the call began
             return
         record = after_failure(self._shared.record, error, self._clock.now(), self._policy)
         if record.state is BreakerState.CLOSED:
             self._shared.record = record
             await self.places.failed()
             return
-        _log.warning(
-            "circuit of %s: open for %.0f s, %d failures in a row (%s)",
-            self._service,
-            self._policy.open_for.total_seconds(),
-            record.failures,
-            error,
-        )
+        text = "circuit of %s: open for %.0f s, %d failures in a row (%s)"
+        _log.warning(text, self._service, self._policy.open_for.total_seconds(), record.failures, error)
         await self._shared.publish(record)
-
-    def _is_down_since(self, since: datetime) -> bool:
-        """Tell whether the outage is still the same: any of its probes shows that the service is back."""
-        record = self._shared.record
-        return record.state is not BreakerState.CLOSED and record.since == since
-
-    def _counts(self, probe: BreakerRecord | None) -> bool:
-        """Tell whether an outcome still counts: the circuit may have changed since the call began."""
-        record = self._shared.record
-        return record.state is BreakerState.CLOSED if probe is None else same_circuit(record, probe)
 
 
 def _reason(fault: BaseException) -> str:

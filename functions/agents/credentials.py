@@ -6,20 +6,16 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Protocol
 
+from azure.core.exceptions import AzureError
 from pydantic import SecretStr
 
 from functions.agents.endpoints import Endpoint
 from functions.pattern.errors import NotSentError, TransientError
 from functions.pattern.ports import Clock
-
-#: A token is renewed this long before it expires, or when half of its time is over.
-_RENEWED_BEFORE = timedelta(minutes=5)
-#: After a renewal that failed, the old token serves for so long before the next one is tried.
-_PAUSE = timedelta(seconds=30)
-_ISSUE_SECONDS = 10
 
 _log = logging.getLogger(__name__)
 
@@ -90,19 +86,15 @@ class BearerToken:
             if current is not None:
                 return current
             try:
-                token = await self._issue()
+                async with asyncio.timeout(10):
+                    token = await self._issuer.issue(self._scope)
             except TransientError as fault:
                 return self._old(fault)
+            except TimeoutError:
+                return self._old(TransientError("no answer"))
             left = token.expires_at - self._clock.now()
-            self._token, self._renew_at = token, token.expires_at - min(_RENEWED_BEFORE, left / 2)
+            self._token, self._renew_at = token, token.expires_at - min(timedelta(minutes=5), left / 2)
             return token
-
-    async def _issue(self) -> Token:
-        try:
-            async with asyncio.timeout(_ISSUE_SECONDS):
-                return await self._issuer.issue(self._scope)
-        except TimeoutError:
-            raise TransientError("no answer") from None
 
     def _old(self, fault: TransientError) -> Token:
         """Give the token that can't be renewed now, until it expires. Raises `NotSentError`."""
@@ -110,5 +102,27 @@ class BearerToken:
         if self._token is None or self._token.expires_at <= now:
             raise NotSentError(f"no token for {self._scope} ({fault})") from fault
         _log.warning("the token for %s can't be renewed now (%s)", self._scope, fault)
-        self._renew_at = min(now + _PAUSE, self._token.expires_at)
+        self._renew_at = min(now + timedelta(seconds=30), self._token.expires_at)
         return self._token
+
+
+class ManagedIdentity:
+    """Issues tokens to the identity with that client id, or to the only one; nothing happens before."""
+
+    def __init__(self, client_id: str | None) -> None:
+        self._client_id = client_id
+
+    async def issue(self, scope: str) -> Token:
+        """Get a new token. Raises `TransientError`: a role that is missing may come."""
+        try:
+            issued = await self._credential.get_token(scope)
+        except AzureError as fault:
+            raise TransientError(type(fault).__name__) from fault
+        return Token(issued.token, datetime.fromtimestamp(issued.expires_on, UTC))
+
+    @cached_property
+    def _credential(self) -> Any:
+        # Only where a service asks for tokens.
+        from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - see above
+
+        return DefaultAzureCredential(managed_identity_client_id=self._client_id)

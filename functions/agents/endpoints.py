@@ -128,7 +128,7 @@ def _endpoint(read: Environment, name: str) -> Endpoint:
 
 
 def _misfits(read: Environment, name: str) -> Iterator[str]:
-    """Tell what an Agent's settings contradict each other in."""
+    """Return the contradictions of an Agent's settings."""
     key, header, scope = (_setting(name, part) for part in ("KEY", "HEADER", "SCOPE"))
     if getattr(read, scope) is not None and getattr(read, key) is not None:
         yield f"settings {key} and {scope} are both set: a service gets a key or a token, so remove one"
@@ -144,8 +144,5 @@ def _faults(error: ValidationError) -> Iterator[str]:
         yield f"settings {', '.join(missing)} are missing: set each to {_MEANINGS['URL']}"
     for name, what in faults:
         if name not in missing or len(missing) == 1:
-            yield f"setting {name} {what}: set it to {_meaning(name)}"
-
-
-def _meaning(setting: str) -> str:
-    return next(meaning for part, meaning in _MEANINGS.items() if setting.endswith(f"_{part}"))
+            meaning = next(text for part, text in _MEANINGS.items() if name.endswith(f"_{part}"))
+            yield f"setting {name} {what}: set it to {meaning}"

@@ -14,8 +14,7 @@ from contextvars import Context
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.agents.shared_record import SharedRecord
-from functions.agents.watch import Watch
+from functions.agents.shared_record import SharedRecord, Watch
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.ports import Clock
 from functions.pattern.ramp import grown, limit_of
@@ -25,14 +24,8 @@ _log = logging.getLogger(__name__)
 
 #: How often a lease is renewed while nothing else changes.
 _RENEWED_EVERY = timedelta(seconds=3)
-#: The shortest time of a call that a lease is made for: an idempotent call has as long for its answer.
-_SHORTEST_CALL = timedelta(seconds=10)
-#: A share that was not used for so long is given back.
-_IDLE_AFTER = timedelta(seconds=5)
-#: Seconds between two looks: while all is well, and while somebody lacks places; more with each instance.
+#: Seconds between two looks: while all is well, and while an instance lacks places; more with each instance.
 _LOOK_EVERY, _HURRY, _HURRY_OF_EACH = 1.0, 0.25, 0.05
-#: Seconds between two looks at least.
-_LEAST_PAUSE = 0.02
 
 
 class Lease:
@@ -61,7 +54,8 @@ class Lease:
         self._ramp = Watch()
         self._places = self._part = 0
         self._until = self._renewed_at = self._used_at = clock.now()
-        self._longest = _SHORTEST_CALL
+        #: The longest call that the lease is made for: an idempotent call has 10 seconds for its answer.
+        self._longest = timedelta(seconds=10)
         self._looks = asyncio.Event()
         self._looked = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -120,7 +114,7 @@ class Lease:
             self._changed()
             if not is_kept:
                 return
-            await asyncio.sleep(_HURRY if self._shared.store_is_down else _LEAST_PAUSE)
+            await asyncio.sleep(_HURRY if self._shared.store_is_down else 0.02)
             try:
                 async with asyncio.timeout(self._pause()):
                     await self._looks.wait()
@@ -136,7 +130,7 @@ class Lease:
 
     async def _look(self) -> bool:
         """Renew the share, as far as that is due; tell whether there is anything to keep."""
-        await self._shared.refresh(timedelta(seconds=min(self._pause(), _LOOK_EVERY)))
+        await self._shared.refresh(timedelta(seconds=self._pause()))
         now, demand = self._clock.now(), self._demand()
         if demand.wanted:
             self._used_at = now
@@ -145,18 +139,15 @@ class Lease:
             self._places = 0
             return False
         self._part = part_of(self._shared.record.shares, limit, demand, now)
-        if not demand.wanted and now >= self._used_at + _IDLE_AFTER:
-            return await self._give_back(demand.holder)
+        if not demand.wanted and now >= self._used_at + timedelta(seconds=5):
+            self._places, now = 0, self._clock.now()
+            await self._shared.change(
+                lambda record: replace(record, shares=given_back(record.shares, demand.holder, now))
+            )
+            return bool(self._demand().wanted)
         if self._is_due(now, demand):
             await self._renew(now)
         return True
-
-    async def _give_back(self, holder: str) -> bool:
-        self._places, now = 0, self._clock.now()
-        await self._shared.change(
-            lambda record: replace(record, shares=given_back(record.shares, holder, now))
-        )
-        return bool(self._demand().wanted)
 
     def _is_due(self, now: datetime, demand: Demand) -> bool:
         """Tell whether there is more to write than what is written every few seconds."""

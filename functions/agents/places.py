@@ -17,7 +17,7 @@ from random import Random, SystemRandom
 
 from functions.agents.lease import Lease
 from functions.agents.shared_record import SharedRecord
-from functions.agents.turns import Turns
+from functions.agents.waits import Turns
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.ports import Ports
 from functions.pattern.ramp import set_back
@@ -28,17 +28,6 @@ PLACE_SECONDS = 1.0
 
 #: Tells until when at the latest a call lasts that begins at a time (UTC).
 CutOff = Callable[[datetime], datetime]
-
-#: The work that this instance had at most is what it had in this time, or in the one before.
-_PEAK_OF = timedelta(seconds=1)
-_HOLDER_CHARACTERS = 12
-
-#: Seconds that a step may have to wait for its place although it has started.
-_MOMENT = 0.5
-#: What a call takes at least, and what it is taken to take before the first, in seconds.
-_SHORTEST, _GUESSED = 0.01, 1.0
-#: Of so many calls the mean is taken.
-_OF_CALLS = 8
 
 
 class CallPlace:
@@ -90,9 +79,9 @@ class Places:
     ) -> None:
         self._clock = ports.clock
         self._shared = shared
-        self._holder = ports.new_id()[:_HOLDER_CHARACTERS]
+        self._holder = ports.new_id()[:12]
         self._turns = Turns(random or SystemRandom())
-        #: How long a call takes, on average of the latest; None before the first.
+        #: The seconds of a call, on average of the latest eight; None before the first.
         self._seconds: float | None = None
         self._held = 0
         self._in_flight = 0
@@ -100,14 +89,9 @@ class Places:
         self._behind = deque[asyncio.Future[None]]()
         self._peak_since = self._clock.now()
         self._peaks = (0, 0)
+        demand, changed = self._demand, self._hand_out
         self._lease = Lease(
-            ports.clock,
-            shared,
-            policy,
-            at_once=at_once,
-            skew=skew,
-            demand=self._demand,
-            changed=self._hand_out,
+            ports.clock, shared, policy, at_once=at_once, skew=skew, demand=demand, changed=changed
         )
 
     def take_now(self) -> CallPlace | None:
@@ -145,8 +129,7 @@ class Places:
         An instance without any counts on one: the next try may meet another, which has work for its places no
         more. Where many instances share a few, they would be empty else.
         """
-        seconds = _GUESSED if self._seconds is None else self._seconds
-        return self._turns.next(self._clock.now(), max(1, self._lease.places_for_more) / seconds)
+        return self._turns.next(self._clock.now(), max(1, self._lease.places_for_more) / (self._seconds or 1))
 
     @asynccontextmanager
     async def for_call(self) -> AsyncIterator[CallPlace]:
@@ -175,9 +158,9 @@ class Places:
             yield
         finally:
             now = self._clock.now()
-            seconds = max(_SHORTEST, (now - began).total_seconds())
+            seconds = max(0.01, (now - began).total_seconds())
             before = seconds if self._seconds is None else self._seconds
-            self._seconds = before + (seconds - before) / _OF_CALLS
+            self._seconds = before + (seconds - before) / 8
             self._end()
 
     def succeeded(self) -> None:
@@ -244,13 +227,13 @@ class Places:
         return min(self._lease.places, max(self._lease.places_for_more, self._held - self._ahead()))
 
     def _ahead(self) -> int:
-        """Tell how many steps may start before their place is free, which they get in a moment.
+        """Tell how many steps may start before their place is free, which they get in half a second.
 
         Recording a start takes time, too, in which a place would be empty.
         """
         if self._seconds is None:
             return 0
-        return math.floor(self._lease.places_for_more * _MOMENT / max(self._seconds, _MOMENT))
+        return math.floor(self._lease.places_for_more * 0.5 / max(self._seconds, 0.5))
 
     async def _count(self, place: CallPlace) -> None:
         """Have a place count that was taken before there was a limit."""
@@ -282,8 +265,9 @@ class Places:
         # A call may be under way although its step, which held the place, is done.
         under_way = max(self._held, self._in_flight + len(self._behind))
         now, work = self._clock.now(), under_way + len(self._waiting) + more
-        if not self._peak_since <= now < self._peak_since + _PEAK_OF:
-            is_recent = now < self._peak_since + 2 * _PEAK_OF
+        peak_of = timedelta(seconds=1)  # the peak is that of this time, or of the one before
+        if not self._peak_since <= now < self._peak_since + peak_of:
+            is_recent = now < self._peak_since + 2 * peak_of
             self._peaks, self._peak_since = (self._peaks[1] if is_recent else 0, 0), now
         self._peaks = (self._peaks[0], max(self._peaks[1], work))
 

@@ -28,9 +28,6 @@ from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.requests import result_bytes
 
-#: Characters that are kept of a request's id: Service Bus takes 128, of which another id has 33.
-_MOST_ID_CHARACTERS = 95
-
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +92,8 @@ class QueuedAgent:
 
     async def _send_again(self, request: AgentRequest, body: bytes, turn: datetime) -> None:
         """Have the queue keep a request until its turn, as it came. Raises `TransientError`."""
-        message_id = f"{request.message_id[:_MOST_ID_CHARACTERS]}.{self._new_id()}"
+        # Service Bus takes 128 characters, of which the new id has 33.
+        message_id = f"{request.message_id[:95]}.{self._new_id()}"
         labels = Labels(subject=request.direction, correlation_id=request.task_id)
         not_before = min(turn, request.begin_by)
         content = Content(body=body, labels=labels)

@@ -35,10 +35,6 @@ _ATTEMPT_SECONDS = 10
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS, ceil_threshold=60)  # else it is rounded up
 #: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
 _ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
-#: What part of its time a call must have had, for a service that gave no answer in it to be at fault.
-_MOST_OF_IT = 0.9
-_TRANSIENT_STATUSES = frozenset({408, 425, 429})
-_NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 _log = logging.getLogger(__name__)
 
@@ -109,13 +105,13 @@ class RemoteService:
         try:
             await self._change("DELETE", resource, b"", call)
         except PermanentError as refusal:
-            if refusal.status not in _NOTHING_THERE:
+            if refusal.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
                 raise
 
     async def _change(self, method: str, resource: str, content: bytes, call: AgentCall) -> Json:
-        attempt = partial(self._attempt, method, resource, content, call.effect_key, once=not call.idempotent)
-        again = _is_worth_a_retry if call.idempotent else _has_not_left
         once = not call.idempotent
+        attempt = partial(self._attempt, method, resource, content, call.effect_key, once=once)
+        again = _has_not_left if once else _is_worth_a_retry
         fair = _fair_seconds(call.complete_within, once=once)
         until, failed, retry = call.complete_by, call.failed, call.retry
         return await self._call(attempt, until, again, fair=fair, failed=failed, retry=retry, once=once)
@@ -148,9 +144,7 @@ class RemoteService:
                     await failed(fault)
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(
-                lambda fault: again(fault) and retry.is_worth_it(getattr(fault, "fault", None))
-            ),
+            retry=retry_if_exception(lambda it: again(it) and retry.is_worth_it(getattr(it, "fault", None))),
             stop=stop_after_attempt(retry.attempts),
             wait=partial(self._wait, retry),
             before_sleep=before_sleep,
@@ -233,9 +227,10 @@ class RemoteService:
         return TransientError(f"{self._name}: {type(error).__name__}", fault=FaultKind.NO_ANSWER)
 
     def _read(self, answer: aiohttp.ClientResponse, body: bytes) -> Json:
-        if answer.status in _TRANSIENT_STATUSES or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        is_busy = answer.status in {408, 425, 429}
+        if is_busy or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
-            kind = FaultKind.BUSY if answer.status in _TRANSIENT_STATUSES else FaultKind.SERVER_ERROR
+            kind = FaultKind.BUSY if is_busy else FaultKind.SERVER_ERROR
             text = f"{self._name} answered {answer.status}"
             raise TransientError(text, retry_after=retry_after, fault=kind)
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -270,7 +265,7 @@ def _fair_seconds(complete_within: float | None, *, once: bool) -> float:
     """Give the time that a call must have for its cut-off to count; 0 where the step's is not known."""
     if complete_within is None:
         return 0
-    return _MOST_OF_IT * (complete_within if once else min(complete_within, _ATTEMPT_SECONDS))
+    return 0.9 * (complete_within if once else min(complete_within, _ATTEMPT_SECONDS))
 
 
 def _cut_off(complete_by: datetime, once: bool, now: datetime) -> datetime:  # noqa: FBT001 - bound beforehand

@@ -26,17 +26,8 @@ from functions.pattern.shared_rows import StoredBreaker
 
 _log = logging.getLogger(__name__)
 
-#: How long a row that was read counts as current.
-_GOOD_FOR = timedelta(seconds=1)
-
 #: Seconds for which a call waits for a state store that does not answer.
 _STORE_SECONDS = 1.0
-
-#: How often a write is tried again at once because another instance has written meanwhile.
-_TRIES = 5
-
-#: Changes a service's record; it is pure, and asked again when another instance has changed it meanwhile.
-Change = Callable[[BreakerRecord], BreakerRecord]
 
 
 class SharedRecord:
@@ -74,31 +65,28 @@ class SharedRecord:
             await self._write()
         return self._made is made
 
-    async def change(self, change: Change) -> BreakerRecord | None:
+    async def change(self, change: Callable[[BreakerRecord], BreakerRecord]) -> BreakerRecord | None:
         """Write what `change` makes of the row's limits and shares; give it, or None if it may be unwritten.
 
-        The circuit stays as it is on the row.
+        The circuit stays as it is on the row. `change` is pure: when another instance has written, it is
+        called again, five times at most.
         """
         async with self._lock, self._asking_the_store():
-            for _ in range(_TRIES):
+            for _ in range(5):
                 changed = change(self._there)
                 if changed == self._there or await self._swap(changed):
                     return changed
         return None
 
-    async def refresh(self, good_for: timedelta = _GOOD_FOR) -> None:
+    async def refresh(self, good_for: timedelta = timedelta(seconds=1)) -> None:
         """Learn what other instances have found out. Callers wait for each other the first time only."""
         if self._lock.locked() and self._read_at is not None:
             return
         async with self._lock:
-            if not self._is_fresh(good_for):
+            now = self._clock.now()
+            if self._read_at is None or not timedelta(0) <= now - self._read_at < good_for:
                 await self._read()
                 await self._write()
-
-    def _is_fresh(self, good_for: timedelta) -> bool:
-        if self._read_at is None:
-            return False
-        return timedelta(0) <= self._clock.now() - self._read_at < good_for
 
     async def _read(self) -> None:
         async with self._asking_the_store():
@@ -111,7 +99,7 @@ class SharedRecord:
     async def _write(self) -> None:
         """Write the circuit if the row does not say it yet; failures that are merely counted are not."""
         async with self._asking_the_store():
-            for _ in range(_TRIES):
+            for _ in range(5):
                 if same_circuit(self.record, self._there) or await self._swap(self.record):
                     return
 
@@ -149,3 +137,18 @@ class SharedRecord:
                 reason = str(fault) or "no answer"
                 _log.warning("circuit of %s: not shared, the state store fails (%s)", self._service, reason)
             self.store_is_down = True
+
+
+class Watch:
+    """Watches one value, as often as it is asked."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._since = 0.0
+
+    def seen_for(self, value: object) -> timedelta:
+        """Tell for how long at least it has been this value."""
+        now = asyncio.get_running_loop().time()
+        if value != self._value:
+            self._value, self._since = value, now
+        return timedelta(seconds=now - self._since)

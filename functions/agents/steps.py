@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import assert_never
 
-from functions.agents.locks import lock_warnings
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.errors import DefinitionError, PermanentError
 from functions.pattern.messages import requests_queue
@@ -84,3 +83,17 @@ def _agent_fault(step: Step, agent: Agent | None, *, is_needed: bool) -> str | N
     if step.undo and not isinstance(agent, UndoingAgent):
         return f"it has undo, but its Agent '{step.agent}' can't undo"
     return None
+
+
+def lock_warnings(workflows: Iterable[Workflow], locks: Mapping[str, float]) -> Iterator[str]:
+    """Name the steps that have too little time for a crash; `locks` are in seconds, by queue."""
+    for workflow in workflows:
+        for step in workflow.steps:
+            queue = requests_queue(step.agent)
+            # One lock may pass until the request comes again; as much must be left for the work.
+            if step.via is Way.QUEUE and queue in locks and step.complete_within < 2 * locks[queue]:
+                yield (
+                    f"workflow '{workflow.name}': step '{step.name}': complete_within is"
+                    f" {step.complete_within:g} seconds, less than twice the lock of '{queue}'"
+                    f" ({locks[queue]:g} seconds): a request that a crash interrupts comes again too late"
+                )

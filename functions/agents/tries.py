@@ -11,10 +11,6 @@ from functions.pattern.identity import Epoch, StartId, StepName, TaskId, schedul
 from functions.pattern.ports import Clock
 from functions.pattern.texts import cause_of
 
-#: From the third attempt on it is worth a look, and a write at most every ten seconds.
-_WORTH_A_NOTE = 3
-_NOTE_EVERY = timedelta(seconds=10)
-
 #: Has a task take what is noted of it.
 Note = Callable[[TaskId, StepTried], Awaitable[None]]
 
@@ -46,11 +42,12 @@ class Tries:
         self._noted_at: datetime | None = None
 
     async def failed(self, fault: Exception) -> None:
-        """Count a call that failed, and that is tried again."""
+        """Count a call that failed, and that is tried again; note it from the third on, each ten seconds."""
         self._count(fault)
         now = self._clock.now()
-        is_due = self._noted_at is None or now >= self._noted_at + _NOTE_EVERY
-        if self._tried.attempts >= _WORTH_A_NOTE and is_due:
+        least_attempts = 3
+        is_due = self._noted_at is None or now >= self._noted_at + timedelta(seconds=10)
+        if self._tried.attempts >= least_attempts and is_due:
             self._noted_at = now
             await self._note(self._task, self._tried)
 

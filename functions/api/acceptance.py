@@ -15,8 +15,7 @@ from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import KnownOrder, Stored
-from functions.telemetry.spans import current_traceparent
-from functions.telemetry.tasks import decision_span
+from functions.telemetry.spans import current_traceparent, decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, SkipValidation
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
 from functions.api.events import EVENT_PATHS, add_events
-from functions.api.gate import Gate
-from functions.api.health import StoreHealth
+from functions.api.gate import Gate, StoreHealth
 from functions.api.models import (
     MAX_BATCH_BYTES,
     Accepted,
@@ -28,12 +27,11 @@ from functions.api.models import (
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.web.access import GUARDED, Access, caller_of
+from functions.web.access import GUARDED, Access, Guard, caller_of
 from functions.web.application import bare_application
 from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
 from functions.web.caps import allowance_of
-from functions.web.entrance import Guard
 from functions.web.events import Events
 from functions.web.problems import documented_problems
 
@@ -45,9 +43,6 @@ Each gets its own answer, in the batch's order. The batch as a whole is answered
 each: 202 would say that all of them are accepted, and 207 is WebDAV's, with a body in XML. A `status` is the
 one that each would have got by itself. One with 503 may be accepted nevertheless; repeat it under its `id`.
 """
-
-#: A batch holds a list in an object; its orders may be nested as deep as single ones.
-_BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
 
 
 class Health(BaseModel):
@@ -77,7 +72,9 @@ def callers_application(
         open_paths={_HEALTH},
         by_route=EVENT_PATHS,
     )
-    bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
+    # A batch holds a list in an object; its orders may be nested as deep as single ones.
+    of_batch = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
+    bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): of_batch for path in batches})
     guard.protect(app, access, bodies, None if gate is None else gate.check)
     store = StoreHealth(check_store)
     for workflow in registry.newest:

@@ -17,12 +17,6 @@ from functions.pattern.store_ports import KnownOrder
 from functions.web.callers import Caller
 from functions.web.problems import Problem, problem, problem_of
 
-#: Wrong fields of each order that are named: a batch of them must not cause an answer many times its size.
-_MOST_FAULTS = 10
-
-#: Orders of one batch that are looked up at one time.
-_LOOK_UPS = 100
-
 #: Seconds for which orders are checked before other requests can go on.
 _TURN = 0.005
 #: How often the event loop goes round between two turns: a short request takes several rounds, and would wait
@@ -75,11 +69,12 @@ class BatchAcceptance:
             return self._acceptance.drafts.of_batch(self._workflow, order, caller)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
             doing = f"checking one of a batch of {self._workflow.resource}"
-            return problem_of(error, doing=doing, most_faults=_MOST_FAULTS)
+            # A batch must not cause an answer many times its size.
+            return problem_of(error, doing=doing, most_faults=10)
 
     async def _known(self, drafts: Collection[Draft]) -> dict[TaskId, _Standing]:
         """Look up what is recorded under the ids that callers gave."""
-        limit = asyncio.Semaphore(_LOOK_UPS)
+        limit = asyncio.Semaphore(100)
         named = [draft for draft in drafts if not draft.id_is_new]
         found = await asyncio.gather(*(self._look_up(draft, limit) for draft in named))
         return {draft.message.task_id: each for draft, each in zip(named, found, strict=True)}

@@ -1,4 +1,4 @@
-"""The gate before the intake: closed while too much waits, whoever asks."""
+"""The gate before the intake, closed while too much waits, and the application's health."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functions.pattern.intake import IntakeState, read_intake
 from functions.pattern.ports import Clock
 from functions.web.problems import ProblemError, ProblemKind
 
-#: Seconds for which what was read is not read again.
+#: Seconds for which what was read, or found, is not looked at again.
 _REMEMBERED = 1.0
 
 _SUBMITTING = frozenset({"POST", "PUT"})
@@ -58,3 +58,30 @@ class Gate:
             self._known = read_intake(await self._read())
         except TransientError:
             return
+
+
+class StoreHealth:
+    """Looks whether the state store answers, once a second at most; all who ask meanwhile share a look."""
+
+    def __init__(self, check: Callable[[], Awaitable[None]]) -> None:
+        self._check = check
+        self._look: asyncio.Task[str | None] | None = None
+        self._over_at = 0.0
+
+    async def check(self) -> None:
+        """Look, or remember. Raises `TransientError` when the store does not answer, or did not just now."""
+        look = self._look
+        if look is None or (look.done() and asyncio.get_running_loop().time() >= self._over_at):
+            self._look = look = asyncio.create_task(self._looked())
+        fault = await asyncio.shield(look)
+        if fault is not None:
+            raise TransientError(fault)
+
+    async def _looked(self) -> str | None:
+        """Give why the store can't be used, None when it can."""
+        self._over_at = asyncio.get_running_loop().time() + _REMEMBERED
+        try:
+            await self._check()
+        except TransientError as fault:
+            return str(fault)
+        return None

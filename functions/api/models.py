@@ -30,9 +30,6 @@ from functions.web.views import StepView, read_from
 MAX_BATCH_ORDERS = 500
 MAX_BATCH_BYTES = 1024 * 1024
 
-#: Fields of a batch that are told to be unknown, each by its name.
-_MOST_FIELDS = 1_000
-
 #: The id of the order in every example.
 EXAMPLE_ID = TaskId("my-id-1")
 
@@ -77,14 +74,10 @@ def submission_model(workflow: Workflow) -> type[BaseModel]:
     return create_model(f"{workflow.payload.__name__}Submission", __base__=(workflow.payload, Envelope))
 
 
-def batch_item_model(workflow: Workflow) -> type[BaseModel]:
-    """Make the model of one order in a batch."""
-    return create_model(f"{workflow.payload.__name__}InBatch", __base__=(workflow.payload, InBatch))
-
-
 def batch_model(workflow: Workflow) -> type[BaseModel]:
     """Make the model of a batch, in the resource's name; left as it came, as each is checked by itself."""
-    item: Any = batch_item_model(workflow)  # for the OpenAPI document
+    # The item's model is for the OpenAPI document.
+    item: Any = create_model(f"{workflow.payload.__name__}InBatch", __base__=(workflow.payload, InBatch))
     examples: list[Any] = workflow.payload.model_json_schema().get("examples", [])
     # Two each, one of them under an id.
     batches: JsonDict = {
@@ -102,13 +95,10 @@ def batch_model(workflow: Workflow) -> type[BaseModel]:
 
 def _few_fields(sent: Any) -> Any:
     """Refuse a batch with fields by the thousands: to list each as unknown takes longer than others wait."""
-    if isinstance(sent, dict) and len(sent) > _MOST_FIELDS:
+    most_fields = 1_000
+    if isinstance(sent, dict) and len(sent) > most_fields:
         raise ValueError(f"{len(sent)} fields beside each other, of which one is known")
     return sent
-
-
-def _read_answer(recorded: bytes | None) -> Any:
-    return None if recorded is None else json.loads(recorded)
 
 
 #: Says what went wrong, as far as that is for callers.
@@ -134,7 +124,9 @@ class Status(BaseModel):
     correlation_id: str | None = read_from("order", "correlation_id")
     steps: list[ShownStep]
     last_error: PlainReason = read_from("task", "last_error")
-    answer: Annotated[dict[str, Any] | None, BeforeValidator(_read_answer)] = read_from("task", "answer")
+    answer: Annotated[dict[str, Any] | None, BeforeValidator(lambda it: it and json.loads(it))] = read_from(
+        "task", "answer"
+    )
 
 
 def location_of(workflow: Workflow, task: TaskId) -> str:

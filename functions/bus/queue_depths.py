@@ -1,27 +1,36 @@
-"""Counts the messages of queues up to a limit, by peeking: exact counts need the right to manage them."""
+"""Looks into queues by peeking: counts messages up to a limit, and estimates how many wait in line.
+
+Exact counts need the right to manage the queues, and to peek at every message is to read all.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
 
+from functions.pattern.errors import TransientError
+from functions.pattern.intake import Line
 from functions.pattern.ports import Pile, QueueDepth
 
 if TYPE_CHECKING:
     from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
     from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
+#: Seconds for a look at one queue's depth, and for one at the line.
+_LOOK_SECONDS, _LINE_SECONDS = 4, 8
 #: Messages that are counted; their bodies are transferred, too.
 _MOST = 100
-
-_LOOK_SECONDS = 4
-
-#: Sequence numbers begin here (Service Bus); without one, a receiver goes on where it looked last.
-_FROM_THE_FIRST = 1
+#: Messages that may be retried without end while the queue does not seem old.
+_STUCK = 20
+#: The first sequence number (Service Bus); without one, a receiver continues where it looked last.
+_FIRST = 1
+#: The line ends here: numbers that lie further apart are those of another partition of the queue.
+_FARTHEST = 2**24
 
 _log = logging.getLogger(__name__)
 
@@ -68,14 +77,8 @@ class PeekedQueues:
 
     async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:
         """Let the next look begin with a new connection."""
-        receiver = self._receivers.pop((queue, part), None)
-        if receiver is None:
-            return
         try:
-            async with asyncio.timeout(1):
-                await receiver.close()
-        except (AzureError, TimeoutError):
-            return
+            await _close(self._receivers.pop((queue, part), None))
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
@@ -88,9 +91,9 @@ def _is_cancelled() -> bool:
 
 
 async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMessage]:
-    """Peek until there is nothing, or enough: one answer can hold less than was asked for."""
+    """Peek until there is nothing, or enough: one answer can hold fewer than requested."""
     seen: list[ServiceBusReceivedMessage] = []
-    following = _FROM_THE_FIRST
+    following = _FIRST
     while len(seen) < _MOST:
         some = await receiver.peek_messages(_MOST - len(seen), sequence_number=following)
         if not some:
@@ -111,3 +114,94 @@ def _pile(seen: Sequence[ServiceBusReceivedMessage]) -> Pile:
         oldest_at=min(times, default=None),
         scheduled=len(seen) - len(there),
     )
+
+
+class PeekedLine:
+    """Peeks at one queue, over a receiver that stays open."""
+
+    def __init__(self, client: Callable[[], ServiceBusClient], queue: str) -> None:
+        self._client = client
+        self._queue = queue
+        self._receiver: ServiceBusReceiver | None = None
+
+    async def look(self) -> Line:
+        """Tell how many messages wait, and since when. Raises `TransientError`."""
+        try:
+            async with asyncio.timeout(_LINE_SECONDS):
+                return await self._measured()
+        except (AzureError, TimeoutError, ValueError) as fault:
+            await self._drop()
+            raise TransientError(f"queue {self._queue}: {type(fault).__name__}") from fault
+
+    async def _measured(self) -> Line:
+        first = await self._peek(_FIRST)
+        if first is None:
+            return Line(0, None)
+        begin = _number(first)
+        later = await self._peek(begin + _STUCK - 1, until=begin + _FARTHEST)
+        if later is None:
+            return Line(1, None)
+        # One that waits for a time of its own has not waited for us.
+        is_scheduled = later.state is type(later.state).SCHEDULED
+        last = await self._last(begin, _number(later))
+        if _number(later) >= begin + 2 * _STUCK:  # others have passed those before it long ago
+            begin = await self._head(_number(later), last)
+            last = await self._last(begin, begin)
+        return Line(last - begin + 1, None if is_scheduled else later.enqueued_time_utc)
+
+    async def _last(self, begin: int, there: int) -> int:
+        """Return nearly the last number: twice as far each time, then halving; an eighth too low at most."""
+        end = begin + _FARTHEST
+        distance = 2 * (there - begin + 1)
+        while begin + distance < end:
+            found = await self._peek(begin + distance, until=end)
+            if found is None:
+                end = begin + distance
+                break
+            there = _number(found)
+            distance = 2 * (there - begin + 1)
+        while end - there > max(1, (there - begin) / 8):
+            middle = (there + end) // 2
+            found = await self._peek(middle, until=end)
+            if found is None:
+                end = middle
+            else:
+                there = _number(found)
+        return there
+
+    async def _head(self, begin: int, last: int) -> int:
+        """Give nearly the first number from which on there is no gap: a few before it may wait for hours."""
+        head = last
+        while head - begin > max(_STUCK, (last - head) / 8):
+            middle = (begin + head) // 2
+            found = await self._peek(middle, until=last + 1)
+            there = last if found is None else _number(found)
+            if there < middle + _STUCK:
+                head = middle
+            else:
+                begin = min(there, head)
+        return head
+
+    async def _peek(self, number: int, *, until: int | None = None) -> ServiceBusReceivedMessage | None:
+        """Give the first message from a number on, and before another; None without any."""
+        if self._receiver is None:
+            # No credit is given, so that nothing is delivered to it.
+            self._receiver = self._client().get_queue_receiver(self._queue, prefetch_count=0)
+        found = await self._receiver.peek_messages(1, sequence_number=number)
+        return found[0] if found and (until is None or _number(found[0]) < until) else None
+
+    async def _drop(self) -> None:
+        """Let the next look begin with a new connection."""
+        receiver, self._receiver = self._receiver, None
+        await _close(receiver)
+
+
+async def _close(receiver: ServiceBusReceiver | None) -> None:
+    if receiver is not None:
+        with suppress(AzureError, TimeoutError):
+            async with asyncio.timeout(1):
+                await receiver.close()
+
+
+def _number(message: ServiceBusReceivedMessage) -> int:
+    return message.sequence_number or 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
 
+from functions.connections import Connection, connection_string_of
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
 from functions.pattern.rejected import size_of
@@ -21,15 +25,7 @@ if TYPE_CHECKING:
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-#: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
-_BATCH_BYTES = 200_000
-_MESSAGE_OVERHEAD_BYTES = 400
-
 _SEND_SECONDS = 10
-_CLOSE_SECONDS = 1
-
-#: The client encodes every whole number as 32 bits, and fails with all of a batch on a larger one.
-_WHOLE_NUMBERS = range(-(2**31), 2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +51,8 @@ class Outgoing:
 
     @property
     def share(self) -> float:
-        """Tell which part of a batch this takes."""
-        size = len(self.body) + size_of(self.properties) + _MESSAGE_OVERHEAD_BYTES
-        return min(1.0, size / _BATCH_BYTES)
+        """Return the part of a batch that this takes: of 256 KB on the Standard tier, headers need some."""
+        return min(1.0, (len(self.body) + size_of(self.properties) + 400) / 200_000)
 
 
 class QueueSender:
@@ -98,7 +93,7 @@ class QueueSender:
         """Have the next message sent over a new connection: the client keeps one that swallows all."""
         self._sender = None
         with suppress(AzureError, TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with asyncio.timeout(1):
                 await sender.close()
 
 
@@ -121,5 +116,45 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
 
 
 def _fitting(value: str | float) -> str | float:
-    """Give a property's value, as a text where it is a number that can't be encoded."""
-    return str(value) if isinstance(value, int) and value not in _WHOLE_NUMBERS else value
+    """Return a property's value, as a text where it does not fit into 32 bits.
+
+    The client encodes every whole number so, and fails with all of a batch on a larger one.
+    """
+    return str(value) if isinstance(value, int) and value not in range(-(2**31), 2**31) else value
+
+
+def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
+    """Check the connection, and give what makes the one client: at its first use, since its package is large.
+
+    Raises `SettingsError`.
+    """
+    with connection_string_of("ServiceBusConnection"):
+        _check(connection.connection_string)
+    return cache(lambda: _client(connection))
+
+
+def _check(connection_string: str | None) -> None:
+    """Check what the SDK checks, which is not loaded at a start. Raises `ValueError`."""
+    if not connection_string:
+        return
+    parts = dict(part.split("=", 1) for part in connection_string.strip().rstrip(";").split(";"))
+    named = {name.lower(): value for name, value in parts.items()}
+    endpoint = named.get("endpoint") or named.get("hostname", "")
+    name, key, signature = (
+        bool(named.get(f"sharedaccess{part}")) for part in ("keyname", "key", "signature")
+    )
+    if not urlsplit(endpoint).netloc or name is not key or key is signature:
+        raise ValueError("it needs an endpoint, and either a key with its name or a signature")
+
+
+def _client(connection: Connection) -> ServiceBusClient:
+    from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - with the first message
+
+    # One for all: without it each sender and receiver loads the certificates again, 60 ms of the event loop.
+    trust = ssl.create_default_context()
+    if connection.connection_string:
+        return ServiceBusClient.from_connection_string(connection.connection_string, ssl_context=trust)
+    from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+    return ServiceBusClient(connection.address or "", credential, ssl_context=trust)

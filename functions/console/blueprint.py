@@ -1,7 +1,8 @@
-"""The functions in front of the operators' console."""
+"""The functions in front of the operators' console, and the application that serves its files."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import azure.durable_functions as df
@@ -19,13 +20,20 @@ def console_blueprint() -> df.Blueprint:
     what the page shows comes from the operators' interface, which asks for one.
     """
     return http_blueprint(
-        _application,
+        console_application,
         HttpRoute("console_page", "ops", is_open=True),
         HttpRoute("console_files", "ops/console/{name}", is_open=True),
     )
 
 
-def _application() -> FastAPI:
-    from functions.console.application import console_application  # noqa: PLC0415 - with its first request
+def console_application() -> FastAPI:
+    """Serve the page at `/api/ops` and its files below `/api/ops/console`."""
+    # With the first request: they import FastAPI.
+    from functions.web.application import bare_application, serve_page, static_files  # noqa: PLC0415
+    from functions.web.problems import install_problems  # noqa: PLC0415
 
-    return console_application()
+    app = bare_application("Console")
+    install_problems(app)
+    files = static_files(Path(__file__).parent / "static")
+    serve_page(app, "/api/ops", files, "index.html", below="/api/ops/console")
+    return app

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from itertools import zip_longest
+from typing import Any
 
-from functions.ingestion.events import MOST_EVENT_BYTES, HubEvent
+import azure.functions as func
+
 from functions.messages.batch import GiveUp
 from functions.messages.blueprint import process
 from functions.messages.queues import hub_source
@@ -19,11 +25,76 @@ from functions.pattern.waiting import within
 from functions.submission.intake import Disposition, Intake, Origin
 from functions.telemetry import instruments
 from functions.telemetry.fields import Field
+from functions.telemetry.spans import TRACEPARENT
+
+#: The largest event in bytes: as large as a message of the queue. A hub accepts up to 1 MiB.
+MOST_EVENT_BYTES = 192 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubEvent:
+    """An event: its `sequence` number in its partition, when the hub got it (UTC), and what it carries."""
+
+    partition: str
+    sequence: int
+    enqueued_at: datetime
+    body: bytes
+    application_properties: Mapping[str, Any]
+    subject: str | None = None
+    label: str | None = None
+    correlation_id: str | None = None
+
+    @property
+    def message_id(self) -> str:
+        """Return partition and sequence number: an event has no id of its own."""
+        return f"{self.partition}/{self.sequence}"
+
+    def get_body(self) -> bytes:
+        """Return the body."""
+        return self.body
+
+
+def events_of(events: Sequence[func.EventHubEvent]) -> list[HubEvent]:
+    """Read a batch; all its events share their metadata."""
+    metadata = _metadata(events)
+    partition, properties = metadata["PartitionContext"]["PartitionId"], metadata.get("PropertiesArray")
+    carried = properties if isinstance(properties, list) else []
+    return [
+        HubEvent(
+            partition=str(partition),
+            sequence=_there(each.sequence_number),
+            # The worker gives a time without a zone.
+            enqueued_at=_there(each.enqueued_time).replace(tzinfo=UTC),
+            body=each.get_body(),
+            application_properties=_carried(its),
+        )
+        for each, its in zip_longest(events, carried[: len(events)])
+    ]
+
+
+def _metadata(events: Sequence[func.EventHubEvent]) -> Mapping[str, Any]:
+    metadata, as_json = events[0].metadata or {}, {"PartitionContext", "PropertiesArray"}
+    return {
+        name: json.loads(value) if isinstance(value, str) and name in as_json else value
+        for name, value in metadata.items()
+    }
+
+
+def _there[ValueT](value: ValueT | None) -> ValueT:
+    if value is None:
+        raise ValueError("the host told no number or time of an event")
+    return value
+
+
+def _carried(properties: object) -> dict[str, Any]:
+    carried = dict(properties) if isinstance(properties, dict) else {}
+    if TRACEPARENT not in carried and "Diagnostic-Id" in carried:
+        carried[TRACEPARENT] = carried["Diagnostic-Id"]  # of older clients
+    return carried
+
 
 #: Seconds for which one invocation retries an event; then the host retries the batch.
 _PATIENCE = 45
-#: From this number of events on, a defect that more than half of them meet is the application's.
-_FEWEST_TO_JUDGE = 10
 
 _log = logging.getLogger(__name__)
 
@@ -85,17 +156,12 @@ class EventBatches:
 
         While a service fails, no event is rejected: each retry of the batch would alert it again.
         """
-        raised = [
-            (event, each)
-            for event, each in zip(events, results, strict=True)
-            if isinstance(each, BaseException)
-        ]
-        defects = [
-            (event, each)
-            for event, each in raised
-            if isinstance(each, Exception) and not isinstance(each, TransientError)
-        ]
-        is_ours = len(events) >= _FEWEST_TO_JUDGE and 2 * len(defects) > len(events)
+        ended = zip(events, results, strict=True)
+        raised = [(event, each) for event, each in ended if isinstance(each, BaseException)]
+        failed = [(event, each) for event, each in raised if isinstance(each, Exception)]
+        defects = [(event, each) for event, each in failed if not isinstance(each, TransientError)]
+        fewest_to_judge = 10  # from here on, a defect that most events meet is the application's
+        is_ours = len(events) >= fewest_to_judge and 2 * len(defects) > len(events)
         if is_ours or len(raised) > len(defects):
             return [as_error(each) for _, each in raised]
         rejected = (within(12, self._reject(event, defect)) for event, defect in defects)

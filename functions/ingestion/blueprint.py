@@ -8,8 +8,7 @@ from typing import List  # noqa: UP035 - the worker library knows a batch by thi
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.ingestion.batch import EventBatches
-from functions.ingestion.events import events_of
+from functions.ingestion.batch import EventBatches, events_of
 from functions.pattern.ports import SchedulerStarts
 
 

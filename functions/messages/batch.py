@@ -17,9 +17,6 @@ from functions.pattern.rejected import Content, Postbox
 from functions.pattern.sent_again import Counts
 from functions.pattern.waiting import within
 
-#: How often a message is taken before it is given up: as often as Service Bus delivers one.
-_MOST_ATTEMPTS = 10
-_LONGEST_DELAY = 60
 #: Seconds in which a message is put back: what the work leaves of its lock.
 _RETURN_SECONDS = 12
 
@@ -62,17 +59,13 @@ class Batches:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
         counts = Counts.of(content).once_failed()
-        delay = _delay_after(counts.attempts)
-        attempts, kind = counts.attempts, type(error).__name__
-        if delay is None:
+        attempts, kind, most_attempts = counts.attempts, type(error).__name__, 10  # as Service Bus has it
+        if attempts >= most_attempts:
             # What is no error of ours, such as a model's, may quote the payload.
             said = f": {error}" if isinstance(error, PatternError) else ""
             await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {kind}{said}")
             return
         _log.warning("message %s failed, and is put back alone: %s", known_as, kind, exc_info=error)
         sent_as, again = counts.sent_with(known_as, content)
+        delay = timedelta(seconds=min(60, 2**attempts))
         await self.postbox.put(self.queue, sent_as, again, not_before=self.clock.now() + delay)
-
-
-def _delay_after(attempts: int) -> timedelta | None:
-    return None if attempts >= _MOST_ATTEMPTS else timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))

@@ -13,7 +13,7 @@ from functions.messages.queues import patience_of
 from functions.messages.reading import QueueMessage
 from functions.pattern.errors import TransientError
 from functions.pattern.waiting import within
-from functions.telemetry.messages import message_span
+from functions.telemetry.spans import message_span
 
 #: The setting, or the prefix of the settings, that says where Service Bus is.
 CONNECTION = "ServiceBusConnection"

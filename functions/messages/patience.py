@@ -12,7 +12,6 @@ from functions.pattern.ports import Clock
 
 #: Seconds before another try, at random up to a bound: the first, and the longest to which it doubles.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
-_MOST_DOUBLINGS = 10
 
 _random = SystemRandom()
 
@@ -39,7 +38,7 @@ async def _again[ResultT](work: Callable[[], Awaitable[ResultT]], left: Callable
     """Try for as long as time is `left` after a wait, in seconds: the fault is told before that ends."""
     tries = 0
     while True:
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS)) * _random.random()
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, 10)) * _random.random()
         try:
             return await work()
         except TransientError:

@@ -16,15 +16,14 @@ from functions.pattern.faults import faults_found
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, RejectedMessages
 from functions.pattern.strict_json import FaultAt, NotJsonError, parse_json
+from functions.pattern.submission_groups import orders_in
+from functions.telemetry.spans import TRACEPARENT
 
 #: Application properties in which Service Bus says why a message died.
 DEAD_LETTER_REASON = "DeadLetterReason"
 DEAD_LETTER_DESCRIPTION = "DeadLetterErrorDescription"
 _OF_SERVICE_BUS = {DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION}
 
-#: Faults that a reason names, and bytes that it shows of a field's name: a token, misplaced there, has more.
-_MOST_TOLD = 3
-_MOST_NAME_BYTES = 15
 #: An enum's member, as pydantic names it.
 _MEMBER = re.compile(r"<[^<>]*: ('[^']*')>")
 
@@ -67,7 +66,8 @@ class NotAMessageError(Exception):
     def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
         self.faults = faults
         self.content: Mapping[str, object] = content if isinstance(content, dict) else {}
-        told = (self._without_token(each).told(_MOST_NAME_BYTES) for each in faults[:_MOST_TOLD])
+        # Of a field's name, 15 bytes are shown: a token, misplaced there, has more.
+        told = (self._without_token(each).told(15) for each in faults[:3])
         super().__init__("; ".join(told))
 
     def _without_token(self, fault: FaultAt) -> FaultAt:
@@ -147,3 +147,65 @@ class MessageReader[MessageT: BaseModel]:
         """Record a message as rejected, and say so in the log. Raises `TransientError`."""
         _log.warning("%s: message %s rejected (%s): %s", self.queue, message_id, about, reason)
         await self.rejected.reject(self.queue, message_id, body, reason, about=about)
+
+
+#: What is called a token, with all of its value however that is written, and what looks like one of ours.
+_TOKEN = re.compile(
+    r"""
+      (?P<named>token["'\\]*\s*[:=]\s*)
+      (?:(?P<quote>\\*["'])(?P<text>.*?)(?=(?<!\\)(?P=quote)|\Z)
+        |(?P<opened>[\[{])(?P<some>[^\]}]*)
+        |(?P<bare>[^"'\\\s,;}]+))
+    | (?:[0-9a-f]-?){32,}
+    """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+#: A letter or a digit that is written as its number, but for quotes and backslashes.
+#: Many backslashes are looked at once, not from each of them on.
+_ESCAPED = re.compile(r"(?<!\\)\\+u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
+
+
+def without_tokens(text: str) -> str:
+    """Leave out what could be a token."""
+    return _TOKEN.sub(_cut, _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text))
+
+
+def tokens_in(text: str) -> list[str]:
+    """Find what a text calls a token, also where it can't be read as a whole."""
+    values = (found["text"] or found["bare"] for found in _TOKEN.finditer(text))
+    return [value for value in values if value]
+
+
+def _cut(found: re.Match[str]) -> str:
+    return f"{found['named'] or ''}{found['quote'] or found['opened'] or ''}…"
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One order, as if it had come in a message of its own."""
+
+    body: bytes
+    message_id: str
+    subject: str | None
+    traceparent: str | None
+    label: str | None = None
+    correlation_id: str | None = None
+
+    @property
+    def application_properties(self) -> Mapping[str, object]:
+        return {} if self.traceparent is None else {TRACEPARENT: self.traceparent}
+
+    def get_body(self) -> bytes:
+        return self.body
+
+
+def each_order(message: QueueMessage) -> list[QueueMessage]:
+    """Give a message for each order of one that holds several, and any other message as it is."""
+    orders = orders_in(message.get_body())
+    if orders is None:
+        return [message]
+    named = message.message_id or ""
+    return [
+        _Order(order.body, f"{named}.{number}", message.subject or message.label, order.traceparent)
+        for number, order in enumerate(orders)
+    ]

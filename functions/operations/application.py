@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 
+from functions.operations.asking import TaskIdPath
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected.routes import add_rejected, rejected_of_task
 from functions.operations.tasks.action_routes import add_actions, add_bulk
@@ -16,8 +17,7 @@ from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.bulk import Bulk
 from functions.operations.tasks.contents import add_contents
 from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
-from functions.operations.tasks.finding import Tasks
-from functions.operations.tasks.paths import TaskIdPath
+from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
@@ -26,16 +26,12 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, Access, caller_of
+from functions.web.access import GUARDED, Access, Guard, caller_of
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Role
-from functions.web.entrance import Guard
 from functions.web.events import Events
 from functions.web.problems import documented_problems
-
-#: An operator's body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.
-_MOST_BODY_BYTES = 8 * 1024 + MAX_RESULT_BYTES
 
 
 class OwnRoles(BaseModel):
@@ -63,7 +59,8 @@ def operators_application(
     """
     app = bare_application("Operations", responses=GUARDED)
     access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
-    guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
+    # A body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.
+    guard.protect(app, access, BodyLimits(BodyLimit(8 * 1024 + MAX_RESULT_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, trace_url_template)
     results, events = GivenResults(registry, agents), Events(ports, registry, start_within)

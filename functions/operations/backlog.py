@@ -16,11 +16,6 @@ from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
 from functions.supervisor.crowds import read_crowds
 
-#: As often as alert rules look.
-_AGES_EVERY = timedelta(minutes=5)
-#: Runs are not exactly so far apart.
-_SLACK = timedelta(seconds=5)
-
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +42,8 @@ class Backlog:
         except TransientError as fault:
             _log.warning("the summary of alerts is not posted yet: %s", fault)
         now = self._ports.clock.now()
-        if self._told_at is None or now - self._told_at >= _AGES_EVERY - _SLACK:
+        # Alert rules look every five minutes; runs are not exactly so far apart.
+        if self._told_at is None or now - self._told_at >= timedelta(minutes=5) - timedelta(seconds=5):
             self._told_at = now
             await log_ages(self._ports)
 

@@ -14,8 +14,7 @@ from functions.messages.queues import QUEUES, dead_letter_queue
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.backlog import Backlog
-from functions.operations.housekeeping import Housekeeping, purge_durable_instance
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import Housekeeping, OldRows, purge_durable_instance
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.pattern.ports import Ports
 from functions.web.blueprint import HttpRoute, http_blueprint

@@ -1,4 +1,7 @@
-"""Purges finished tasks after their retention, with their Scheduler instances; tasks in `Error` stay."""
+"""Deletes what is old: finished tasks after their retention, with their Scheduler instances, and other rows.
+
+Tasks in `Error` stay.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,8 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import Report, for_each
 from functions.telemetry.instruments import RETENTION_BEHIND
 
-#: Rows that are read at a time.
-_PAGE = 100
-
-#: Shards that are purged side by side, and tasks of each.
+#: Shards that are purged side by side.
 _SHARDS_AT_ONCE = 4
-_TASKS_AT_ONCE = 20
-
-#: Finished tasks are indexed latest first; they are purged in slices of so many hours past retention, the
-#: oldest slice first, so that a run that does not reach the end leaves the youngest.
-_SLICES = (math.inf, 4096, 1024, 256, 64, 16, 4, 1, 0)
 
 #: Seconds after which a run is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
@@ -51,17 +46,12 @@ _LONGEST = 240
 #: The figure of the heartbeat that names the shard with which the next run begins.
 _NEXT = "next_shard"
 
-#: Seconds that one task may take, and its instances that are purged side by side: one that was put off for
-#: days has thousands.
+#: Seconds that one task may take.
 _LONGEST_PURGE = 60
-_INSTANCES_AT_ONCE = 10
 
 #: A task that is a step of another is mostly still needed, perhaps for a year: it is looked at once a day, in
-#: one of the runs, of which there is one in each of these times.
-_RUN_EVERY = timedelta(minutes=5)
-_RUNS_A_DAY = timedelta(days=1) // _RUN_EVERY
-
-_PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
+#: one of the runs, which come every five minutes.
+_RUNS_A_DAY = 288
 
 _log = logging.getLogger(__name__)
 
@@ -133,9 +123,8 @@ class Housekeeping:
         with purge.surviving("heartbeat"):
             figures = times | {_NEXT: following} | purge.figures()
             await self._ports.heartbeats.beat(Chore.HOUSEKEEPING, figures)
-        _log.log(
-            logging.WARNING if purge.unfinished or purge.failures else logging.INFO, "housekeeping %s", purge
-        )
+        level = logging.WARNING if purge.unfinished or purge.failures else logging.INFO
+        _log.log(level, "housekeeping %s", purge)
         return purge
 
     async def _first(self, purge: Purge) -> int:
@@ -164,11 +153,15 @@ class _Tasks:
         self._run_of_day = run_of_day
 
     async def delete(self, first: int) -> None:
-        """Purge them, those that are longest past their retention first, and from one shard on."""
+        """Purge them, those that are longest past their retention first, and from one shard on.
+
+        Finished tasks are indexed latest first. They are purged in slices by hours past retention, the oldest
+        slice first, so that a run that does not reach the end leaves the youngest.
+        """
         shards = self._ports.index.shards
         in_turn = [(first + number) % shards for number in range(shards)]
         in_turn = [shard for shard in in_turn if await self._has_any(shard)]
-        for oldest, youngest in pairwise(_SLICES):
+        for oldest, youngest in pairwise((math.inf, 4096, 1024, 256, 64, 16, 4, 1, 0)):
             since = None if oldest == math.inf else self._before - timedelta(hours=oldest)
             delete_slice = partial(self._delete_slice, since, self._before - timedelta(hours=youngest))
             await for_each(in_turn, delete_slice, at_once=_SHARDS_AT_ONCE)
@@ -186,17 +179,19 @@ class _Tasks:
         with self._purge.surviving(f"shard {shard}: its finished tasks"):
             while True:
                 page = await self._ports.index.page(
-                    Index.DONE, shard, since=since, until=until, after=after, most=_PAGE
+                    Index.DONE, shard, since=since, until=until, after=after, most=100
                 )
                 self._purge.found_damaged(page.unreadable)
-                entries = [each for each in page.entries if self._is_in_turn(each.task)]
-                await for_each(entries, self._delete_entry, at_once=_TASKS_AT_ONCE)
+                turn = self._run_of_day
+                entries = [
+                    each
+                    for each in page.entries
+                    if not is_child(each.task) or crc32(each.task.encode()) % _RUNS_A_DAY == turn
+                ]
+                await for_each(entries, self._delete_entry, at_once=20)
                 after = page.continuation
                 if after is None:
                     return
-
-    def _is_in_turn(self, task: TaskId) -> bool:
-        return not is_child(task) or crc32(task.encode()) % _RUNS_A_DAY == self._run_of_day
 
     async def _delete_entry(self, entry: IndexEntry) -> None:
         purge, gone = self._purge, False
@@ -221,7 +216,8 @@ class _Tasks:
         async def purge(scheduler: SchedulerId) -> None:
             gone.append(await self._purge_instance(scheduler))
 
-        await for_each(schedulers_of(stored.record), purge, at_once=_INSTANCES_AT_ONCE)
+        # A task that was put off for days has thousands.
+        await for_each(schedulers_of(stored.record), purge, at_once=10)
         return all(gone) and await self._ports.retention.delete(stored)
 
     async def _is_needed(self, parent: Parent | None) -> bool:
@@ -232,7 +228,7 @@ class _Tasks:
 
 def run_of_day(now: datetime) -> int:
     """Tell which run of its day (UTC) it is."""
-    return int(now.timestamp() / _RUN_EVERY.total_seconds()) % _RUNS_A_DAY
+    return int(now.timestamp() / (86_400 / _RUNS_A_DAY)) % _RUNS_A_DAY
 
 
 def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:
@@ -245,4 +241,44 @@ def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:
 
 
 def _is_purgeable(task: Task, before: datetime) -> bool:
-    return task.process_state in _PURGEABLE and task.finished_at is not None and task.finished_at < before
+    is_ended = task.process_state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
+    return is_ended and task.finished_at is not None and task.finished_at < before
+
+
+@dataclass(slots=True)
+class Deleted(Report):
+    """The numbers of deleted rows: rejected messages, Agents' requests, counts of tasks."""
+
+    rejected: int = 0
+    requests: int = 0
+    counts: int = 0
+
+
+class OldRows:
+    """Deletes them as fast as it can, for a few minutes; the next run goes on."""
+
+    def __init__(self, ports: Ports, retention_days: float) -> None:
+        self._ports = ports
+        self._retention = timedelta(days=retention_days)
+
+    async def run(self) -> Deleted:
+        """Delete until nothing is left or the time is over, and log one line."""
+        now, deleted = self._ports.clock.now(), Deleted()
+        async with deleted.bounded(_LONGEST):
+            await self._delete(now, deleted)
+        level = logging.WARNING if deleted.unfinished or deleted.failures else logging.INFO
+        _log.log(level, "old rows %s", deleted)
+        return deleted
+
+    async def _delete(self, now: datetime, deleted: Deleted) -> None:
+        """Delete some at a time, until there are none; the console shows the counts of the last hour."""
+        before, counts_before, most_rows = now - self._retention, now - timedelta(hours=2), 5_000
+        with deleted.surviving("rejected messages"):
+            while count := await self._ports.rejected.delete_before(before, most_rows):
+                deleted.rejected += count
+        with deleted.surviving("Agents' requests"):
+            while count := await self._ports.agent_requests.delete_before(before, most_rows):
+                deleted.requests += count
+        with deleted.surviving("counts of tasks"):
+            while count := await self._ports.minute_counts.delete_before(counts_before, most_rows):
+                deleted.counts += count

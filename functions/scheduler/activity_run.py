@@ -42,7 +42,7 @@ from functions.scheduler.progress import Progress, ended, progress_of
 from functions.scheduler.run_places import RunPlaces
 from functions.scheduler.run_plan import RunPlan
 from functions.telemetry.fields import Field
-from functions.telemetry.tasks import step_span
+from functions.telemetry.spans import step_span
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.messages.reading import MessageReader, NotAMessageError, read_message, shown_id
-from functions.messages.tokens import tokens_in
+from functions.messages.reading import MessageReader, NotAMessageError, read_message, shown_id, tokens_in
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.late import replied_step

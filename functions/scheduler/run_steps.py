@@ -19,7 +19,7 @@ from functions.pattern.refusals import RefusalReason
 from functions.scheduler.activity_run import ActivityRun
 from functions.scheduler.progress import UNKNOWN, Progress, RunInput, ended
 from functions.scheduler.run_places import RunPlaces
-from functions.telemetry.tasks import run_steps_span
+from functions.telemetry.spans import run_steps_span
 
 _log = logging.getLogger(__name__)
 

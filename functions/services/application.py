@@ -12,10 +12,9 @@ from fastapi import APIRouter, FastAPI, Path
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
 from functions.pattern.requests import MAX_REQUEST_BYTES
-from functions.services.faults import FAULTS_TABLE, Fault, Faults, FaultView
-from functions.services.faulty_calls import FaultyCalls
+from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources
-from functions.services.service import SERVICES_PATH, SampleService
+from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, CheckedBodies, ReadRoute
 from functions.web.problems import ProblemError, install_problems

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, assert_never
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableEntity, TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.pattern.numbers import PLAIN_NUMBER
 from functions.pattern.ports import Clock
+from functions.services.resources import RESOURCE_ID_PATTERN
+from functions.services.service import SERVICES_PATH
 
-#: The table that every process with the sample services reads.
-FAULTS_TABLE = "ServiceFaults"
-
-#: How long a process relies on having seen no faults of a service; a fault set through itself counts at once.
-_QUIET = timedelta(seconds=1)
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_MOST_SHOWN = 1_000
-_CONFLICTS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED})
 
 #: Instead of a resource's id: every resource of the service.
 EVERY_ID = "*"
@@ -99,11 +98,12 @@ class Faults:
     async def standing(self) -> list[FaultView]:
         """Show the faults that are set, of all services, at most a thousand."""
         shown: list[FaultView] = []
+        most_shown = 1_000
         async for row in self._table.list_entities():
             shown.append(
                 FaultView(service=row["PartitionKey"], id=row["RowKey"], **_fault_of(row).model_dump())
             )
-            if len(shown) == _MOST_SHOWN:
+            if len(shown) == most_shown:
                 break
         return shown
 
@@ -118,10 +118,13 @@ class Faults:
         return None
 
     async def _is_quiet(self, service: str) -> bool:
-        """Tell whether the service has no faults; then, as usual, no call waits for the table."""
+        """Tell whether the service had no faults a second ago, so that mostly no call waits for the table.
+
+        A fault that was set through this process counts at once.
+        """
         now = self._clock.now()
         quiet_at = self._quiet_at.get(service, _NEVER)
-        if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + _QUIET:
+        if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
             return True
         rows = self._table.query_entities(
             "PartitionKey eq @service", parameters={"service": service}, results_per_page=1
@@ -149,7 +152,7 @@ class Faults:
         try:
             await self._table.submit_transaction([(change, counted, unchanged)])
         except TableTransactionError as error:
-            if error.status_code in _CONFLICTS:
+            if error.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED}:
                 return False
             raise
         return True
@@ -161,3 +164,58 @@ def _key(service: str, resource_id: str) -> dict[str, Any]:
 
 def _fault_of(row: Mapping[str, Any]) -> Fault:
     return Fault(kind=row["kind"], times=row.get("times"), seconds=row["seconds"])
+
+
+_RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{RESOURCE_ID_PATTERN.strip('^$')})")
+
+
+class FaultyCalls:
+    """Handles each call of the named services as the fault set for it says.
+
+    An HTTP-triggered function can't cut a connection. So an answer is lost the way a gateway loses it: the
+    caller gets 504, and can't know whether the work was done.
+    """
+
+    def __init__(self, app: ASGIApp, *, services: Collection[str], faults: Faults) -> None:
+        self._app = app
+        self._services = services
+        self._faults = faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the call through, unless a fault applies to it."""
+        fault = await self._fault_of(scope)
+        if fault is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._fail(fault, scope, receive, send)
+
+    async def _fault_of(self, scope: Scope) -> Fault | None:
+        called = _RESOURCE.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if called is None or called["service"] not in self._services:
+            return None
+        # Faults are set by a task's id alone: its birth is known only once it is admitted.
+        return await self._faults.take(called["service"], called["id"].partition(".")[0], scope["method"])
+
+    async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+        match fault.kind:
+            case CallFault.SLOW:
+                await asyncio.sleep(fault.seconds)
+                await self._app(scope, receive, send)
+                return
+            case CallFault.LOSE_ANSWER:
+                await self._app(scope, receive, _lose)
+                status = HTTPStatus.GATEWAY_TIMEOUT
+            case CallFault.HANG:
+                status = HTTPStatus.GATEWAY_TIMEOUT
+            case CallFault.FAIL:
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+            case CallFault.REFUSE | CallFault.REFUSE_UNDO:
+                status = HTTPStatus.UNPROCESSABLE_ENTITY
+            case _:
+                assert_never(fault.kind)
+        await asyncio.sleep(fault.seconds)
+        await PlainTextResponse(f"fault switch: {fault.kind}", status)(scope, receive, send)
+
+
+async def _lose(_message: Message) -> None:
+    """Drop a part of an answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,14 @@ from pydantic import BaseModel
 
 from functions.pattern.definition import Json
 from functions.pattern.errors import DefinitionError
-from functions.services.resources import Resources
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+
+    from functions.services.resources import Resources
+
+#: The table with the faults that are set, which every process with the sample services reads.
+FAULTS_TABLE = "ServiceFaults"
 
 #: The path below which all sample services are served.
 SERVICES_PATH = "/api/services"
@@ -58,8 +62,13 @@ def booking_service[Order: BaseModel](
     """
 
     def add_routes(router: APIRouter, bookings: Resources) -> None:
-        from functions.services.bookings import add_booking_routes  # noqa: PLC0415 - with the first request
+        from functions.services.resources import add_booking_routes  # noqa: PLC0415 - with the first request
 
         add_booking_routes(router, bookings, order_model, confirm)
 
     return SampleService(name, add_routes)
+
+
+def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
+    """Name the tables that must exist for the sample services, if there are any."""
+    return (FAULTS_TABLE, *(service.table for service in services)) if services else ()

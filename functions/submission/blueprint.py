@@ -11,8 +11,7 @@ import azure.functions as func
 
 from functions.messages.batch import Batches
 from functions.messages.blueprint import CONNECTION
-from functions.messages.orders import each_order
-from functions.messages.reading import QueueMessage, content_of
+from functions.messages.reading import QueueMessage, content_of, each_order
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import SchedulerStarts
 from functions.submission.intake import Intake

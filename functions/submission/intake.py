@@ -10,10 +10,14 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from functions.messages.reading import NotAMessageError, faults_of, read_message
+from functions.messages.reading import (
+    NotAMessageError,
+    faults_of,
+    read_message,
+)
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
-from functions.pattern.identity import CHILD_PREFIX, TaskId, is_child, new_birth
+from functions.pattern.identity import CHILD_PREFIX, is_child, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.records import TaskRecord
@@ -24,9 +28,6 @@ from functions.pattern.transitions import admit
 from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
-
-#: Properties with which a message is put back: a queue takes 64 KB, a hub far more; only the trace is read.
-_MOST_PROPERTIES_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +59,7 @@ class Disposition(StrEnum):
 
 
 class _RejectedError(Exception):
-    """A message can't become a task; the text is the reason, and `about` what could be read of it."""
-
-    def __init__(self, reason: str, about: About | None = None) -> None:
-        super().__init__(reason)
-        self.about = about
+    """A message can't become a task; the text is the reason."""
 
 
 class Intake:
@@ -97,7 +94,7 @@ class Intake:
         """
         about = NOTHING_KNOWN
         try:
-            message = self._read(content.body)
+            message = read_message(SubmissionMessage, content.body)
             about = About(task=message.task_id)
             _check_id(message)
             await self._check_age(message, origin)
@@ -107,14 +104,17 @@ class Intake:
                 await self._wait_for_version(message_id, content, message)
                 return Disposition.PUT_BACK
             admitted = await self._record(message, workflow)
-        except _RejectedError as rejection:
-            reason, about = str(rejection), rejection.about or about
+        except (_RejectedError, NotAMessageError) as rejection:
+            reason = str(rejection)
+            about = rejection.about if isinstance(rejection, NotAMessageError) else about
             _log.warning("message %s rejected: %s", message_id, reason, exc_info=rejection.__cause__)
             await self._ports.rejected.reject(
                 origin.name, message_id, content.body, reason, content.labels, about=about
             )
             return Disposition.REJECTED
-        await _start(admitted.stored.record, schedulers)
+        record = admitted.stored.record
+        if record.task.awaits_first_turn:  # later epochs and runs are asked for by their own message
+            await schedulers.start(record.task.order_id, record.task.epoch, record.queued)
         new = admitted.admission is Admission.RECORDED
         return Disposition.RECORDED if new else Disposition.KNOWN
 
@@ -130,7 +130,8 @@ class Intake:
         delay = put_back_for(counts.put_back)
         if delay is None:
             return False
-        light = replace(content, labels=content.labels.within(_MOST_PROPERTIES_BYTES))
+        # A queue takes 64 KB of properties, a hub far more; only the trace is read.
+        light = replace(content, labels=content.labels.within(32 * 1024))
         sent_as, again = counts.once_put_back().sent_with(message_id, light)
         not_before = self._ports.clock.now() + delay
         await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
@@ -143,14 +144,8 @@ class Intake:
         except UnwritableError as error:
             raise _RejectedError(str(error)) from None
         if admitted.admission is Admission.CONFLICT:
-            raise _another_is_known(record.order.task)
+            raise _RejectedError(f"other content is known as {record.order.task}")
         return admitted
-
-    def _read(self, body: bytes) -> SubmissionMessage:
-        try:
-            return read_message(SubmissionMessage, body)
-        except NotAMessageError as error:
-            raise _RejectedError(str(error), error.about) from None
 
     async def _check_age(self, message: SubmissionMessage, origin: Origin) -> None:
         """Reject an order of a hub whose task may have ended and been deleted; a recorded one is known."""
@@ -174,22 +169,12 @@ class Intake:
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
-async def _start(record: TaskRecord, schedulers: SchedulerStarts) -> None:
-    """Start the Scheduler of a new task; later epochs and runs are asked for by their own message."""
-    if record.task.awaits_first_turn:
-        await schedulers.start(record.task.order_id, record.task.epoch, record.queued)
-
-
-def _another_is_known(task: TaskId) -> _RejectedError:
-    return _RejectedError(f"other content is known as {task}")
+def _reason(error: ValidationError | PayloadTooLargeError | UnfitOrderError) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(map(str, faults_of(error)))
+    return str(error)
 
 
 def _check_id(message: SubmissionMessage) -> None:
     if is_child(message.task_id):
         raise _RejectedError(f"id: what begins with {CHILD_PREFIX} is the application's own")
-
-
-def _reason(error: ValidationError | PayloadTooLargeError | UnfitOrderError) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(map(str, faults_of(error)))
-    return str(error)

@@ -36,8 +36,7 @@ from functions.pattern.wait_events import WaitsEnded
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.supervisor.swept_crowds import Late, SweptCrowds
-from functions.telemetry.spans import current_traceparent
-from functions.telemetry.tasks import decision_span
+from functions.telemetry.spans import current_traceparent, decision_span
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from functions.pattern.store_ports import Index, IndexEntry, Stored
 from functions.pattern.untold import untold
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
-from functions.telemetry.spans import current_traceparent
-from functions.telemetry.tasks import decision_span
+from functions.telemetry.spans import current_traceparent, decision_span
 
 _log = logging.getLogger(__name__)
 

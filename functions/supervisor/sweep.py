@@ -25,7 +25,7 @@ from functions.supervisor.silence import Silence
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.supervisor.swept_crowds import SweptCrowds
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
-from functions.telemetry.tasks import sweep_span
+from functions.telemetry.spans import sweep_span
 
 #: Pages of one shard in one sweep.
 _PAGES = 5

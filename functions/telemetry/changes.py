@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from random import Random, SystemRandom
 
 from functions.pattern.errors import TransientError
-from functions.pattern.occurrences import Occurrences, TaskCounter, occurrences
+from functions.pattern.occurrences import TaskCounter, occurrences
 from functions.pattern.ports import Clock, MinuteCounts
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import ChangeAnnouncer
@@ -28,12 +28,6 @@ _COUNTERS = {
     TaskCounter.ERROR: instruments.ERRORS,
     TaskCounter.RECOVERED: instruments.RECOVERIES,
 }
-
-_MINUTE = timedelta(minutes=1)
-#: Rows that the store does not accept are kept as long as the console would show them.
-_KEPT = timedelta(hours=1)
-#: Seconds after a minute over which the processes spread their writes.
-_SPREAD = 10
 
 
 class MinuteCounter:
@@ -75,10 +69,13 @@ class MinuteCounter:
 
     async def _write_each_minute(self) -> None:
         while self._unwritten:
-            left = self._current_minute() + _MINUTE - self._clock.now()
-            await self._sleep(left.total_seconds() + _SPREAD * self._random.random())
+            left = self._current_minute() + timedelta(minutes=1) - self._clock.now()
+            # The processes spread their writes over 10 seconds.
+            await self._sleep(left.total_seconds() + 10 * self._random.random())
             current = self._current_minute()
-            closed = [row for row in self._unwritten if current - _KEPT <= row.minute < current]
+            # Rows that the store does not accept are kept as long as the console would show them.
+            oldest = current - timedelta(hours=1)
+            closed = [row for row in self._unwritten if oldest <= row.minute < current]
             self._unwritten = [row for row in self._unwritten if row.minute >= current]
             self._unwritten[:0] = [row for row in closed if not await self._write(row)]
 
@@ -113,10 +110,7 @@ class CountedChanges:
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count the change from `before` to `after`, and announce it."""
-        self._count(occurrences(before, after))
-        await self._announcer.announce(before, after)
-
-    def _count(self, occurred: Occurrences) -> None:
+        occurred = occurrences(before, after)
         workflow = {Field.WORKFLOW.value: occurred.workflow}
         for counter in occurred.counters:
             _COUNTERS[counter].add(1, workflow)
@@ -131,3 +125,4 @@ class CountedChanges:
                 Field.DIRECTION: step.direction.value,
             }
             instruments.STEP_DURATION.record(step.seconds, attributes(facts))
+        await self._announcer.announce(before, after)

@@ -20,16 +20,8 @@ from opentelemetry.context import get_current
 from opentelemetry.metrics import get_meter_provider
 from opentelemetry.trace import get_tracer_provider
 
-from functions.telemetry.fields import Facts, Field, attributes
-from functions.telemetry.operators import FACTS
+from functions.telemetry.fields import FACTS, Facts, Field, attributes
 from functions.telemetry.spans import facts_of
-
-#: The application's own loggers lie below this one; other libraries' lines may quote what they handle.
-_LOGGER = "functions"
-
-#: Seconds that the last export may take: a connection, a token, and the request. By default, the SDK takes
-#: half a minute for each kind.
-_LONGEST = 2.0
 
 #: What every log record has; what others add to it (`extra=`) is not on the allow-list.
 _OWN = frozenset(vars(logging.makeLogRecord({})))
@@ -52,7 +44,8 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
 
     Raises `ValueError` when the connection string is wrong.
     """
-    logger = logging.getLogger(_LOGGER)
+    # The application's own loggers lie below this one; other libraries' lines may quote what they handle.
+    logger = logging.getLogger("functions")
     if component is not None:
         from functions.telemetry.azure_monitor import export_to_azure_monitor  # noqa: PLC0415 - see above
 
@@ -63,19 +56,18 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
         export_to_otlp(logger, service_name)
     else:
         return
-    _flush_at_exit()
+    # Before the SDK itself does so and waits for them.
+    providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
+    atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
     for handler in logger.handlers:
         handler.addFilter(AllowedFields())
 
 
-def _flush_at_exit() -> None:
-    """Shut the providers down at exit, before the SDK itself does so and waits for them."""
-    providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
-    atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
+def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -> None:
+    """Run `shutdowns`, which send what is left, side by side, for `within` seconds at most.
 
-
-def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = _LONGEST) -> None:
-    """Run `shutdowns`, which send what is left, side by side, for `within` seconds at most."""
+    In that time each makes a connection, a token, and the request; the SDK would take half a minute.
+    """
     until = monotonic() + within
     threads = [Thread(target=each, name="flush telemetry", daemon=True) for each in shutdowns]
     for thread in threads:

@@ -41,10 +41,6 @@ SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )
 
-#: Seconds for which a figure is exported: metrics are exported each minute, sweeps come at least as often,
-#: and housekeeping every five minutes.
-_SWEEP_CURRENT_FOR = 120
-_HOUSEKEEPING_CURRENT_FOR = 600
 _LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
@@ -80,8 +76,8 @@ class LatestFigure:
         return [Observation(figure)] if self._now() - at <= self._current_for else []
 
 
-OVERDUE = LatestFigure(_SWEEP_CURRENT_FOR)
-RETENTION_BEHIND = LatestFigure(_HOUSEKEEPING_CURRENT_FOR)
+# Metrics are exported each minute, sweeps come at least as often, and housekeeping every five minutes.
+OVERDUE, RETENTION_BEHIND = LatestFigure(current_for=120), LatestFigure(current_for=600)
 METER.create_observable_gauge("tasks.overdue", [OVERDUE.read], "{task}", "Overdue tasks that a sweep found")
 METER.create_observable_gauge(
     "retention.behind", [RETENTION_BEHIND.read], "s", "How long past its retention the oldest purged task was"

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, FastAPI, Header, Request
 from starlette.datastructures import Headers
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.pattern.ports import Clock
+from functions.telemetry.http import request_span
+from functions.web.bodies import BodyLimits, ReadRoute
 from functions.web.callers import Caller, Identify
-from functions.web.problems import ProblemError, documented_problems
+from functions.web.caps import CallerCaps, Caps
+from functions.web.problems import ProblemError, answer_to, documented_problems, handle_errors
 
 #: What any route behind a guard may answer, for the OpenAPI document.
 GUARDED = documented_problems(401, 403, 429, 500)
 
 #: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
 OWN_HEADER = "X-Requested-With"
-
-_READING = frozenset({"GET", "HEAD"})
-_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,13 @@ class Access:
         caller = identify(scope, headers)
         if caller.roles and self.by_route is not None and self.by_route.fullmatch(scope["path"]):
             return caller
-        needed = self.reading if scope["method"] in _READING else self.writing
+        needed = self.reading if scope["method"] in {"GET", "HEAD"} else self.writing
         caller.check(*needed)
         return caller
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:
         """Refuse changes that another site's page sends (CSRF). Raises `ProblemError` 403."""
-        if not self.own_pages_only or scope["method"] in _HARMLESS:
+        if not self.own_pages_only or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
             return
         if not headers.get(OWN_HEADER):
             raise ProblemError(HTTPStatus.FORBIDDEN, f"Send the header {OWN_HEADER}, with any value.")
@@ -88,3 +89,62 @@ def _is_own(headers: Headers) -> bool:
         return urlsplit(origin).netloc.lower() == headers.get("Host", "").lower() != ""
     except ValueError:
         return False
+
+
+#: Lets a request pass, by its scope, or raises `ProblemError`; nothing of its body has been read.
+type Gate = Callable[[Scope], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What stands before an application: how callers are known, and how much each may ask for."""
+
+    identify: Identify
+    caps: Caps
+    clock: Clock
+
+    def protect(self, app: FastAPI, access: Access, bodies: BodyLimits, gate: Gate | None = None) -> None:
+        """Guard `app`, to which routes are added afterwards; a `gate` may be closed to all."""
+        app.router.route_class = ReadRoute
+        handle_errors(app)
+        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
+
+
+class Entrance:
+    """Lets a request through that passes each check, in this order; the first that fails answers it.
+
+    Its caller is known and has a role, within its caps; no gate is closed to it; it comes from a page of
+    ours, or none; the body is short enough, and JSON. The route finds caller, allowance and body in the
+    scope. The whole is one span.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
+    ) -> None:
+        self._app = app
+        self._identify = guard.identify
+        self._caps = CallerCaps(guard.caps, guard.clock)
+        self._access = access
+        self._bodies = bodies
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, its failure as a problem document without internals."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with request_span(scope, send) as answer:
+            try:
+                await self._let_in(scope, receive, answer)
+            except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
+                await answer_to(error, scope)(scope, receive, answer)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        scope["caller"] = caller = self._access.admit(scope, headers, self._identify)
+        with self._caps.admitted(caller) as scope["allowance"]:
+            if self._gate is not None:
+                self._gate(scope)
+            self._access.check_origin(scope, headers)
+            await self._bodies.read(scope, headers, receive)
+            await self._app(scope, receive, send)

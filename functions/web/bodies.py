@@ -22,8 +22,6 @@ MOST_DEPTH = 16
 #: Values of a body, objects and lists included: a body with no more is parsed in less than 50 ms.
 MOST_VALUES = 40_000
 
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
@@ -45,7 +43,7 @@ class BodyLimits:
 
         Raises `ProblemError`: 413 over a limit, 415 for other types than JSON, 400 for invalid JSON.
         """
-        if scope["method"] not in _WITH_BODY:
+        if scope["method"] not in {"POST", "PUT", "PATCH"}:
             return
         limit = self.larger.get((scope["method"], scope["path"]), self.usual)
         scope["body"] = body = await _read(receive, limit.most_bytes)

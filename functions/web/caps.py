@@ -16,13 +16,7 @@ from functions.pattern.ports import Clock
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 
-#: Callers that are remembered before idle ones are forgotten.
-_MOST_REMEMBERED = 1_000
-#: More than any batch holds: what one request can draw beyond what is there.
-_LARGEST = 1_000_000_000
-
 _BUCKET = TokenBucket()
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class Allowance:
     def __init__(self, per_minute: int, time: Callable[[], int]) -> None:
         self._time = time
         self._rate = Rate(per_minute, Duration.MINUTE)
-        self._overdraft = Rate(per_minute, Duration.MINUTE, burst=_LARGEST)
+        self._overdraft = Rate(per_minute, Duration.MINUTE, burst=1_000_000_000)  # more than any batch holds
         self._state = _BUCKET.initial([self._rate])
         self.in_flight = 0
 
@@ -74,7 +68,7 @@ class RunningTime:
         now = self._clock.now()
         self._passed += max(timedelta(), now - self._last)
         self._last = now
-        return self._passed // _MILLISECOND
+        return self._passed // timedelta(milliseconds=1)
 
 
 class CallerCaps:
@@ -109,7 +103,8 @@ class CallerCaps:
     def _allowance_of(self, name: str) -> Allowance:
         known = self._allowances
         if name not in known:
-            if len(known) >= _MOST_REMEMBERED:
+            most_remembered = 1_000
+            if len(known) >= most_remembered:
                 self._allowances = known = {each: it for each, it in known.items() if not it.is_idle()}
             known[name] = Allowance(self._caps.per_minute, self._time)
         return known[name]

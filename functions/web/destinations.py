@@ -22,9 +22,6 @@ type Address = IPv4Address | IPv6Address
 
 _THIS_MACHINE = "localhost"
 
-#: Azure's own service for virtual machines' configuration, at a public address.
-_PLATFORM = IPv4Address("168.63.129.16")
-
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +72,8 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
     plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
     if plain.is_loopback:
         return here
-    if plain == _PLATFORM:
+    # Azure's own service for virtual machines' configuration, at a public address.
+    if plain == IPv4Address("168.63.129.16"):
         return False
     return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)
 

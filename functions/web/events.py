@@ -22,7 +22,7 @@ from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived, TurnedAway
-from functions.telemetry.tasks import decision_span
+from functions.telemetry.spans import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError, faults_in
 

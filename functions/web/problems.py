@@ -21,9 +21,6 @@ from functions.pattern.faults import faults_found
 
 PROBLEM_TYPE = "application/problem+json"
 
-#: A body with many faults must not cause an answer many times its size.
-_MOST_FAULTS = 50
-
 _log = logging.getLogger(__name__)
 
 
@@ -82,14 +79,15 @@ def problem(
     kind: ProblemKind | None = None,
 ) -> Problem:
     """Make a problem document."""
-    named, kind = list(errors[:_MOST_FAULTS]) or None, kind or ProblemKind("about:blank", status.phrase)
+    named, kind = list(errors[:50]) or None, kind or ProblemKind("about:blank", status.phrase)
     return Problem(type=kind.type, title=kind.title, status=status, detail=detail, errors=named)
 
 
-def problem_of(error: Exception, *, doing: str, most_faults: int = _MOST_FAULTS) -> Problem:
-    """Describe an error for a caller, naming so many wrong fields of a body at most.
+def problem_of(error: Exception, *, doing: str, most_faults: int = 50) -> Problem:
+    """Describe an error for a caller, naming `most_faults` wrong fields of a body at most.
 
-    An unexpected one is logged with the reference that is shown.
+    With more, the answer would be many times the body's size. An unexpected error is logged with the
+    reference that is shown.
     """
     match error:
         case ProblemError():

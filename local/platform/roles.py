@@ -10,7 +10,7 @@ from azure.data.tables import TableServiceClient
 
 from functions.pattern.definition import Registry
 from functions.roles import AGENT_TABLES, AppRole
-from functions.services.blueprint import service_tables
+from functions.services.service import service_tables
 from functions.store.tables import TABLES
 from functions.workflows.registration import sample_services
 from functions.workflows.registry import load_registrations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
+from functions.web.access import Guard
 from functions.web.callers import PRINCIPAL_HEADER, Caller, Identify, Role, identify_as, signed_in
 from functions.web.caps import Caps
-from functions.web.entrance import Guard
 from tests.fakes.clock import FakeClock
 
 #: Limits that no test reaches accidentally.

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json
 from functions.services.application import services_application
-from functions.services.blueprint import service_tables
-from functions.services.service import SampleService, booking_service
+from functions.services.service import SampleService, booking_service, service_tables
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 

@@ -9,9 +9,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.bus import queue_depths, queue_line
-from functions.bus.queue_depths import PeekedQueues
-from functions.bus.queue_line import PeekedLine
+from functions.bus import queue_depths
+from functions.bus.queue_depths import PeekedLine, PeekedQueues
 from functions.pattern.intake import Line
 from functions.pattern.ports import Pile, QueueDepth
 from servicebus_local.config import queues_named
@@ -28,8 +27,8 @@ _NOTHING = Pile(count=0, more=False, oldest_at=None)
 @pytest.fixture
 async def client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServiceBusClient]:
     """Run a broker, and connect to it as the application does; no look at it is given up."""
-    for looking in (queue_depths, queue_line):
-        monkeypatch.setattr(looking, "_LOOK_SECONDS", _PATIENCE)
+    for seconds in ("_LOOK_SECONDS", "_LINE_SECONDS"):
+        monkeypatch.setattr(queue_depths, seconds, _PATIENCE)
     with running_broker(queues_named(["orders", "solo"])) as broker:
         async with ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client:
             yield client

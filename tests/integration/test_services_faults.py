@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from azure.data.tables.aio import TableServiceClient
 
-from functions.services.faults import FAULTS_TABLE
+from functions.services.service import FAULTS_TABLE
 from tests.integration.sample_services import ORDER, SERVICES, SWITCH, Bench, TablesOf, make_tables
 
 pytestmark = pytest.mark.process

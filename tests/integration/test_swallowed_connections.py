@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from functions.bus.connect import connect_bus
 from functions.bus.hub import HubSubmissions, connect_hub
-from functions.bus.sender import Outgoing, QueueSender
+from functions.bus.sender import Outgoing, QueueSender, connect_bus
 from functions.connections import Connection
 from functions.pattern.errors import TransientError
 from functions.pattern.request_figures import BusFigures

@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
-from functions.web.openapi import api_document
+from functions.api.pages import api_document
 from functions.wiring import Wiring
 from tests.fakes import orders
 from tests.security.conftest import wired

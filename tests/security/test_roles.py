@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from functions.web.access import Guard
 from functions.web.callers import Interface, identify_by
-from functions.web.entrance import Guard
 from functions.workflows.registry import load_registrations
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

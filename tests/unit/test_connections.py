@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.bus.connect import connect_bus
+from functions.bus.sender import connect_bus
 from functions.connections import Connection
 from functions.pattern.errors import SettingsError
 from functions.store import connect as table_storage

@@ -27,11 +27,6 @@ from functions.pattern.errors import TransientError
 from functions.pattern.ports import Ports
 from functions.pattern.times import ZonedTime
 
-_MINUTE = timedelta(minutes=1)
-#: Causes that a summary names; the others are counted together.
-_MOST_CAUSES = 20
-_OTHERS = "other causes"
-
 _log = logging.getLogger(__name__)
 
 
@@ -44,12 +39,13 @@ class AlertMinute(BaseModel):
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the minute has passed."""
-        return now >= self.since + _MINUTE
+        return now >= self.since + timedelta(minutes=1)
 
     def add(self, cause: str) -> None:
-        """Count an alert for the summary."""
-        is_named = cause in self.waiting or len(self.waiting) < _MOST_CAUSES
-        self.waiting[cause if is_named else _OTHERS] += 1
+        """Count an alert for the summary, which names 20 causes and counts the others together."""
+        most_causes = 20
+        is_named = cause in self.waiting or len(self.waiting) < most_causes
+        self.waiting[cause if is_named else "other causes"] += 1
 
 
 class AlertLimit:

@@ -12,10 +12,15 @@ from typing import Annotated, Any
 import azure.functions as func
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from functions.messages.orders import each_order
 from functions.messages.queues import dead_letter_queue
-from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, shown_id
-from functions.messages.tokens import tokens_in
+from functions.messages.reading import (
+    DEAD_LETTER_DESCRIPTION,
+    DEAD_LETTER_REASON,
+    content_of,
+    each_order,
+    shown_id,
+    tokens_in,
+)
 from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
 from functions.pattern.events import MessageLost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -11,10 +12,6 @@ from yarl import URL
 
 from functions.operations.alerts.alerts import Alert, AlertFormat, document
 from functions.pattern.errors import TransientError
-
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
-_MOST_ATTEMPTS = 4
-_REFUSALS = 300
 
 #: Hosts of Teams' incoming webhooks, and of the workflows that follow them.
 _TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
@@ -41,7 +38,7 @@ class Webhook:
         self._session = session
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),
-            stop=stop_after_attempt(_MOST_ATTEMPTS),
+            stop=stop_after_attempt(4),
             wait=wait_exponential(first_wait),
             reraise=True,
         )
@@ -52,11 +49,12 @@ class Webhook:
 
     async def _attempt(self, content: Mapping[str, Any]) -> None:
         try:
+            timeout = aiohttp.ClientTimeout(total=10)
             async with self._session().post(
-                self._url, json=content, allow_redirects=False, timeout=_TIMEOUT
+                self._url, json=content, allow_redirects=False, timeout=timeout
             ) as answer:
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransientError(f"alert webhook: {type(error).__name__}") from None
-        if status >= _REFUSALS:
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
             raise TransientError(f"alert webhook answered {status}")

@@ -14,8 +14,6 @@ from functions.pattern.store_ports import Index, IndexEntry
 
 _NEEDS = {Index.DUE: "under_way", Index.PARKED: "parked", Index.ERROR: "in_error"}
 
-_MINUTES = 60
-
 
 class MinuteView(BaseModel):
     """The counts of tasks in the minute that began `at` that time."""
@@ -51,12 +49,12 @@ class WorkflowLine(BaseModel):
 
 def first_minute(now: datetime) -> datetime:
     """Return the first of the 60 complete minutes before `now`."""
-    return now.replace(second=0, microsecond=0) - timedelta(minutes=_MINUTES)
+    return now.replace(second=0, microsecond=0) - timedelta(hours=1)
 
 
 def minutes(counts: Mapping[datetime, Mapping[TaskCounter, int]], now: datetime) -> list[MinuteView]:
     """Return the last hour, minute by minute. The newest minute may lack counts for some seconds."""
-    times = [first_minute(now) + timedelta(minutes=number) for number in range(_MINUTES)]
+    times = [first_minute(now) + timedelta(minutes=number) for number in range(60)]
     return [
         MinuteView(at=at, **{each.value: counts.get(at, {}).get(each, 0) for each in TaskCounter})
         for at in times
@@ -67,7 +65,8 @@ def by_workflow(entries: Iterable[tuple[Index, IndexEntry]], now: datetime) -> l
     """Count for each workflow, by name."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for index, entry in entries:
-        counts[entry.workflow].update(_kinds(index, entry, now))
+        is_overdue = index is Index.DUE and entry.at <= now
+        counts[entry.workflow].update([_NEEDS[index], "overdue"] if is_overdue else [_NEEDS[index]])
     return [WorkflowLine(workflow=name, **counts[name]) for name in sorted(counts)]
 
 
@@ -83,8 +82,3 @@ def by_version(
         VersionLine(workflow=name, version=version, deployed=(name, version) in here, **counts[name, version])
         for name, version in sorted(counts)
     ]
-
-
-def _kinds(index: Index, entry: IndexEntry, now: datetime) -> list[str]:
-    is_overdue = index is Index.DUE and entry.at <= now
-    return [_NEEDS[index], "overdue"] if is_overdue else [_NEEDS[index]]

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.operations.overview.circuits import CircuitView
 from functions.operations.overview.last_hour import (
     MinuteView,
     VersionLine,
@@ -19,27 +18,56 @@ from functions.operations.overview.last_hour import (
     first_minute,
     minutes,
 )
+from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Registry
 from functions.pattern.intake import IntakeState, read_intake
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.occurrences import TaskCounter
 from functions.pattern.ports import Clock, Ports, QueueDepth
+from functions.pattern.ramp import limit_of
 from functions.pattern.shared_rows import Chore
+from functions.pattern.shares import live
 from functions.pattern.silent_agents import SilentAgent, read_silences
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
 from functions.supervisor.crowds import read_crowds
 
-#: What Table Storage gives in one request at most.
-_MOST_PER_REQUEST = 1_000
 
-#: Seconds for which queues are not looked into again, which brings their messages' bodies along.
-_QUEUES_SECONDS = 5
+class CircuitView(BaseModel):
+    """The circuit of a remote service, and how many of its calls may be in flight, and are, in all instances.
 
-#: Seconds for which the counts of the last hour are not read again.
-_HOUR_SECONDS = 15
+    `limit` is the lower one of `at_once`, which is set, and `ramp`, which grows after an outage. Null: none.
+    Instances say every few seconds what is `in_flight`, and how many places they have `wanted`.
+    """
 
-#: Seconds for which the indexes are not read again, however many callers ask.
-_OVERVIEW_SECONDS = 2
+    service: str
+    state: BreakerState
+    since: datetime
+    failures: int
+    probe_at: datetime | None
+    last_error: str | None
+    at_once: int | None
+    ramp: int | None
+    limit: int | None
+    in_flight: int | None
+    wanted: int | None
+
+    @classmethod
+    def of(cls, record: BreakerRecord, now: datetime) -> CircuitView:
+        """Show a record as of `now`."""
+        limit, shares = limit_of(record, record.at_once), live(record.shares, now)
+        return cls(
+            service=record.service,
+            state=record.state,
+            since=record.since,
+            failures=record.failures,
+            probe_at=record.probe_at,
+            last_error=record.last_error,
+            at_once=record.at_once,
+            ramp=record.ramp,
+            limit=limit,
+            in_flight=None if limit is None else sum(share.in_flight for share in shares),
+            wanted=None if limit is None else sum(share.wanted for share in shares),
+        )
 
 
 class Count(BaseModel):
@@ -90,9 +118,10 @@ class OverviewReader:
     def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
         self._registry = registry
-        self._queues = Remembered(ports.queues.depths, seconds=_QUEUES_SECONDS, clock=ports.clock)
-        self._hour = Remembered(self._read_hour, seconds=_HOUR_SECONDS, clock=ports.clock)
-        self._overview = Remembered(self._read, seconds=_OVERVIEW_SECONDS, clock=ports.clock)
+        # A look into the queues brings their messages' bodies along.
+        self._queues = Remembered(ports.queues.depths, seconds=5, clock=ports.clock)
+        self._hour = Remembered(self._read_hour, seconds=15, clock=ports.clock)
+        self._overview = Remembered(self._read, seconds=2, clock=ports.clock)
 
     async def read(self) -> Overview:
         """Give the overview, at most 2 seconds old. Raises `TransientError`."""
@@ -101,11 +130,7 @@ class OverviewReader:
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
         (due, parked, errors), beats, breakers, queues, counts = await asyncio.gather(
-            asyncio.gather(
-                _first_pages(index, Index.DUE),
-                _first_pages(index, Index.PARKED),
-                _first_pages(index, Index.ERROR),
-            ),
+            asyncio.gather(*(_first_pages(index, each) for each in (Index.DUE, Index.PARKED, Index.ERROR))),
             self._heartbeats(),
             self._ports.breakers.every(),
             self._queues.get(),
@@ -138,13 +163,7 @@ class OverviewReader:
 
     async def _heartbeats(self) -> list[dict[str, Any] | None]:
         latest = self._ports.heartbeats.latest
-        chores = (
-            Chore.SWEEP,
-            Chore.HOUSEKEEPING,
-            Chore.SILENCE,
-            Chore.CROWDS,
-            Chore.INTAKE,
-        )
+        chores = (Chore.SWEEP, Chore.HOUSEKEEPING, Chore.SILENCE, Chore.CROWDS, Chore.INTAKE)
         read = await asyncio.gather(*map(latest, chores))
         return [None if figures is None else dict(figures) for figures in read]
 
@@ -170,7 +189,8 @@ class Remembered[ValueT]:
 
 
 async def _first_pages(index: TaskIndex, which: Index) -> list[IndexPage]:
-    pages = (index.page(which, shard, most=_MOST_PER_REQUEST) for shard in range(index.shards))
+    # Table Storage returns at most 1,000 rows in one request.
+    pages = (index.page(which, shard, most=1_000) for shard in range(index.shards))
     return await asyncio.gather(*pages)
 
 

@@ -20,7 +20,7 @@ from functions.pattern.ports import Ports
 from functions.pattern.rejected import Place, SentByAnotherError
 from functions.pattern.sent_again import resent
 from functions.pattern.times import UtcTime
-from functions.telemetry.operators import record_action
+from functions.telemetry.fields import record_action
 from functions.web.access import caller_of
 from functions.web.problems import ProblemError, documented_problems
 from functions.web.views import read_from

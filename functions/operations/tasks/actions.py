@@ -27,9 +27,8 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.step_definition import KNOWN_ROLES
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
-from functions.telemetry.operators import record_action
-from functions.telemetry.spans import current_traceparent
-from functions.telemetry.tasks import decision_span
+from functions.telemetry.fields import record_action
+from functions.telemetry.spans import current_traceparent, decision_span
 from functions.web.callers import Caller
 from functions.web.events import Events
 from functions.web.problems import ProblemError

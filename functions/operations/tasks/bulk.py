@@ -13,7 +13,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from functions.operations.tasks.actions import Actions, Asked, Wish
-from functions.operations.tasks.finding import Tasks
+from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import Filter
 from functions.operations.tasks.selection import Selection
 from functions.operations.tasks.views import ActionTaken, UnreadableRow
@@ -24,15 +24,11 @@ from functions.pattern.store_ports import Stored
 from functions.pattern.waiting import within
 from functions.web.problems import problem_of
 
-#: Tasks that are acted on at the same moment: their transactions share groups, and others have room beside.
-_AT_ONCE = 16
 #: Seconds in which the tasks of a page are done, or told as not known: the caller's patience is longer.
 _LONGEST = 10
 
 #: Pages of tasks that are read for a count, where the index does not tell all.
 _PAGES_LOOKED_AT = 4
-
-_NOT_IN_TIME = "No answer in time: it may have been done all the same."
 
 
 class NotDone(BaseModel):
@@ -102,7 +98,7 @@ class Bulk:
         tasks = dict.fromkeys(entry.task for entry in page.entries)
         found, damaged = await self._tasks.each(tasks)
         chosen = [stored for stored in found if selection.has(stored.record)]
-        slots = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(16)  # their transactions share groups, and others have room beside
         outcomes = await asyncio.gather(*(self._outcome(slots, stored, wish, asked) for stored in chosen))
         rows = {row.key: row for row in (*page.unreadable, *damaged)}
         return BulkPage(
@@ -120,7 +116,7 @@ class Bulk:
         try:
             return await within(_LONGEST, self._take(slots, stored, wish, asked))
         except TransientError:
-            return NotDone(id=task, reason=_NOT_IN_TIME)
+            return NotDone(id=task, reason="No answer in time: it may have been done all the same.")
         except Exception as error:  # noqa: BLE001 - a task fails alone, whatever is wrong with it
             told = problem_of(error, doing=f"{wish.action} of task {task}")
             faults = [f"{fault.field}: {fault.reason}" for fault in told.errors or ()]

@@ -9,9 +9,8 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from functions.operations.shown import ShownText, json_of, nothing_of
-from functions.operations.tasks.finding import Tasks
-from functions.operations.tasks.paths import StepPath, TaskIdPath
+from functions.operations.asking import ShownText, StepPath, TaskIdPath, json_of, nothing_of
+from functions.operations.tasks.listing import Tasks
 from functions.pattern.contents import Contents, NotShownError
 from functions.pattern.definition import Registry
 from functions.pattern.event_bodies import schema_of

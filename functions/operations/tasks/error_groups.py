@@ -18,11 +18,8 @@ from functions.operations.tasks.views import UnreadableRow
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.store_ports import Index, IndexEntry
 from functions.pattern.times import UtcTime
-
-#: What Table Storage gives in one request at most.
-_MOST_PER_REQUEST = 1_000
 
 
 class GroupsQuery(BaseModel):
@@ -71,10 +68,6 @@ class _Cause:
     step: StepName | None
     error: str
 
-    @classmethod
-    def of(cls, entry: IndexEntry) -> _Cause:
-        return cls(entry.workflow, entry.version, entry.step, entry.error or "")
-
 
 class Groups:
     """Groups tasks in `Error` in one request for each shard, and more only for empty answers."""
@@ -86,9 +79,11 @@ class Groups:
         """Group the latest of them, up to a thousand of each shard. Raises `TransientError`."""
         until = None if query.before is None else query.before + timedelta.resolution
         shards = range(self._index.shards)
-        read = partial(self._index.page, Index.ERROR, until=until, most=_MOST_PER_REQUEST)
+        read = partial(self._index.page, Index.ERROR, until=until, most=1_000)
         pages = await asyncio.gather(*(read_on(read, each) for each in shards))
-        looked_to = _looked_to(pages)
+        # The pages show all tasks that failed after this time; None: all of them.
+        ends = [page.entries[-1].at for page in pages if page.continuation is not None]
+        looked_to = max(ends, default=None)
         entries = (
             each
             for page in pages
@@ -101,17 +96,12 @@ class Groups:
         return ErrorGroups(groups=grouped(entries), looked_to=looked_to, unreadable=damaged)
 
 
-def _looked_to(pages: Iterable[IndexPage]) -> datetime | None:
-    """Tell back to which time, excluded, the pages show all that there is; None: all of it."""
-    ends = [page.entries[-1].at for page in pages if page.continuation is not None]
-    return max(ends) if ends else None
-
-
 def grouped(entries: Iterable[IndexEntry]) -> list[ErrorGroup]:
     """Group tasks in `Error` by their causes, the largest group first."""
     groups: defaultdict[_Cause, list[IndexEntry]] = defaultdict(list)
     for entry in entries:
-        groups[_Cause.of(entry)].append(entry)
+        cause = _Cause(entry.workflow, entry.version, entry.step, entry.error or "")
+        groups[cause].append(entry)
     return sorted((_group(*each) for each in groups.items()), key=lambda each: (-each.count, each.example))
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_field
-from functions.operations.tasks.wanted import UNDER_WAY, Wanted
+from functions.operations.tasks.wanted import UNDER_WAY, Wanted, accepts
 from functions.pattern.errors import UnreadableError
+from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
-from functions.pattern.store_ports import Index, IndexEntry, IndexPage, TaskIndex
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored, TaskIndex
+from functions.web.problems import ProblemError
 
 MOST_PER_PAGE = 50
 
-#: Entries that one request reads for a merge, and of a list that is read whole (Table Storage's limit).
-_MOST_TO_MERGE = 200
+#: Entries of a list that is read whole (Table Storage's limit of one request).
 _MOST_AT_ONCE = 1_000
-
-#: Rounds over all shards for one page; entries that the filter refuses can fill some in vain.
-_MOST_ROUNDS = 8
 
 #: Reads a page of the shard that it is called with.
 type _Reading = Callable[..., Awaitable[IndexPage]]
@@ -73,7 +74,7 @@ class Listing:
         place = query.place()
         wanted = Wanted(query, self._clock.now(), place, place.source if place else query.sources[0])
         if wanted.source is Source.NAME:
-            named = await self._named(wanted)
+            named = await self._whole(wanted, [partial(self._index.named, query.prefix or "")])
             if not named.more:
                 return _page(wanted, named.entries, None, named)
             if place is not None:  # by time, it would go on elsewhere
@@ -101,9 +102,6 @@ class Listing:
         since, until = wanted.bounds()
         return [], [*others, *(partial(each, since=since, until=until) for each in sorted_by_time)]
 
-    async def _named(self, wanted: Wanted) -> _Whole:
-        return await self._whole(wanted, [partial(self._index.named, wanted.query.prefix or "")])
-
     async def _whole(self, wanted: Wanted, readings: Sequence[_Reading]) -> _Whole:
         pages = await self._pages(readings, most=_MOST_AT_ONCE)
         entries = wanted.of(each for page in pages for each in page.entries)
@@ -115,9 +113,9 @@ class Listing:
         """Merge pages with what was read of the `others`, whose entries come in between."""
         entries: list[IndexEntry] = []
         damaged: dict[str, UnreadableError] = {row.key: row for row in others.damaged}
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(8):  # rounds over all shards; entries that the filter refuses can fill some in vain
             since, until = wanted.bounds()
-            pages = await self._pages(readings, since=since, until=until, most=_MOST_TO_MERGE)
+            pages = await self._pages(readings, since=since, until=until, most=200)
             damaged |= {row.key: row for row in _damaged(pages)}
             read = [*others.entries, *(each for page in pages for each in page.entries)]
             ends = [page.entries[-1] for page in pages if page.continuation is not None]
@@ -163,3 +161,84 @@ def _page(
 
 def _damaged(pages: Iterable[IndexPage]) -> tuple[UnreadableError, ...]:
     return tuple(row for page in pages for row in page.unreadable)
+
+
+class Tasks:
+    """Finds tasks. Index entries are hints: each task is read before it is shown.
+
+    So a page can have fewer tasks than fit, even none, while the list goes on.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._store = ports.store
+        self._clock = ports.clock
+        self._listing = Listing(ports)
+
+    async def find(self, task: TaskId) -> Stored:
+        """Read one task. Raises `ProblemError` 404, or 500 for damaged rows, and `TransientError`."""
+        try:
+            stored = await self._store.load(task)
+        except UnreadableError as error:
+            raise ProblemError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"The task can't be read: {error}."
+            ) from error
+        if stored is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
+        return stored
+
+    async def seen(self, task: TaskId, epoch: Epoch | None) -> Stored:
+        """Read one task that is in the epoch in which somebody saw it; None stands for any.
+
+        Raises as `find` does, and `ProblemError` 409 for another epoch.
+        """
+        stored = await self.find(task)
+        if epoch not in (None, stored.record.task.epoch):
+            text = f"The task is in epoch {stored.record.task.epoch} now, and not in epoch {epoch}."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return stored
+
+    async def each(self, tasks: Iterable[TaskId]) -> tuple[list[Stored], tuple[UnreadableError, ...]]:
+        """Read tasks, and set those apart that can't be read; those that are gone are left out."""
+        read = await asyncio.gather(*map(self._read, tasks))
+        found = [each for each in read if isinstance(each, Stored)]
+        return found, tuple(each for each in read if isinstance(each, UnreadableError))
+
+    async def page(self, query: ListQuery) -> Found[TaskRecord]:
+        """Read a page of some 50 tasks. Raises `TransientError`, and `ProblemError` 422.
+
+        The task whose id is the prefix comes first of all, however many have longer ids.
+        """
+        now = self._clock.now()
+        found = await self._sought(query, now)
+        if query.prefix is None:
+            return found
+        others = tuple(each for each in found.items if each.order.task != query.prefix)
+        if query.cursor is not None:
+            return replace(found, items=others)
+        exact, damaged = await self._records([TaskId(query.prefix)])
+        first = tuple(each for each in exact if accepts(query, each, now))
+        unreadable = tuple({row.key: row for row in (*damaged, *found.unreadable)}.values())
+        return replace(found, items=(*first, *others), unreadable=unreadable)
+
+    async def _sought(self, query: ListQuery, now: datetime) -> Found[TaskRecord]:
+        """Read on while entries only seemed to be what is sought, for a bounded number of pages."""
+        damaged: tuple[UnreadableError, ...] = ()
+        for _ in range(4 if query.looks_into_tasks else 1):
+            found = await self._listing.page(query)
+            records, unreadable = await self._records(dict.fromkeys(entry.task for entry in found.items))
+            damaged = tuple({row.key: row for row in (*damaged, *found.unreadable, *unreadable)}.values())
+            shown = tuple(each for each in records if accepts(query, each, now))
+            if shown or not found.items or found.next is None:
+                break
+            query = query.model_copy(update={"cursor": found.next.text()})
+        return Found(shown, found.next, found.more, damaged)
+
+    async def _records(self, tasks: Iterable[TaskId]) -> tuple[list[TaskRecord], tuple[UnreadableError, ...]]:
+        found, unreadable = await self.each(tasks)
+        return [stored.record for stored in found], unreadable
+
+    async def _read(self, task: TaskId) -> Stored | UnreadableError | None:
+        try:
+            return await self._store.load(task)
+        except UnreadableError as error:
+            return error

@@ -28,12 +28,7 @@ from functions.pattern.search_keys import MAX_TEXT_CHARACTERS
 from functions.pattern.states import ProcessState
 from functions.web.problems import FieldFault, ProblemError
 
-#: Ten years.
-_MOST_SECONDS = 315_360_000
-
-_Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=_MOST_SECONDS)]
-
-_OVER = frozenset({ProcessState.ERROR, ProcessState.PROCESSED, ProcessState.COMPENSATED})
+_Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=315_360_000)]  # ten years
 
 WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The workflow's")]
@@ -131,7 +126,8 @@ class Filter(BaseModel):
     @field_validator("under_way")
     @classmethod
     def _is_neither_parked_nor_over(cls, under_way: bool, others: ValidationInfo) -> bool:  # noqa: FBT001
-        if under_way and (others.data.get("parked") or others.data.get("state") in _OVER):
+        over = {ProcessState.ERROR, ProcessState.PROCESSED, ProcessState.COMPENSATED}
+        if under_way and (others.data.get("parked") or others.data.get("state") in over):
             raise ValueError("what is parked, in Error or has ended is not under way")
         return under_way
 

@@ -36,11 +36,6 @@ _MOST_READS = 40
 _MOST_COUNTED = 10_000
 _MOST_PER_REQUEST = 1_000
 
-#: Times in keys are no finer.
-_MICROSECOND = timedelta(microseconds=1)
-
-_ENDED = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
-
 type _Reading = Callable[..., Awaitable[IndexPage]]
 
 
@@ -99,7 +94,9 @@ class Selection:
         if self._wanted.source is not Source.TIME:
             return False
         needs_task = asked.step is not None or asked.error is not None
-        return state is ProcessState.ERROR or ((asked.parked or state in _ENDED) and not needs_task)
+        return state is ProcessState.ERROR or (
+            (asked.parked or state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}) and not needs_task
+        )
 
     def has(self, record: TaskRecord) -> bool:
         """Tell whether a task is selected: one of which another epoch has begun since then is not."""
@@ -172,7 +169,7 @@ class Selection:
         """Give what reads a page of a shard, one for each source."""
         wanted, asked = self._wanted, self._asked
         since, until = wanted.bounds()
-        ended: dict[str, Any] = {"since": since, "until": min(until, self._before + _MICROSECOND)}
+        ended: dict[str, Any] = {"since": since, "until": min(until, self._before + timedelta.resolution)}
         match wanted.source:
             case Source.TEXT:
                 return [partial(self._index.found, search_key(asked.find or ""), **ended)]

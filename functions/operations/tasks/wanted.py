@@ -16,8 +16,6 @@ from functions.pattern.store_ports import Index, IndexEntry
 #: How far another host's clock can be ahead of ours: the most that settings allow.
 CLOCK_SKEW = timedelta(minutes=5)
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
-
 _INDEX = {
     ProcessState.PENDING: Index.DUE,
     ProcessState.PROCESSING: Index.DUE,
@@ -67,7 +65,7 @@ class Wanted:
 
     def rank(self, at: IndexEntry | Cursor) -> tuple[timedelta, str]:
         """Tell where something stands in the list; what ended at the same moment is ordered by its id."""
-        since_epoch = at.at - _EPOCH
+        since_epoch = at.at - datetime.fromtimestamp(0, UTC)
         return since_epoch if self.query.order is Sorting.OLDEST else -since_epoch, at.task
 
     def cursor(self, entry: IndexEntry) -> Cursor:

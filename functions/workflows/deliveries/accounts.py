@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict
 
-from functions.services.bookings import ResourceId
-from functions.services.resources import Resources
+from functions.services.resources import ResourceId, Resources
 
 
 class Standing(BaseModel):

@@ -12,21 +12,17 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json
 from functions.pattern.numbers import PLAIN_NUMBER
-from functions.services.resources import Resources
 from functions.services.service import SampleService, booking_service
 from functions.workflows.deliveries.models import Location, Package, Text
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from functions.services.resources import Resources
+
 _CARRIERS = ("Harbour Freight Lines", "Northway Couriers", "Valley Express")
-_BASE_PRICE = Decimal("7.50")
-_PRICE_PER_KM = Decimal("0.35")
-_FLEET = 40
 #: The heaviest package that a drone can carry; a heavier one is refused with 422, which is permanent.
 _MAX_DRONE_KG = 25
-_USUAL_TIME = timedelta(minutes=90)
-_EXPEDITED_TIME = timedelta(minutes=40)
 
 
 class _Request(BaseModel):
@@ -72,17 +68,17 @@ def _label(package_id: str, _package: Package) -> Json:
 
 
 def _quote(transport_id: str, transport: Transport) -> Json:
-    price = _BASE_PRICE + transport.distance_km * _PRICE_PER_KM
+    price = Decimal("7.50") + transport.distance_km * Decimal("0.35")
     carrier = _CARRIERS[crc32(transport_id.encode()) % len(_CARRIERS)]
     return {"carrier": carrier, "price": f"{price:.2f}", "currency": "EUR"}
 
 
 def _assign(assignment_id: str, _mission: Mission) -> Json:
-    return {"drone": f"drone-{crc32(assignment_id.encode()) % _FLEET + 1:02d}"}
+    return {"drone": f"drone-{crc32(assignment_id.encode()) % 40 + 1:02d}"}
 
 
 def _schedule(_delivery_id: str, flight: Flight) -> Json:
-    expected_at = flight.pickup_at + (_EXPEDITED_TIME if flight.expedited else _USUAL_TIME)
+    expected_at = flight.pickup_at + timedelta(minutes=40 if flight.expedited else 90)
     return {"expected_at": expected_at.isoformat()}
 
 

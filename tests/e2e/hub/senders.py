@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
 
-from functions.bus.connect import connect_bus
 from functions.bus.hub import HubSubmissions, connect_hub
 from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender
+from functions.bus.sender import QueueSender, connect_bus
 from functions.connections import Connection
 from functions.machine import SystemClock
 from functions.pattern.request_figures import BusFigures

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from functions.roles import AGENT_TABLES, AppRole, reach_of
-from functions.services.faults import FAULTS_TABLE
+from functions.services.service import FAULTS_TABLE
 from tests.infra.application import agents_of, bindings, queues_left, queues_received, queues_sent
 from tests.infra.bicep.deployment import Planned
 from tests.infra.bicep.values import Unresolved, Value, owner_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from functions.services.faults import FAULTS_TABLE
+from functions.services.service import FAULTS_TABLE
 from tests.infra.application import DUPLICATE_DETECTION, STATE_TABLES
 from tests.infra.bicep.values import items_of
 from tests.infra.infrastructure import Infrastructure

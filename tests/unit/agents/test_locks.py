@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents.locks import lock_warnings
-from functions.agents.steps import check_agents
+from functions.agents.steps import check_agents, lock_warnings
 from functions.pattern.states import Way
 from tests.fakes.workflows import step, workflow
 

@@ -8,8 +8,7 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.identity import CredentialUnavailableError
 
-from functions.agents.credentials import Token
-from functions.agents.managed_identity import ManagedIdentity
+from functions.agents.credentials import ManagedIdentity, Token
 from functions.pattern.errors import TransientError
 
 

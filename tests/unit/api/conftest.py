@@ -11,7 +11,7 @@ from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.gate import Gate
 from functions.pattern.definition import Registry, Workflow
-from functions.web.entrance import Guard
+from functions.web.access import Guard
 from functions.web.events import Events
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

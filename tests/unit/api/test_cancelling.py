@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from functions.api.pages import api_document
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Parent, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
-from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.interventions import done, park_request
 from tests.fakes.tasks import after, claimed, failed, pending, started, told

@@ -12,8 +12,8 @@ import pytest
 from functions.api.gate import TOO_MANY_WAIT, Gate
 from functions.pattern.errors import TransientError
 from functions.pattern.intake import IntakeState
+from functions.web.access import Guard
 from functions.web.caps import Caps
-from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS

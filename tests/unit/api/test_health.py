@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from functions.api import health
-from functions.api.health import StoreHealth
+from functions.api import gate
+from functions.api.gate import StoreHealth
 from functions.pattern.errors import TransientError
+from functions.web.access import Guard
 from functions.web.caps import Caps
-from functions.web.entrance import Guard
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import one_caller
 from tests.unit.api.conftest import Api
@@ -57,8 +57,8 @@ async def test_what_was_found_is_remembered_for_a_second(
     asked = StoreHealth(store.check)
     outcomes = [(await asyncio.gather(asked.check(), return_exceptions=True))[0] for _ in range(3)]
     assert [str(each) for each in outcomes] == [str(fault)] * 3
-    assert (store.asked, health._REMEMBERED) == (1, 1.0)
-    monkeypatch.setattr(health, "_REMEMBERED", 0)
+    assert (store.asked, gate._REMEMBERED) == (1, 1.0)
+    monkeypatch.setattr(gate, "_REMEMBERED", 0)
     again = StoreHealth(store.check)
     for _ in range(3):
         await asyncio.gather(again.check(), return_exceptions=True)

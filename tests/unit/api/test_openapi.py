@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions.api.models import InBatch
-from functions.web.openapi import api_document
+from functions.api.pages import api_document
 from tests.fakes.workflows import DIAMOND
 from tests.unit.api.conftest import Api
 

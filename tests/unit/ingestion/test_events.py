@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from functions.ingestion.events import events_of
+from functions.ingestion.batch import events_of
 from tests.fakes.clock import START
 from tests.fakes.hub_events import batch
 

@@ -14,7 +14,7 @@ from functions.pattern.ports import Agent, Pile, QueueDepth
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.shared_rows import Chore
-from functions.web.entrance import Guard
+from functions.web.access import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock

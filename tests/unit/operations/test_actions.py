@@ -52,7 +52,7 @@ async def test_action_is_recorded_outside_the_tables_too(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once it is done; what was refused was not."""
-    caplog.set_level(logging.INFO, "functions.telemetry.operators")
+    caplog.set_level(logging.INFO, "functions.telemetry.fields")
     desk.holds(in_error())
     await desk.act("resubmit")
     assert (await desk.act("resubmit")).status == 409

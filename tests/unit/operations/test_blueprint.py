@@ -12,8 +12,7 @@ from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.backlog import Backlog
 from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
-from functions.operations.housekeeping import Housekeeping, purge_durable_instance
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import Housekeeping, OldRows, purge_durable_instance
 from functions.pattern.identity import SchedulerId
 from functions.supervisor.damage import Damage
 from tests.fakes.messages import received

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import OldRows
 from functions.pattern.errors import TransientError
 from functions.pattern.occurrences import TaskCounter
 from tests.fakes.clock import START, FakeClock

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Submissions
 from functions.telemetry.http import request_span
-from functions.telemetry.messages import SubmissionSpans
+from functions.telemetry.spans import SubmissionSpans
 from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.queues import RecordedSubmissions

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from functions.telemetry.export import AllowedFields
-from functions.telemetry.fields import Facts, Field
-from functions.telemetry.operators import record_action
+from functions.telemetry.fields import Facts, Field, record_action
 from functions.telemetry.spans import span
 
 _log = logging.getLogger("functions.tests.telemetry")
@@ -90,7 +89,7 @@ def test_other_handlers_get_the_record_as_it_is(
 
 def test_operators_action_is_an_event_with_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
     """As an event it goes to a table of its own, with its own retention; the reason stays."""
-    handler, logger = _Exported(), logging.getLogger("functions.telemetry.operators")
+    handler, logger = _Exported(), logging.getLogger("functions.telemetry.fields")
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, logger.name):

@@ -10,11 +10,10 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
-from functions.messages.orders import each_order
+from functions.messages.reading import each_order
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import BusFigures
-from functions.telemetry.messages import SubmissionSpans, message_span
-from functions.telemetry.spans import span
+from functions.telemetry.spans import SubmissionSpans, message_span, span
 from tests.fakes.clock import FakeClock
 from tests.fakes.messages import received
 from tests.fakes.workflows import submission

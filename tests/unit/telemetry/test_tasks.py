@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.records import TaskRecord
-from functions.telemetry.tasks import decision_span, run_steps_span, step_span, sweep_span
+from functions.telemetry.spans import decision_span, run_steps_span, step_span, sweep_span
 from tests.fakes.interventions import recovery, supervised
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, each, workflow

@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 import pytest
 
 from functions.settings import Settings
+from functions.web.access import Guard
 from functions.web.callers import Caller, signed_in
 from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
-from functions.web.entrance import Guard
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

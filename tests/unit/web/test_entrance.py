@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from functions.web.access import Guard
 from functions.web.callers import signed_in
 from functions.web.caps import Caps
-from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import ANNA, operator, submitter

@@ -13,9 +13,8 @@ from functions.agents.breaker import Breaker
 from functions.agents.queued import QueuedAgent
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
-from functions.bus.connect import connect_bus
 from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender
+from functions.bus.sender import QueueSender, connect_bus
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.request_figures import BusFigures
 from functions.settings import load_settings
