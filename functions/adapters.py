@@ -13,7 +13,6 @@ from functions.pattern.completion import rules_of
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Clock, Ports, Submissions
-from functions.pattern.rejected import RejectedMessages
 from functions.pattern.request_figures import StoreFigures
 from functions.roles import Reach
 from functions.store import conditional_rows as single_rows
@@ -55,11 +54,7 @@ def _absent(port: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """The clients and values that adapters use.
-
-    `storage` connects to the state store, `agents` is the Agents'. `submissions` takes orders, where that is
-    no queue's part.
-    """
+    """The clients and values that adapters use: `storage` is the state store's, `agents` the Agents'."""
 
     clock: Clock
     new_id: Callable[[], str]
@@ -93,16 +88,10 @@ def ports_of(reach: Reach, outside: Outside) -> Ports:
     )
 
 
-_OF_TASKS = (
-    *("store", "index", "index_rows", "outbox", "retention"),
-    *("heartbeats", "times", "alert_minute", "minute_counts"),
-)
-
-
 def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
-    """Make what works on the state store."""
     if TASKS_TABLE not in reach.tables:
-        return {port: _absent(port) for port in _OF_TASKS}
+        names = ("store", "index", "index_rows", "outbox", "retention", "heartbeats", "times")
+        return {port: Absent(port) for port in (*names, "alert_minute", "minute_counts")}
     clock, new_id, figures = outside.clock, outside.new_id, outside.figures
     shards, messages = Shards.of(outside.storage(), TASKS_TABLE, outside.shards), outside.messages
     shared = single_rows.ConditionalRows(shards.table, new_id=new_id, figures=figures)
@@ -127,14 +116,11 @@ def _of_tasks(reach: Reach, outside: Outside) -> dict[str, Any]:
 
 
 def _of_agents(reach: Reach, outside: Outside) -> dict[str, Any]:
-    """Make what Agents share: the circuits and limits of their services, and what they have begun."""
     found = {port: _absent(port) for port in ("breakers", "agent_requests")}
     if CIRCUITS_TABLE in reach.tables:
+        table, new_id, figures = outside.agents.table(CIRCUITS_TABLE), outside.new_id, outside.figures
         circuits = single_rows.ConditionalRows(
-            outside.agents.table(CIRCUITS_TABLE),
-            new_id=outside.new_id,
-            figures=outside.figures,
-            partition=CIRCUITS_PARTITION,
+            table, new_id=new_id, figures=figures, partition=CIRCUITS_PARTITION
         )
         found["breakers"] = single_rows.TableBreakerRows(circuits)
     if AGENT_REQUESTS_TABLE in reach.tables:
@@ -143,15 +129,9 @@ def _of_agents(reach: Reach, outside: Outside) -> dict[str, Any]:
     return found
 
 
-def _rejected(reach: Reach, outside: Outside) -> RejectedMessages:
-    """Return the adapter of the one table with rejected messages."""
+def _rejected(reach: Reach, outside: Outside) -> Any:
     if REJECTED_TABLE not in reach.tables:
-        absent: RejectedMessages = _absent("rejected")
-        return absent
-    storage = outside.storage()
-    return TableRejectedMessages(
-        storage.table(REJECTED_TABLE),
-        storage.groups(REJECTED_TABLE),
-        clock=outside.clock,
-        figures=outside.figures,
-    )
+        return Absent("rejected")
+    storage, clock, figures = outside.storage(), outside.clock, outside.figures
+    table, groups = storage.table(REJECTED_TABLE), storage.groups(REJECTED_TABLE)
+    return TableRejectedMessages(table, groups, clock=clock, figures=figures)

@@ -6,9 +6,6 @@ import gc
 import uuid
 from datetime import UTC, datetime
 
-#: After so many new objects, and older ones after so many younger collections.
-_THRESHOLDS = (100_000, 50, 100)
-
 
 class SystemClock:
     """Gives the machine's time."""
@@ -24,10 +21,6 @@ def new_id() -> str:
 
 
 def collect_garbage_rarely() -> None:
-    """Spare what start has made from garbage collection, and collect what is made later less often.
-
-    An order leaves thousands of short-lived objects, nearly all of them freed without it: by Python's own
-    thresholds, a busy process spent a seventh of its time on looking for cycles (docs/performance.md).
-    """
+    """Collect garbage less often: it took a seventh of a busy process's time (docs/performance.md)."""
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(100_000, 50, 100)  # new objects, and then younger collections

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
@@ -34,27 +33,17 @@ class AppRole(StrEnum):
 class QueueKind(StrEnum):
     """What a queue is for."""
 
-    #: Orders that are to be recorded.
     SUBMISSIONS = SUBMISSIONS_QUEUE
-    #: Requests for Schedulers.
     SCHEDULER_REQUESTS = SCHEDULER_REQUESTS_QUEUE
-    #: What one Agent is asked for.
     AGENT_REQUESTS = "agent-requests"
-    #: What Agents answer.
     AGENT_REPLIES = AGENT_REPLIES_QUEUE
-    #: What operators have to know.
     OPERATOR_ALERTS = OPERATOR_ALERTS_QUEUE
-    #: What a caller is told: any other queue.
     NOTICES = "notices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What roles have: functions (`*` stands for names), tables, queues, and Durable Functions' client.
-
-    Where `has_durable_client` is false, Schedulers are asked for on their queue. If there is an event hub,
-    who `reads_hub` takes orders from it, and who `writes_hub` may put them there.
-    """
+    """Functions (`*` for any name), tables, queues, the Durable client and the event hub of roles."""
 
     functions: frozenset[str]
     tables: frozenset[str]
@@ -84,14 +73,7 @@ REACHES: Mapping[AppRole, Reach] = {
         tables=frozenset({"Tasks"}),
         receives=frozenset(),
         # What a caller cancels may end at once: that is told then, and counted.
-        sends=frozenset(
-            {
-                QueueKind.SUBMISSIONS,
-                QueueKind.SCHEDULER_REQUESTS,
-                QueueKind.OPERATOR_ALERTS,
-                QueueKind.NOTICES,
-            }
-        ),
+        sends=_EVERY_QUEUE - {QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES},
         writes_hub=True,
     ),
     AppRole.SCHEDULER: Reach(
@@ -137,16 +119,6 @@ def reach_of(roles: Collection[AppRole]) -> Reach:
         has_durable_client=any(each.has_durable_client for each in all_of),
         reads_hub=any(each.reads_hub for each in all_of),
         writes_hub=any(each.writes_hub for each in all_of),
-    )
-
-
-def roles_serving(function: str) -> frozenset[AppRole]:
-    """Tell which roles have a function: those that name it, or else those whose pattern it fits."""
-    named = frozenset(role for role, reach in REACHES.items() if function in reach.functions)
-    return named or frozenset(
-        role
-        for role, reach in REACHES.items()
-        if any(fnmatchcase(function, each) for each in reach.functions)
     )
 
 

@@ -48,7 +48,6 @@ def retry_of(text: object) -> object:
     return Retry(**numbers)
 
 
-#: An address that the application sends requests to.
 Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 
 #: The time that a step may take, in seconds; no task waits longer than a day for one answer.
@@ -194,7 +193,9 @@ def load_settings() -> Settings:
         settings = Settings()
     except ValidationError as error:
         name, what = faults_of(error)[0]
-        raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
+        meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
+        fix = f": set it to {meanings[name]}" if name in meanings else ""
+        raise SettingsError(f"setting {name} {what}{fix}") from None
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:
             raise SettingsError(
@@ -211,7 +212,12 @@ def load_settings() -> Settings:
             "setting ServiceBusConnection is missing: set it to a Service Bus connection string, or"
             " ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name"
         )
-    _check_event_hub(settings)
+    submits = settings.submit_to == "hub" and AppRole.FRONT in settings.roles
+    if submits and settings.event_hubs_connection is None:
+        raise SettingsError(
+            "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
+            " EventHubConnection to an Event Hubs connection string"
+        )
     if settings.auth_mode == "local" and os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development":
         raise SettingsError(
             "setting AUTH_MODE is wrong (local grants every role, on a developer's machine only): set it to"
@@ -220,28 +226,12 @@ def load_settings() -> Settings:
     return settings
 
 
-def _check_event_hub(settings: Settings) -> None:
-    """Check that the hub to which the API submits is set. Raises `SettingsError`."""
-    submits = settings.submit_to == "hub" and AppRole.FRONT in settings.roles
-    if submits and settings.event_hubs_connection is None:
-        raise SettingsError(
-            "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
-            " EventHubConnection to an Event Hubs connection string"
-        )
-
-
 def faults_of(error: ValidationError) -> list[tuple[str, str]]:
     """Name each setting that is missing or wrong, and say what is wrong with it; its value is not shown."""
     return [
-        (str(fault["loc"][0]), "is missing" if fault["type"] == "missing" else _wrong(fault["msg"]))
-        for fault in error.errors(include_url=False, include_input=False)
+        (
+            str(each["loc"][0]),
+            "is missing" if each["type"] == "missing" else f"is wrong ({each['msg'].lower()})",
+        )
+        for each in error.errors(include_url=False, include_input=False)
     ]
-
-
-def _wrong(message: str) -> str:
-    return f"is wrong ({message.lower()})"
-
-
-def _fix_of(name: str) -> str:
-    meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
-    return f": set it to {meanings[name]}" if name in meanings else ""

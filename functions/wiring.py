@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     from functions.web.access import Guard
     from functions.web.callers import Interface
 
-# FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
-# start needs none of them, and pays for each import.
+# FastAPI and the HTTP applications are imported with the first request: a start pays for each import.
 
 
 def start_telemetry(settings: Settings) -> None:
@@ -91,7 +90,6 @@ class Wiring:
         hub = settings.event_hubs_connection
         self._hub = None if hub is None else connect_hub(hub, settings.event_hub_name)
         self._ports = self._make_ports(self._reach)
-        #: Agents behind queues never have more, also beside other roles.
         self._agent_ports = self._make_ports(REACHES[AppRole.AGENTS])
         self._agents = self._make_agents(registrations)
         check_agents(
@@ -109,10 +107,7 @@ class Wiring:
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
-        """Make sure that the tables are there. Raises `SettingsError` when they can't be used.
-
-        One of several applications makes none: most roles may not.
-        """
+        """Make sure that the tables are there, if this is the whole application. Raises `SettingsError`."""
         settings = self._settings
         names = (*TABLES, *service_tables(self._services)) if settings.is_whole else ()
         agents = settings.agent_store_connection
@@ -134,7 +129,7 @@ class Wiring:
         }
         blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
         if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
-            # Open, since a browser asks for scripts without a key; for the document, the page sends the key.
+            # Open, since a browser sends no key for scripts; for the document, the page sends it.
             page = HttpRoute("docs", "docs/{name?}", is_open=True)
             blueprints.append(http_blueprint(self._make_pages, page, HttpRoute("openapi", "openapi.json")))
         return blueprints
@@ -258,7 +253,6 @@ class Wiring:
         ]
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
-        """Make the Agents that the application's roles need. Raises `SettingsError`."""
         settings, roles = self._settings, self._roles
         endpoints = load_endpoints(known_here(self._registry, settings.agents_elsewhere, roles))
         skew, calls = settings.supervision.skew, bool(roles & {AppRole.SCHEDULER, AppRole.AGENTS})
@@ -277,7 +271,6 @@ class Wiring:
         )
 
     def _queued_agents(self) -> list[QueuedAgent]:
-        """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
         limit = self._settings.function_timeout_seconds
         note = self._ports.store.note if self._has_state else note_nowhere
@@ -295,6 +288,6 @@ class Wiring:
         address = self._settings.alert_webhook_url
         if address is None:
             return None
-        from functions.operations.alerts.webhook import Webhook
+        from functions.operations.alerts.alerts import Webhook
 
         return Webhook(str(address), self._settings.alert_format, session=http_session).post

@@ -17,11 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
-    """Register one function for each Agent, on the Agent's own queue.
-
-    A request is tried until its complete-by, at which the Agent lets it go, but never until the host ends the
-    function: for so long the host renews the request's lock.
-    """
+    """Register one function for each Agent, on its own queue; the host renews a request's lock meanwhile."""
     blueprint, served = df.Blueprint(), list(agents)
     names = ", ".join(each.name for each in served) or "none"
     _log.info("Agents behind queues that are served here: %s", names)

@@ -1,7 +1,4 @@
-"""The circuit breaker of one remote service: lets calls through, or fails them fast while it is open.
-
-A call costs no extra request: the row that all instances share is read at most once a second.
-"""
+"""The circuit breaker of one remote service; its shared row is read at most once a second."""
 
 from __future__ import annotations
 
@@ -34,7 +31,6 @@ class CircuitOpenError(NotSentError):
     """The circuit of a remote service is open: a retry before `retry_after` would fail as well."""
 
     def __init__(self, record: BreakerRecord, now: datetime, open_for: timedelta) -> None:
-        """Say until when at least, and why; a wrong clock may have said more than `open_for`."""
         probe_at = min(record.probe_at or now, now + open_for)
         super().__init__(
             f"{record.service}: circuit open until {probe_at:%H:%M:%S} UTC,"
@@ -44,12 +40,7 @@ class CircuitOpenError(NotSentError):
 
 
 class Breaker:
-    """The circuit breaker of one remote service, one of each in a process.
-
-    All instances share its record: once the circuit is open, one instance at a time lets one call through,
-    and the others learn from its outcome. At most `at_once` calls are in flight over all of them, and no more
-    than the ramp allows after an outage; clocks differ by `skew` at most.
-    """
+    """The circuit breaker of one remote service: instances share its record, probes and `at_once` calls."""
 
     def __init__(
         self,
@@ -65,7 +56,6 @@ class Breaker:
         self._clock = ports.clock
         self._shared = SharedRecord(service, ports)
         self._circuit = Watch()
-        #: The calls that may be in flight.
         self.places = Places(ports, self._shared, policy, at_once=at_once, skew=skew)
 
     @property
@@ -80,12 +70,10 @@ class Breaker:
         *,
         fair: float = 0,
     ) -> Result:
-        """Call the service by `attempt`. Raises what that raises, and `CircuitOpenError`.
+        """Call the service by `attempt` in a place. Raises its errors, and `CircuitOpenError`.
 
-        Where calls are limited, it waits for a place; it has to end by its `cut_off`. A refusal is an answer:
-        the service is up. A cancelled call counts as failed: that is how complete-by ends a call of a service
-        that hangs. Unless it had less than `fair` seconds: then it was begun too late to tell. Nor does one
-        that had most of its time left: its process stops.
+        A refusal counts as an answer. A cancelled call counts as failed if it had `fair` seconds, and used
+        most of its time: otherwise it began too late, or its process stops.
         """
         await self._shared.refresh()
         if self._verdict() is Verdict.FAIL_FAST:
@@ -120,7 +108,6 @@ class Breaker:
         return result
 
     async def _admit(self) -> BreakerRecord | None:
-        """Give the record that makes this call the probe, or None when it is an ordinary call."""
         await self._shared.refresh()
         if self._verdict() is Verdict.PROBE:
             probe = as_probe(self._shared.record, self._clock.now(), self._policy)
@@ -150,11 +137,9 @@ class Breaker:
                 return
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
-        is_closed, now = self.state is BreakerState.CLOSED, self._shared.record
-        if not (
-            is_closed if probe is None else same_circuit(now, probe)
-        ):  # it has changed since the call began
-            return
+        is_closed = self.state is BreakerState.CLOSED
+        if not (is_closed if probe is None else same_circuit(self._shared.record, probe)):
+            return  # the circuit has changed since the call began
         record = after_failure(self._shared.record, error, self._clock.now(), self._policy)
         if record.state is BreakerState.CLOSED:
             self._shared.record = record

@@ -122,7 +122,6 @@ class ManagedIdentity:
 
     @cached_property
     def _credential(self) -> Any:
-        # Only where a service asks for tokens.
         from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - see above
 
         return DefaultAzureCredential(managed_identity_client_id=self._client_id)

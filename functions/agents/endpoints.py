@@ -16,7 +16,6 @@ from functions.pattern.states import Way
 from functions.roles import AppRole
 from functions.settings import Destination, faults_of
 
-#: The header in which Azure Functions expect their key.
 KEY_HEADER = "x-functions-key"
 
 #: Headers that say what the request is; a key in their place would break it.
@@ -28,10 +27,7 @@ _OWN_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a remote service, and the key or the scope of the token that it asks for, if any.
-
-    At most `at_once` calls are in flight over all instances (None: any number).
-    """
+    """A remote service's address, key or token scope, and calls at once over all instances (None: any)."""
 
     address: str
     key: SecretStr | None = None
@@ -87,8 +83,7 @@ def known_here(
 ) -> frozenset[str]:
     """Name the Agents that an application with such `roles` makes. Raises `SettingsError`.
 
-    A Supervisor calls none of them; they read the results that operators give. A name in `elsewhere` that no
-    Agent behind a queue has would leave its Agent to two processes.
+    A Supervisor calls none of them; they read the results that operators enter.
     """
     queued = registry.queued_agents
     for unknown in sorted(elsewhere - queued):
@@ -115,20 +110,17 @@ def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
         read = create_model("Endpoints", __base__=Environment, **fields)()
     except ValidationError as error:
         raise SettingsError("; ".join(_faults(error))) from None
-    endpoints = {name: _endpoint(read, name) for name in names}
+    endpoints: dict[str, Endpoint] = {}
+    for name in names:
+        address, key, header, scope, at_once = (getattr(read, _setting(name, part)) for part in _FIELDS)
+        endpoints[name] = Endpoint(str(address), key, header or KEY_HEADER, scope, at_once)
     misfits = "; ".join(text for name in names for text in _misfits(read, name))
     if misfits:
         raise SettingsError(misfits)
     return endpoints
 
 
-def _endpoint(read: Environment, name: str) -> Endpoint:
-    address, key, header, scope, at_once = (getattr(read, _setting(name, part)) for part in _FIELDS)
-    return Endpoint(str(address), key, header or KEY_HEADER, scope, at_once)
-
-
 def _misfits(read: Environment, name: str) -> Iterator[str]:
-    """Return the contradictions of an Agent's settings."""
     key, header, scope = (_setting(name, part) for part in ("KEY", "HEADER", "SCOPE"))
     if getattr(read, scope) is not None and getattr(read, key) is not None:
         yield f"settings {key} and {scope} are both set: a service gets a key or a token, so remove one"

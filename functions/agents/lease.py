@@ -42,7 +42,6 @@ class Lease:
         demand: Callable[[], Demand],
         changed: Callable[[], None],
     ) -> None:
-        #: When a call succeeded last.
         self.succeeded_at: datetime | None = None
         self._clock = clock
         self._shared = shared
@@ -129,7 +128,6 @@ class Lease:
         return _LOOK_EVERY
 
     async def _look(self) -> bool:
-        """Renew the share, as far as that is due; tell whether there is anything to keep."""
         await self._shared.refresh(timedelta(seconds=self._pause()))
         now, demand = self._clock.now(), self._demand()
         if demand.wanted:
@@ -150,7 +148,6 @@ class Lease:
         return True
 
     def _is_due(self, now: datetime, demand: Demand) -> bool:
-        """Tell whether there is more to write than what is written every few seconds."""
         if not self._renewed_at <= now < self._renewed_at + _RENEWED_EVERY:
             return True
         if not self.covers(now + self._longest):

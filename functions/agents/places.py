@@ -1,8 +1,4 @@
-"""The places at one remote service whose calls are limited over all instances, counted in this process.
-
-A step takes a place before it starts and keeps it until its Agent is done; each call is made in one. Where
-nothing limits the calls, there is a place for everyone, and nothing is written.
-"""
+"""The places at one remote service in this process: a step holds one, and each call is made in one."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from random import Random, SystemRandom
 
 from functions.agents.lease import Lease
 from functions.agents.shared_record import SharedRecord
-from functions.agents.waits import Turns
+from functions.agents.tries import Turns
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.ports import Ports
 from functions.pattern.ramp import set_back
@@ -60,7 +56,6 @@ class CallPlace:
             self.release()
 
 
-#: The place of the step that is under way.
 _GIVEN: ContextVar[CallPlace | None] = ContextVar("given", default=None)
 
 
@@ -124,11 +119,7 @@ class Places:
         return turn.result() if turn.done() else None
 
     def next_turn(self) -> datetime:
-        """Tell when to try again, where there was no place.
-
-        An instance without any counts on one: the next try may meet another, which has work for its places no
-        more. Where many instances share a few, they would be empty else.
-        """
+        """Return the time of the next try where no place was free; an instance without any counts on one."""
         return self._turns.next(self._clock.now(), max(1, self._lease.places_for_more) / (self._seconds or 1))
 
     @asynccontextmanager
@@ -183,7 +174,6 @@ class Places:
         self._lease.stop()
 
     async def _begin(self, place: CallPlace, cut_off: CutOff) -> None:
-        """Wait until a call may begin now, and the lease covers it."""
         while not (place.counts or self._lease.limit is None):
             await self._count(place)
         while True:
@@ -195,7 +185,6 @@ class Places:
             await self._lease.made_for(cut_off(now) - now)
 
     async def _in_turn(self) -> None:
-        """Wait behind the others whose steps have started."""
         behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._behind.append(behind)
         self._let_begin()
@@ -209,7 +198,6 @@ class Places:
             raise
 
     def _let_begin(self) -> None:
-        """Have calls begin, as many as may be in flight."""
         while self._behind and self._in_flight < self._may_be_in_flight():
             behind = self._behind.popleft()
             if not behind.done():
@@ -221,22 +209,17 @@ class Places:
         self._let_begin()
 
     def _may_be_in_flight(self) -> float:
-        """Tell how many calls may be in flight: no more begin than are fair, but of started steps."""
         if self._lease.limit is None:
             return math.inf
         return min(self._lease.places, max(self._lease.places_for_more, self._held - self._ahead()))
 
     def _ahead(self) -> int:
-        """Tell how many steps may start before their place is free, which they get in half a second.
-
-        Recording a start takes time, too, in which a place would be empty.
-        """
+        """Return the steps that may start half a second before their place is free, to record their start."""
         if self._seconds is None:
             return 0
         return math.floor(self._lease.places_for_more * 0.5 / max(self._seconds, 0.5))
 
     async def _count(self, place: CallPlace) -> None:
-        """Have a place count that was taken before there was a limit."""
         other = await self.take()
         if other is not None and other.counts:
             other.counts, place.counts = False, True
@@ -249,7 +232,6 @@ class Places:
         return CallPlace(self, counts=True)
 
     def _hand_out(self) -> None:
-        """Give what is free to those who wait, in their turn."""
         self._let_begin()
         while self._waiting:
             place = CallPlace(self, counts=False) if self._lease.limit is None else self._taken()
@@ -265,7 +247,7 @@ class Places:
         # A call may be under way although its step, which held the place, is done.
         under_way = max(self._held, self._in_flight + len(self._behind))
         now, work = self._clock.now(), under_way + len(self._waiting) + more
-        peak_of = timedelta(seconds=1)  # the peak is that of this time, or of the one before
+        peak_of = timedelta(seconds=1)  # the peak is the highest of two such periods
         if not self._peak_since <= now < self._peak_since + peak_of:
             is_recent = now < self._peak_since + 2 * peak_of
             self._peaks, self._peak_since = (self._peaks[1] if is_recent else 0, 0), now

@@ -49,7 +49,6 @@ class QueuedAgent:
         note: Note = note_nowhere,
         places: Places | None = None,
     ) -> None:
-        #: As the workflows' steps give it.
         self.name = name
         self._agent = agent
         self._messages = ports.agent_messages
@@ -67,11 +66,9 @@ class QueuedAgent:
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
-        One that has waited too long to be carried out in its own time is not begun, and the reply says so.
-        Raises `NotAMessageError` if the message can't be read: Service Bus then dead-letters it, since a
-        Python function can't. Raises `TransientError` when the reply can't be sent, or this function's time
-        was too short: the request is then redelivered, and its effect key prevents a second effect. One that
-        is not idempotent is not carried out a second time: its reply was recorded, and is sent again.
+        A request that waited too long is not begun, and the reply says so. One that must not be repeated is
+        carried out once: its recorded reply is sent again. Raises `NotAMessageError` for an unreadable
+        message, and `TransientError` when the reply can't be sent or the time was too short.
         """
         try:
             request = read_message(AgentRequest, body)

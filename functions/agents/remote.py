@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.agents.credentials import Credential
 from functions.agents.places import CutOff
-from functions.agents.waits import backoff_seconds, retry_after_seconds
+from functions.agents.tries import backoff_seconds, retry_after_seconds
 from functions.pattern.definition import Json
 from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.identity import EffectKey
@@ -28,8 +28,8 @@ from functions.pattern.states import FaultKind
 from functions.pattern.strict_json import NotJsonError, parse_json
 from functions.pattern.texts import excerpt
 from functions.telemetry.fields import Field
-from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
+from functions.telemetry.spans import call_span
 
 _ATTEMPT_SECONDS = 10
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS, ceil_threshold=60)  # else it is rounded up
@@ -76,20 +76,16 @@ class RemoteService:
         self._random = random or SystemRandom()
 
     async def get(self, resource: str, complete_by: datetime, complete_within: float | None = None) -> Json:
-        """Read the resource, which may be repeated; give the answer's JSON. Raises as `put` does.
-
-        The step's own time, in seconds, is `complete_within`: with less, it was begun late.
-        """
+        """Read the resource; `complete_within` (seconds) is the step's own time. Raises as `put` does."""
         attempt = partial(self._attempt, "GET", resource, b"", None)
         fair = _fair_seconds(complete_within, once=False)
         return await self._call(attempt, complete_by, _is_worth_a_retry, fair=fair)
 
     async def put(self, resource: str, body: Json, call: AgentCall) -> Json:
-        """Create or replace the resource under the call's effect key; give the answer's JSON.
+        """Create or replace the resource under the call's effect key; return the answer's JSON.
 
-        `resource` is a task id, so it needs no quoting. Raises `PermanentError` on refusal, and
-        `TransientError` when the service still fails at complete-by; of an idempotent call at once (as
-        `CircuitOpenError`) when its circuit is open, and of any other as soon as its one request has failed.
+        Raises `PermanentError` on refusal, and `TransientError` when the service still fails at complete-by:
+        at once if an idempotent call's circuit is open, or if another call's one request has failed.
         """
         return await self._change("PUT", resource, request_bytes(body), call)
 
@@ -98,10 +94,7 @@ class RemoteService:
         return await self._change("POST", collection, request_bytes(body), call)
 
     async def delete(self, resource: str, call: AgentCall) -> None:
-        """Undo the resource under the call's effect key; one that does not exist counts as undone.
-
-        Raises as `put` does.
-        """
+        """Undo the resource under the call's effect key, also a missing one. Raises as `put` does."""
         try:
             await self._change("DELETE", resource, b"", call)
         except PermanentError as refusal:
@@ -137,7 +130,9 @@ class RemoteService:
 
         async def before_sleep(state: RetryCallState) -> None:
             fault = _fault_of(state)
-            self._log_retry(state, fault)
+            RETRIES.add(1, {Field.SERVICE: self._name})
+            text = "%s; attempt %d follows in %.1f s"
+            _log.warning(text, fault, state.attempt_number + 1, state.upcoming_sleep)
             if isinstance(fault, Exception):
                 last[:] = [fault]
                 if failed is not None:
@@ -255,11 +250,6 @@ class RemoteService:
             return own + (asked or 0)
         return own if asked is None else asked
 
-    def _log_retry(self, state: RetryCallState, fault: BaseException | None) -> None:
-        RETRIES.add(1, {Field.SERVICE: self._name})
-        text = "%s; attempt %d follows in %.1f s"
-        _log.warning(text, fault, state.attempt_number + 1, state.upcoming_sleep)
-
 
 def _fair_seconds(complete_within: float | None, *, once: bool) -> float:
     """Give the time that a call must have for its cut-off to count; 0 where the step's is not known."""
@@ -269,7 +259,6 @@ def _fair_seconds(complete_within: float | None, *, once: bool) -> float:
 
 
 def _cut_off(complete_by: datetime, once: bool, now: datetime) -> datetime:  # noqa: FBT001 - bound beforehand
-    """Tell until when an attempt lasts that begins now."""
     return complete_by if once else min(complete_by, now + timedelta(seconds=_ATTEMPT_SECONDS))
 
 

@@ -12,10 +12,7 @@ from functions.pattern.ports import AgentCall
 
 
 class RestAgent:
-    """Wraps `PUT /{resource}`, which is idempotent, and `DELETE /{resource}`, which leaves a tombstone.
-
-    The resource is the task's: `{task id}.{birth}`.
-    """
+    """Wraps `PUT` and `DELETE` of `/{task id}.{birth}`: both idempotent, the latter leaves a tombstone."""
 
     def __init__(self, service: RemoteService) -> None:
         self._service = service

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from functions.messages.patience import again_for
+from functions.messages.queues import again_for
 from functions.pattern.agent_messages import AgentReply, AgentRequest, not_taken
 from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
@@ -55,7 +55,6 @@ class SentOnce:
                 await self._record_and_send(request, reply)
 
     async def _begin(self, request: AgentRequest, delivery: str) -> Begun | None:
-        """Begin a request, unless that is too late; None if it can't be told that it was not begun."""
         late = not_taken(request) if request.waited_too_long(self._clock.now()) else None
         begun = await self._rows.begin(request, delivery, late)
         if not begun.by_us or begun.reply is not None:

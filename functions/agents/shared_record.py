@@ -1,8 +1,4 @@
-"""The row of one remote service that all instances share: its circuit, its limit, and their shares of that.
-
-It is read at most once a second, unless somebody waits for a place. While the state store is unavailable, a
-process goes on with what it knows, and writes the circuit once the store is back.
-"""
+"""The row of one remote service that all instances share: its circuit, its limit, and their shares."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ _STORE_SECONDS = 1.0
 
 
 class SharedRecord:
-    """A service's record. Failures that open nothing are counted in this process only."""
+    """A service's record, written late if the store is down. Failures that open nothing stay local."""
 
     def __init__(self, service: str, ports: Ports) -> None:
         self._service = service
@@ -40,7 +36,6 @@ class SharedRecord:
         self._there = new_record(service, self._clock.now())
         self._version: str | None = None
         self._read_at: datetime | None = None
-        #: Whether the state store did not answer when it was asked last.
         self.store_is_down = False
         self._lock = asyncio.Lock()
         self.record = self._there
@@ -55,10 +50,7 @@ class SharedRecord:
         self._record, self._made = record, object()
 
     async def publish(self, record: BreakerRecord) -> bool:
-        """Keep a record's circuit and write it, or adopt the one that another instance has written meanwhile.
-
-        Tells whether it was kept.
-        """
+        """Write a record's circuit, or adopt another instance's; return whether it was kept."""
         self.record = record
         made = self._made
         async with self._lock:
@@ -97,7 +89,6 @@ class SharedRecord:
         self._read_at = self._clock.now()
 
     async def _write(self) -> None:
-        """Write the circuit if the row does not say it yet; failures that are merely counted are not."""
         async with self._asking_the_store():
             for _ in range(5):
                 if same_circuit(self.record, self._there) or await self._swap(self.record):
@@ -140,7 +131,7 @@ class SharedRecord:
 
 
 class Watch:
-    """Watches one value, as often as it is asked."""
+    """Watches one value by the time of this process alone, so that no wrong clock matters."""
 
     def __init__(self) -> None:
         self._value: object = None

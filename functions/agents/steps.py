@@ -38,9 +38,8 @@ def check_agents(
 ) -> None:
     """Refuse steps that no Agent can carry out. Raises `DefinitionError`, which names the step and the fix.
 
-    `queues` are all that there are, with their locks in seconds; one too long for a step is a warning.
-    `function_timeout` is the host's for one function, in seconds. Only where this application
-    `runs_activities`, their Agents must be known.
+    `queues` are all queues with their locks in seconds; `function_timeout` is in seconds. The Agents of
+    activities must be known only where the application `runs_activities`.
     """
     for workflow in workflows:
         for warning in lock_warnings([workflow], queues):

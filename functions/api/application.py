@@ -60,10 +60,7 @@ def callers_application(
     guard: Guard,
     gate: Gate | None = None,
 ) -> FastAPI:
-    """Serve a resource for each workflow, and the application's health, which is open to all.
-
-    While the `gate` is closed, no order is taken.
-    """
+    """Serve a resource for each workflow, and the health, open to all; a closed `gate` takes no order."""
     app = bare_application("Callers", responses=GUARDED)
     batches = {_path(workflow) + _BATCH for workflow in registry.newest}
     access = Access(
@@ -98,12 +95,12 @@ def callers_application(
 
 # The routes are the application's own: to find one in an included router takes three times as long.
 def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
-    """Add the routes by which orders of `workflow` are submitted and followed."""
     path = _path(workflow)
     tags: list[str | Enum] = [workflow.resource]
     # The model is for the OpenAPI document: the order is left as it came, and checked when it is drafted.
     submission: Any = Annotated[submission_model(workflow), SkipValidation]
-    noun = workflow.noun
+    noun, within = workflow.noun, workflow.cancel_within
+    processed = "not any more when it was" if within is None else f"up to {within:g} seconds after it was"
 
     def accepted(task: TaskId, response: Response) -> Accepted:
         location = location_of(workflow, task)
@@ -146,21 +143,13 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
         responses=documented_problems(404, 409, 422, 503),
-        description=f"Cancel this {noun}: what was done for it is undone\n\n{_cancelling(workflow)}",
+        description=f"Cancel this {noun}: what was done for it is undone\n\nPossible while it is under way,"
+        f" and {processed} processed; 409 says why it is not. Its state becomes `Compensated` when all is"
+        " undone. A repeated request gets the same answer.",
     )
     async def cancel(task: TaskInPath, request: Request, response: Response) -> Accepted:
         await acceptance.cancel(workflow, TaskId(task), caller_of(request))
         return accepted(TaskId(task), response)
-
-
-def _cancelling(workflow: Workflow) -> str:
-    """Say for how long, and what comes of it."""
-    within = workflow.cancel_within
-    processed = "not any more when it was" if within is None else f"up to {within:g} seconds after it was"
-    return (
-        f"Possible while it is under way, and {processed} processed; 409 says why it is not. Its state"
-        " becomes `Compensated` when all is undone. A repeated request gets the same answer."
-    )
 
 
 def _path(workflow: Workflow) -> str:
@@ -168,7 +157,6 @@ def _path(workflow: Workflow) -> str:
 
 
 def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
-    """Add the route for batches of the workflow's orders."""
     batches = BatchAcceptance(workflow, acceptance)
     batch: Any = batch_model(workflow)
 

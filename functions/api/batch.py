@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from functions.api.acceptance import ID_IS_TAKEN, Acceptance
-from functions.api.drafts import Draft
+from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
 from functions.api.models import BatchedAnswer, location_of
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
@@ -36,11 +35,7 @@ class BatchAcceptance:
         self._acceptance = acceptance
 
     async def take(self, orders: Sequence[Any], caller: Caller) -> list[BatchedAnswer]:
-        """Submit the orders that can be, and answer each as if it had come by itself, one after another.
-
-        So an id that comes twice is one order, and a second order under it is refused. One whose
-        submission failed is named with its id, by which it is safe to repeat.
-        """
+        """Submit and answer each order as if it had come by itself; a repeated id is one order."""
         drafts = await self._drafts(orders, caller)
         firsts: dict[TaskId, Draft] = {}
         for draft in drafts:
@@ -73,7 +68,6 @@ class BatchAcceptance:
             return problem_of(error, doing=doing, most_faults=10)
 
     async def _known(self, drafts: Collection[Draft]) -> dict[TaskId, _Standing]:
-        """Look up what is recorded under the ids that callers gave."""
         limit = asyncio.Semaphore(100)
         named = [draft for draft in drafts if not draft.id_is_new]
         found = await asyncio.gather(*(self._look_up(draft, limit) for draft in named))
@@ -103,7 +97,6 @@ class BatchAcceptance:
 
 
 def _is_same(draft: Draft, stands: KnownOrder | Draft | None) -> bool:
-    """Tell whether an order is the one that stands under its id, recorded or of the same batch."""
     if isinstance(stands, KnownOrder):
         return draft.is_same_as(stands)
     return stands is not None and draft.message.digest == stands.message.digest

@@ -81,10 +81,7 @@ class AwaitedEvent(BaseModel):
 
 
 def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
-    """Add the routes by which events of a workflow's steps are looked at and told.
-
-    Every workflow has them: a task of another version may wait for an event where no version here does.
-    """
+    """Add the events' routes, to every workflow: a task of another version may wait for an event."""
     path = f"/api/{workflow.resource}/{{id}}/events/{{step}}"
 
     @app.get(

@@ -53,7 +53,6 @@ class Gate:
             self._reading = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        """Read; what can't be read now is as it was."""
         try:
             self._known = read_intake(await self._read())
         except TransientError:
@@ -78,7 +77,6 @@ class StoreHealth:
             raise TransientError(fault)
 
     async def _looked(self) -> str | None:
-        """Give why the store can't be used, None when it can."""
         self._over_at = asyncio.get_running_loop().time() + _REMEMBERED
         try:
             await self._check()

@@ -30,7 +30,6 @@ from functions.web.views import StepView, read_from
 MAX_BATCH_ORDERS = 500
 MAX_BATCH_BYTES = 1024 * 1024
 
-#: The id of the order in every example.
 EXAMPLE_ID = TaskId("my-id-1")
 
 TaskInPath = Annotated[
@@ -45,10 +44,7 @@ TaskInPath = Annotated[
 
 
 class Envelope(BaseModel):
-    """What a submission carries beside the order itself.
-
-    Each has its own name as alias: a payload's model may have one made for all others.
-    """
+    """The fields of a submission beside the order; aliases, since a payload's model may generate others."""
 
     reply_to: Annotated[str | None, Field(max_length=260, alias="reply_to")] = None
     correlation_id: Annotated[CorrelationId | None, Field(alias="correlation_id")] = None
@@ -101,7 +97,6 @@ def _few_fields(sent: Any) -> Any:
     return sent
 
 
-#: Says what went wrong, as far as that is for callers.
 PlainReason = Annotated[str | None, BeforeValidator(plain_reason)]
 
 

@@ -26,10 +26,7 @@ _SEND_SECONDS = 10
 
 
 def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
-    """Check the connection, and return a function that makes the one client at its first call.
-
-    Raises `SettingsError`.
-    """
+    """Check the connection, and return a maker of the one client. Raises `SettingsError`."""
     namespace_of(connection)
     named = _parts(connection).get("entitypath", hub)
     if named.lower() != hub.lower():  # the host uses the name in the connection string
@@ -52,7 +49,6 @@ def namespace_of(connection: Connection) -> str:
 
 
 def _parts(connection: Connection) -> dict[str, str]:
-    """Read a connection string. Raises `ValueError`."""
     parts = (connection.connection_string or "").strip().rstrip(";").split(";")
     return {name.lower(): value for name, value in (part.split("=", 1) for part in parts if part)}
 
@@ -75,8 +71,6 @@ def _client(connection: Connection, hub: str) -> EventHubProducerClient:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """An order, and the trace in which it was submitted."""
-
     body: bytes
     traceparent: str | None
 
@@ -96,10 +90,7 @@ class _Event:
 
 
 class HubSubmissions:
-    """Sends each order as one event without a key, so that any available partition accepts it.
-
-    The hub drops no duplicates; the state store finds them.
-    """
+    """Sends each order as an event without a key; the hub drops no duplicates, the state store finds them."""
 
     def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
         self._client = client

@@ -139,7 +139,6 @@ class QueuedMessages:
 
 
 def _addressed(announcement: Announcement) -> tuple[str | None, bytes]:
-    """Give the queue that an announcement is for, and its body."""
     if announcement.kind is AnnouncementKind.ENDED:
         ended = SchedulerRequest(task_id=announcement.task, epoch=announcement.epoch, ended=True)
         return SCHEDULER_REQUESTS_QUEUE, ended.model_dump_json(exclude_none=True).encode()

@@ -76,7 +76,6 @@ class PeekedQueues:
         return self._receivers[queue, part]
 
     async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:
-        """Let the next look begin with a new connection."""
         try:
             await _close(self._receivers.pop((queue, part), None))
         except asyncio.CancelledError:
@@ -183,7 +182,6 @@ class PeekedLine:
         return head
 
     async def _peek(self, number: int, *, until: int | None = None) -> ServiceBusReceivedMessage | None:
-        """Give the first message from a number on, and before another; None without any."""
         if self._receiver is None:
             # No credit is given, so that nothing is delivered to it.
             self._receiver = self._client().get_queue_receiver(self._queue, prefetch_count=0)
@@ -191,7 +189,6 @@ class PeekedLine:
         return found[0] if found and (until is None or _number(found[0]) < until) else None
 
     async def _drop(self) -> None:
-        """Let the next look begin with a new connection."""
         receiver, self._receiver = self._receiver, None
         await _close(receiver)
 

@@ -30,10 +30,7 @@ _SEND_SECONDS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message; duplicate detection compares `message_id`. `not_before` (UTC) is its earliest delivery.
-
-    It carries the trace in which it was made, as a batch may be sent in another one.
-    """
+    """One message; duplicate detection compares `message_id`. `not_before` (UTC) is its earliest delivery."""
 
     message_id: str
     body: bytes
@@ -124,17 +121,13 @@ def _fitting(value: str | float) -> str | float:
 
 
 def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
-    """Check the connection, and give what makes the one client: at its first use, since its package is large.
-
-    Raises `SettingsError`.
-    """
+    """Check the connection, and return a maker of the one client. Raises `SettingsError`."""
     with connection_string_of("ServiceBusConnection"):
         _check(connection.connection_string)
     return cache(lambda: _client(connection))
 
 
 def _check(connection_string: str | None) -> None:
-    """Check what the SDK checks, which is not loaded at a start. Raises `ValueError`."""
     if not connection_string:
         return
     parts = dict(part.split("=", 1) for part in connection_string.strip().rstrip(";").split(";"))

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def console_blueprint() -> df.Blueprint:
-    """Register the functions in front of the page and of its files.
-
-    All of it is open, since scripts and styles can't be asked for with a key, and nothing in it is secret;
-    what the page shows comes from the operators' interface, which asks for one.
-    """
+    """Register the page and its files: open, since a browser sends no key for them; nothing is secret."""
     return http_blueprint(
         console_application,
         HttpRoute("console_page", "ops", is_open=True),

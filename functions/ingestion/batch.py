@@ -56,7 +56,11 @@ class HubEvent:
 
 def events_of(events: Sequence[func.EventHubEvent]) -> list[HubEvent]:
     """Read a batch; all its events share their metadata."""
-    metadata = _metadata(events)
+    raw, as_json = events[0].metadata or {}, {"PartitionContext", "PropertiesArray"}
+    metadata = {
+        name: json.loads(value) if isinstance(value, str) and name in as_json else value
+        for name, value in raw.items()
+    }
     partition, properties = metadata["PartitionContext"]["PartitionId"], metadata.get("PropertiesArray")
     carried = properties if isinstance(properties, list) else []
     return [
@@ -70,14 +74,6 @@ def events_of(events: Sequence[func.EventHubEvent]) -> list[HubEvent]:
         )
         for each, its in zip_longest(events, carried[: len(events)])
     ]
-
-
-def _metadata(events: Sequence[func.EventHubEvent]) -> Mapping[str, Any]:
-    metadata, as_json = events[0].metadata or {}, {"PartitionContext", "PropertiesArray"}
-    return {
-        name: json.loads(value) if isinstance(value, str) and name in as_json else value
-        for name, value in metadata.items()
-    }
 
 
 def _there[ValueT](value: ValueT | None) -> ValueT:
@@ -103,7 +99,6 @@ class EventBatches:
     """Takes batches of one hub. The host writes its checkpoint when `take` has returned."""
 
     def __init__(self, hub: str, intake: Intake, ports: Ports, give_up: GiveUp) -> None:
-        """`give_up` records and alerts an event that meets a defect."""
         self._source = hub_source(hub)
         self._intake = intake
         self._rejected = ports.rejected

@@ -18,11 +18,7 @@ def ingestion_blueprint(
     batches: EventBatches,
     schedulers_of: Callable[[df.DurableOrchestrationClient], SchedulerStarts],
 ) -> df.Blueprint:
-    """Register the function `ingestion`, which takes the events of `hub` as `consumer_group`.
-
-    The host writes its checkpoint after each invocation, failed or not. A retry policy without end keeps the
-    checkpoint before a batch that fails.
-    """
+    """Register the function `ingestion`; endless retries keep the checkpoint before a batch that fails."""
     blueprint = df.Blueprint()
 
     @blueprint.function_name("ingestion")

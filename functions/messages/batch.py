@@ -40,10 +40,7 @@ class Batches:
         messages: Sequence[QueueMessage],
         work: Callable[[QueueMessage], Awaitable[None]],
     ) -> None:
-        """Do the work on each message; what fails beside others that did not is put back.
-
-        Raises what went wrong when nothing could be taken, or not be put back: then the batch is redelivered.
-        """
+        """Do the work on each message; put back failed ones. Raises if none succeeds, or a return fails."""
         taken = (process(self.queue, each, partial(work, each)) for each in messages)
         results = await asyncio.gather(*taken, return_exceptions=True)
         failed = [(each, as_error(end)) for each, end in zip(messages, results, strict=True) if end]

@@ -8,14 +8,12 @@ from functools import partial
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.messages.patience import again_for
-from functions.messages.queues import patience_of
+from functions.messages.queues import again_for, patience_of
 from functions.messages.reading import QueueMessage
 from functions.pattern.errors import TransientError
 from functions.pattern.waiting import within
 from functions.telemetry.spans import message_span
 
-#: The setting, or the prefix of the settings, that says where Service Bus is.
 CONNECTION = "ServiceBusConnection"
 
 
@@ -44,12 +42,11 @@ async def process[ResultT](
     patience: float | None = None,
     again: bool = True,
 ) -> ResultT:
-    """Do the work on a message in a span, and `again` while it raises `TransientError`; give its result.
+    """Do the work on a message in a span, and `again` while it raises `TransientError`; return its result.
 
-    Raises the last of them after `patience` seconds (None: those of the queue), at which work that hangs is
-    cancelled: by then the message's lock must not have expired. A message that fails is redelivered at once,
-    ten times at most, and then dead-lettered: without retries in here, an outage of a few seconds would
-    dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
+    Raises the last error after `patience` seconds (None: the queue's), before the message's lock expires.
+    Service Bus redelivers a failed message at once, ten times: without retries here, a short outage would
+    dead-letter every message.
     """
     seconds = patience_of(queue) if patience is None else patience
 

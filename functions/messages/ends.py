@@ -26,10 +26,7 @@ class Parents:
         self._start_within = start_within
 
     async def look(self, parent: TaskRecord) -> None:
-        """Have a task hear of those children whose time is over: it counts only for what has not ended.
-
-        The message may be lost, or late: of an application that was stopped, for hours. Raises as `tell`.
-        """
+        """Record the ends of children whose time is over, since a message may be lost. Raises as `tell`."""
         children = map(parent.child, children_over(parent, self._clock.now()))
         await asyncio.gather(*map(self._look_at, children))
 

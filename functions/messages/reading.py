@@ -19,12 +19,10 @@ from functions.pattern.strict_json import FaultAt, NotJsonError, parse_json
 from functions.pattern.submission_groups import orders_in
 from functions.telemetry.spans import TRACEPARENT
 
-#: Application properties in which Service Bus says why a message died.
 DEAD_LETTER_REASON = "DeadLetterReason"
 DEAD_LETTER_DESCRIPTION = "DeadLetterErrorDescription"
 _OF_SERVICE_BUS = {DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION}
 
-#: An enum's member, as pydantic names it.
 _MEMBER = re.compile(r"<[^<>]*: ('[^']*')>")
 
 _log = logging.getLogger(__name__)
@@ -58,10 +56,7 @@ class QueueMessage(Protocol):
 
 
 class NotAMessageError(Exception):
-    """A message is not what is read; the text says where and why, and no token.
-
-    `content` is what could be read of it.
-    """
+    """A message can't be read; the text says where and why, without tokens. `content` is the parsed part."""
 
     def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
         self.faults = faults
@@ -101,11 +96,10 @@ def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> 
 
 def faults_of(error: ValidationError) -> tuple[FaultAt, ...]:
     """Name the places that do not fit, and why; nothing is said of what is there."""
-    return tuple(FaultAt(each["loc"], each["type"], _plain(each["msg"])) for each in faults_found(error))
-
-
-def _plain(text: str) -> str:
-    return _MEMBER.sub(r"\1", text).removeprefix("Value error, ")
+    found = [(each, _MEMBER.sub(r"\1", each["msg"])) for each in faults_found(error)]
+    return tuple(
+        FaultAt(each["loc"], each["type"], text.removeprefix("Value error, ")) for each, text in found
+    )
 
 
 def shown_id(message_id: str, *tokens: object) -> str:
@@ -182,8 +176,6 @@ def _cut(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """One order, as if it had come in a message of its own."""
-
     body: bytes
     message_id: str
     subject: str | None

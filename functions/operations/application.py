@@ -10,16 +10,15 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 
 from functions.operations.asking import TaskIdPath
-from functions.operations.overview.reader import Overview, OverviewReader
+from functions.operations.overview import Overview, OverviewReader
 from functions.operations.rejected.routes import add_rejected, rejected_of_task
 from functions.operations.tasks.action_routes import add_actions, add_bulk
-from functions.operations.tasks.actions import Actions
+from functions.operations.tasks.actions import Actions, GivenResults
 from functions.operations.tasks.bulk import Bulk
 from functions.operations.tasks.contents import add_contents
 from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
-from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
@@ -52,11 +51,7 @@ def operators_application(
     start_within: float,
     trace_url_template: str | None,
 ) -> FastAPI:
-    """Serve what operators ask for, below `/api/ops`.
-
-    `start_within` is in seconds: by then a Scheduler must have taken a task that an operator resubmits.
-    `trace_url_template` is the address at which a trace is shown, if there is any.
-    """
+    """Serve `/api/ops`. A Scheduler must claim a resubmitted task within `start_within` seconds."""
     app = bare_application("Operations", responses=GUARDED)
     access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     # A body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -29,7 +28,6 @@ class Reason(BaseModel):
     reason: ReasonText
 
 
-#: The declaration of a route that acts on one thing.
 ACTION: dict[str, Any] = {
     "status_code": HTTPStatus.ACCEPTED,
     "dependencies": [NEEDS_OWN_HEADER],
@@ -61,11 +59,6 @@ def text_of(text: str) -> ShownText:
     most = 64 * 1024
     shown = "".join(each if each.isprintable() or each in "\n\r\t" else "�" for each in text[:most])
     return ShownText(text=shown, more=len(text) > most)
-
-
-def json_of(content: Any) -> ShownText:
-    """Show JSON, a member to a line."""
-    return text_of(json.dumps(content, ensure_ascii=False, indent=2))
 
 
 def nothing_of(why: str) -> ShownText:

@@ -20,10 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Backlog:
-    """Leaves a row, which whoever takes orders reads, and every few minutes a line for each queue.
-
-    It also posts the summary of alerts.
-    """
+    """Records how much waits before the intake, logs the ages of queues, and posts the summary of alerts."""
 
     def __init__(self, ports: Ports, limits: IntakeLimits, alerts: Alerts) -> None:
         self._alerts = alerts

@@ -57,9 +57,7 @@ def housekeeping_blueprint(housekeeping: Housekeeping) -> df.Blueprint:
     blueprint = df.Blueprint()
 
     @blueprint.function_name("housekeeping")
-    @blueprint.timer_trigger(
-        arg_name="timer", schedule="15 */5 * * * *"
-    )  # every five minutes, and not together with a sweep
+    @blueprint.timer_trigger(arg_name="timer", schedule="15 */5 * * * *")  # not together with a sweep
     @blueprint.durable_client_input(client_name="client")
     async def purge(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
         await housekeeping.run(partial(purge_durable_instance, client))

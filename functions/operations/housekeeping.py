@@ -1,7 +1,4 @@
-"""Deletes what is old: finished tasks after their retention, with their Scheduler instances, and other rows.
-
-Tasks in `Error` stay.
-"""
+"""Deletes finished tasks (none in `Error`), their Scheduler instances and other old rows."""
 
 from __future__ import annotations
 
@@ -37,13 +34,11 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import Report, for_each
 from functions.telemetry.instruments import RETENTION_BEHIND
 
-#: Shards that are purged side by side.
 _SHARDS_AT_ONCE = 4
 
 #: Seconds after which a run is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
 
-#: The figure of the heartbeat that names the shard with which the next run begins.
 _NEXT = "next_shard"
 
 #: Seconds that one task may take.
@@ -73,11 +68,7 @@ def check_retention(workflows: Iterable[Workflow], retention_days: float) -> Non
 
 
 async def purge_durable_instance(client: df.DurableOrchestrationClient, scheduler: SchedulerId) -> bool:
-    """Do as `PurgeInstance` says, through the Durable client of one invocation.
-
-    An instance that still runs can't be purged (it may seem to run for ever: durabletask #1046). It is
-    terminated, to be purged another day.
-    """
+    """Purge through the Durable client; an instance that still runs is terminated, and purged another day."""
     try:
         await client.purge_instance_history(scheduler)
     except Exception:  # noqa: BLE001 - the SDK raises nothing narrower
@@ -88,11 +79,7 @@ async def purge_durable_instance(client: df.DurableOrchestrationClient, schedule
 
 @dataclass(slots=True)
 class Purge(Report):
-    """What a run came to: tasks purged, or left for another run.
-
-    `behind_seconds` is how long past its retention the oldest task was that was purged, apart from those that
-    stayed for their parents.
-    """
+    """A run's tasks, purged or left; `behind_seconds` is the longest time past retention, children aside."""
 
     tasks: int = 0
     left: int = 0
@@ -167,14 +154,12 @@ class _Tasks:
             await for_each(in_turn, delete_slice, at_once=_SHARDS_AT_ONCE)
 
     async def _has_any(self, shard: int) -> bool:
-        """Tell whether a shard has anything to purge: mostly not, and then one request is all."""
         with self._purge.surviving(f"shard {shard}: its finished tasks"):
             page = await self._ports.index.page(Index.DONE, shard, until=self._before, most=1)
             return bool(page.entries or page.unreadable or page.continuation)
         return False
 
     async def _delete_slice(self, since: datetime | None, until: datetime, shard: int) -> None:
-        """Purge what one shard has of a slice, page by page."""
         after: str | None = None
         with self._purge.surviving(f"shard {shard}: its finished tasks"):
             while True:
@@ -221,7 +206,6 @@ class _Tasks:
         return all(gone) and await self._ports.retention.delete(stored)
 
     async def _is_needed(self, parent: Parent | None) -> bool:
-        """Tell whether a task is a step of one that is still there, and may have it undone."""
         order = None if parent is None else await self._ports.store.order(parent.task)
         return parent is not None and order is not None and order.birth == parent.birth
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from functions.agents.steps import carry_out
 from functions.agents.tries import Tries
-from functions.messages.patience import again_until
+from functions.messages.queues import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (

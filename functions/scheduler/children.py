@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from functions.messages.ends import Parents
-from functions.messages.patience import again_until
+from functions.messages.queues import again_until
 from functions.pattern.children import (
     UNDONE_WITH_ITS_PARENT,
     children_over,

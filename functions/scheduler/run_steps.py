@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 
 from functions.agents.places import Places
-from functions.messages.patience import again_until
+from functions.messages.queues import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, SchedulerId, TaskId, scheduler_id

@@ -19,7 +19,6 @@ from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, CheckedBodies, ReadRoute
 from functions.web.problems import ProblemError, install_problems
 
-#: A resource's id, or `*` for every resource of the service.
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 
 

@@ -118,10 +118,7 @@ class Faults:
         return None
 
     async def _is_quiet(self, service: str) -> bool:
-        """Tell whether the service had no faults a second ago, so that mostly no call waits for the table.
-
-        A fault that was set through this process counts at once.
-        """
+        """Return whether the service had no faults a second ago, so that few calls wait for the table."""
         now = self._clock.now()
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
@@ -170,11 +167,7 @@ _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{RESOURCE_ID
 
 
 class FaultyCalls:
-    """Handles each call of the named services as the fault set for it says.
-
-    An HTTP-triggered function can't cut a connection. So an answer is lost the way a gateway loses it: the
-    caller gets 504, and can't know whether the work was done.
-    """
+    """Handles calls as the set fault says; an answer is lost as a gateway loses it, by 504."""
 
     def __init__(self, app: ASGIApp, *, services: Collection[str], faults: Faults) -> None:
         self._app = app
@@ -182,7 +175,7 @@ class FaultyCalls:
         self._faults = faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the call through, unless a fault applies to it."""
+        """Pass the request on, or answer it."""
         fault = await self._fault_of(scope)
         if fault is None:
             await self._app(scope, receive, send)

@@ -25,10 +25,7 @@ RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
 
 
 class Resources:
-    """Stores resources as JSON objects in a table; one that is undone stays as a tombstone.
-
-    Those of one task's id, which differ in its birth, lie in one partition.
-    """
+    """Resources as JSON objects in a table, undone ones as tombstones; one partition for each task id."""
 
     def __init__(self, table: TableClient, clock: Clock) -> None:
         self._table = table
@@ -64,10 +61,7 @@ class Resources:
         await self._table.upsert_entity(tombstone, mode=UpdateMode.MERGE)
 
     async def find(self, resource_id: str) -> Json | None:
-        """Read the resource, with `undone_at` (UTC, or None); None if it never existed.
-
-        An id without birth finds the one of that id that was changed last.
-        """
+        """Read the resource with `undone_at` (UTC, or None); an id without birth finds the latest one."""
         key, has_birth = _key(resource_id), "." in resource_id
         query = "PartitionKey eq @PartitionKey" + (" and RowKey eq @RowKey" if has_birth else "")
         rows = [row async for row in self._table.query_entities(query, parameters=key)]

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
     from functions.services.resources import Resources
 
-#: The table with the faults that are set, which every process with the sample services reads.
 FAULTS_TABLE = "ServiceFaults"
 
-#: The path below which all sample services are served.
 SERVICES_PATH = "/api/services"
 
 #: Names become names of tables; these are the state store's own, or have a meaning in the path.
@@ -30,10 +28,7 @@ _TAKEN = frozenset({"tasks", "rejected", "faults"})
 
 @dataclass(frozen=True, slots=True)
 class SampleService:
-    """One sample service: its name in the path, and what adds its routes to a router for that path.
-
-    Raises `DefinitionError` for a name that its table can't have.
-    """
+    """A sample service: its name in the path, and its routes. Raises `DefinitionError` for a wrong name."""
 
     name: str
     add_routes: Callable[[APIRouter, Resources], None]
@@ -54,12 +49,7 @@ class SampleService:
 def booking_service[Order: BaseModel](
     name: str, order_model: type[Order], confirm: Callable[[str, Order], Json] = lambda _id, _order: {}
 ) -> SampleService:
-    """Make a service of bookings: `PUT` makes one, `GET` shows it, `DELETE` undoes it.
-
-    `confirm` tells what the service adds to an order, by the booking's id: a number, a price, a vehicle. It
-    is pure, so that a repeated order gets the same confirmation. A `PUT` is answered without content whether
-    it creates or replaces, so that callers read the confirmation with `GET` in both cases.
-    """
+    """Make a service of bookings (`PUT`, `GET`, `DELETE`); pure `confirm` adds fields by the booking's id."""
 
     def add_routes(router: APIRouter, bookings: Resources) -> None:
         from functions.services.resources import add_booking_routes  # noqa: PLC0415 - with the first request

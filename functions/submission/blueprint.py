@@ -22,11 +22,7 @@ def submission_blueprint(
     schedulers_of: Callable[[df.DurableOrchestrationClient], SchedulerStarts],
     batches: Batches,
 ) -> df.Blueprint:
-    """Register the function that the queue `submissions` triggers.
-
-    `schedulers_of` makes what starts Schedulers out of the Durable client of one invocation, and `batches`
-    settles messages.
-    """
+    """Register the function of the queue `submissions`; `schedulers_of` wraps the Durable client."""
     blueprint = df.Blueprint()
 
     @blueprint.function_name("submission")

@@ -32,27 +32,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The queue or event hub of a message.
-
-    `enqueued_at` (UTC) is set for an event hub, which may deliver an event again after days.
-    """
+    """The queue or hub of a message; `enqueued_at` (UTC) is a hub's, which may deliver again after days."""
 
     name: str
     enqueued_at: datetime | None = None
 
 
-#: The queue to which the API submits, unless the settings name the hub.
 SUBMISSIONS = Origin(name=SUBMISSIONS_QUEUE)
 
 
 class Disposition(StrEnum):
     """The outcome of an intake."""
 
-    #: The order is new, and was recorded.
     RECORDED = "recorded"
-    #: The same order was recorded before.
     KNOWN = "known"
-    #: The message was kept in `Rejected`.
     REJECTED = "rejected"
     #: The workflow's version is not deployed here: the message was sent to the queue again.
     PUT_BACK = "put back"
@@ -87,11 +80,7 @@ class Intake:
     async def take(
         self, message_id: str, content: Content, schedulers: SchedulerStarts, origin: Origin = SUBMISSIONS
     ) -> Disposition:
-        """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
-
-        One whose workflow's version is not deployed here comes again later: another host may have it, or this
-        one soon. A redelivered message starts the Scheduler at most. Raises only when a service fails.
-        """
+        """Record an order and start its Scheduler, reject it, or put it back. Raises if a service fails."""
         about = NOTHING_KNOWN
         try:
             message = read_message(SubmissionMessage, content.body)
@@ -120,22 +109,16 @@ class Intake:
 
     async def _wait_for_version(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
-        if not await self._put_back(message_id, content):
-            raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
-        _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
-
-    async def _put_back(self, message_id: str, content: Content) -> bool:
-        """Have a message wait on the queue, longer each time; False if it has done so for a day."""
         counts = Counts.of(content)
-        delay = put_back_for(counts.put_back)
+        delay = put_back_for(counts.put_back)  # longer each time
         if delay is None:
-            return False
+            raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         # A queue takes 64 KB of properties, a hub far more; only the trace is read.
         light = replace(content, labels=content.labels.within(32 * 1024))
         sent_as, again = counts.once_put_back().sent_with(message_id, light)
         not_before = self._ports.clock.now() + delay
         await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
-        return True
+        _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
 
     async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Admitted:
         record = self._task_record(message, workflow)
@@ -163,16 +146,12 @@ class Intake:
     def _task_record(self, message: SubmissionMessage, workflow: Workflow) -> TaskRecord:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
-        except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
-            raise _RejectedError(_reason(error)) from error.__cause__
+        except ValidationError as error:
+            raise _RejectedError("; ".join(map(str, faults_of(error)))) from error.__cause__
+        except (PayloadTooLargeError, UnfitOrderError) as error:
+            raise _RejectedError(str(error)) from error.__cause__
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
-
-
-def _reason(error: ValidationError | PayloadTooLargeError | UnfitOrderError) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(map(str, faults_of(error)))
-    return str(error)
 
 
 def _check_id(message: SubmissionMessage) -> None:

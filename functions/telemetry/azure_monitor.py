@@ -11,15 +11,7 @@ from functions.telemetry import otlp
 
 #: The distribution's own instrumentation, none of which has an allow-list.
 _INSTRUMENTED = (
-    "azure_sdk",
-    "django",
-    "fastapi",
-    "flask",
-    "httpx",
-    "httpx2",
-    "psycopg2",
-    "requests",
-    "urllib",
+    *("azure_sdk", "django", "fastapi", "flask", "httpx", "httpx2", "psycopg2", "requests", "urllib"),
     "urllib3",
 )
 
@@ -32,11 +24,7 @@ def export_to_azure_monitor(
     logger: logging.Logger,
     also_to_otlp: bool,
 ) -> None:
-    """Send spans, metrics and what `logger` and those below it write. Raises `ValueError`.
-
-    The Functions host sends what reaches the root logger, too: each line twice, with exceptions' texts. So
-    nothing of this logger reaches it any more.
-    """
+    """Send spans, metrics and `logger`'s lines, which the host then no longer sends. Raises `ValueError`."""
     configure_azure_monitor(
         connection_string=connection_string,
         credential=ManagedIdentityCredential(client_id=client_id) if by_identity else None,

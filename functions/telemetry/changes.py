@@ -31,10 +31,7 @@ _COUNTERS = {
 
 
 class MinuteCounter:
-    """Counts in memory, and writes one row for each minute in which this process counted anything.
-
-    A process that ends loses the counts that it has not written: those of the last minute.
-    """
+    """Counts in memory, and writes a row for each minute; a process that ends loses the last minute's."""
 
     def __init__(
         self,
@@ -80,7 +77,6 @@ class MinuteCounter:
             self._unwritten[:0] = [row for row in closed if not await self._write(row)]
 
     async def _write(self, row: _Row) -> bool:
-        """Write a row; return False if it must be written again."""
         try:
             await self._rows.write(row.minute, row.id, row.counts)
         except TransientError as fault:

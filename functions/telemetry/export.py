@@ -1,7 +1,4 @@
-"""Starts the export of telemetry, if the settings name a place for it, and ends it with the process.
-
-Otherwise OpenTelemetry's SDK is not even imported: the late imports here take more than a second of a start.
-"""
+"""Starts the export of telemetry, if it is set; the SDK, a second of a start, is imported only then."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from opentelemetry.context import get_current
 from opentelemetry.metrics import get_meter_provider
 from opentelemetry.trace import get_tracer_provider
 
-from functions.telemetry.fields import FACTS, Facts, Field, attributes
+from functions.telemetry.fields import FACTS, Fact, Field, attributes
 from functions.telemetry.spans import facts_of
 
 #: What every log record has; what others add to it (`extra=`) is not on the allow-list.
@@ -29,10 +26,7 @@ _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 @dataclass(frozen=True, slots=True)
 class ApplicationInsights:
-    """Where telemetry goes in Azure: by the connection string, a secret, alone, or by managed identity, too.
-
-    `client_id` names the identity when it is user-assigned.
-    """
+    """The export to Azure: a connection string (secret), and the identity's `client_id`, if user-assigned."""
 
     connection_string: str = field(repr=False)
     by_identity: bool
@@ -40,10 +34,7 @@ class ApplicationInsights:
 
 
 def export_telemetry(service_name: str, component: ApplicationInsights | None, *, to_otlp: bool) -> None:
-    """Export to Application Insights, to an OTLP endpoint, to both, or nowhere.
-
-    Raises `ValueError` when the connection string is wrong.
-    """
+    """Export to Application Insights, an OTLP endpoint, both or nowhere. Raises `ValueError`."""
     # The application's own loggers lie below this one; other libraries' lines may quote what they handle.
     logger = logging.getLogger("functions")
     if component is not None:
@@ -64,10 +55,7 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
 
 
 def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -> None:
-    """Run `shutdowns`, which send what is left, side by side, for `within` seconds at most.
-
-    In that time each makes a connection, a token, and the request; the SDK would take half a minute.
-    """
+    """Run `shutdowns`, which send the rest, side by side, for `within` seconds at most."""
     until = monotonic() + within
     threads = [Thread(target=each, name="flush telemetry", daemon=True) for each in shutdowns]
     for thread in threads:
@@ -77,24 +65,16 @@ def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -
 
 
 class AllowedFields(logging.Filter):
-    """Gives an exporting handler a record of its own: its text, and the facts of the enclosing spans.
-
-    An exception is exported as its class and its place in the code: its text may quote a payload. The
-    exporting handler adds trace and span ids.
-    """
+    """Exports a record's text, its spans' facts, an exception's class and place, not its text."""
 
     def filter(self, record: logging.LogRecord) -> logging.LogRecord:
         """Make the record that is exported; the one that other handlers get stays as it is."""
         exported = copy.copy(record)
         exported.__dict__ = {name: value for name, value in vars(record).items() if name in _OWN}
         exported.exc_info = exported.exc_text = None
-        own: Facts = getattr(record, FACTS, {})
-        vars(exported).update(attributes({**facts_of(get_current()), **own, **_failure(record)}))
+        facts: dict[Field, Fact] = {**facts_of(get_current()), **getattr(record, FACTS, {})}
+        kind, _, frames = record.exc_info or (None, None, None)
+        if kind is not None:
+            facts |= {Field.ERROR: kind.__name__, Field.FRAMES: "".join(traceback.format_tb(frames))}
+        vars(exported).update(attributes(facts))
         return exported
-
-
-def _failure(record: logging.LogRecord) -> Facts:
-    if not record.exc_info or record.exc_info[0] is None:
-        return {}
-    kind, _, frames = record.exc_info
-    return {Field.ERROR: kind.__name__, Field.FRAMES: "".join(traceback.format_tb(frames))}

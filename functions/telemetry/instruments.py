@@ -54,10 +54,7 @@ def observe_breakers(states: Callable[[], Mapping[str, BreakerState]], meter: Me
 
 
 class LatestFigure:
-    """What this instance's last run of a chore has found; `now` is in seconds.
-
-    Another instance may run it next, so a figure is exported only for `current_for` seconds.
-    """
+    """A chore's latest figure, exported for `current_for` seconds: another instance may run it next."""
 
     def __init__(self, current_for: float, now: Callable[[], float] = monotonic) -> None:
         self._current_for = current_for

@@ -1,7 +1,4 @@
-"""Export to an OTLP endpoint over HTTP, which the SDK reads from `OTEL_EXPORTER_OTLP_*`, as it does headers.
-
-Imported only when an endpoint is set.
-"""
+"""Export to an OTLP endpoint, which the SDK reads from `OTEL_EXPORTER_OTLP_*`; imported only when set."""
 
 from __future__ import annotations
 

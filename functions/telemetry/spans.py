@@ -1,13 +1,17 @@
 """Spans of our own, and the trace that they pass on as W3C `traceparent`: on messages, requests and records.
 
-They carry facts of the allow-list only. `tracestate`, which may be of any length, is not passed on.
+They carry facts of the allow-list only. `tracestate`, which may be of any length, is not passed on. Durable
+Functions passes Python no trace, so it is recorded with the order. The start of an epoch, such as a recovery,
+is a span of another trace, to which the epoch's spans are linked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
 from opentelemetry.trace import (
@@ -31,6 +35,9 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.shape import StepShape
 from functions.telemetry.fields import Facts, Field, attributes
 
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope, Send
+
 #: The name of the HTTP header and of the application property (W3C Trace Context §3.2).
 TRACEPARENT: Final = "traceparent"
 
@@ -48,10 +55,7 @@ def span(
     parent: Context | None = None,
     links: Sequence[Link] = (),
 ) -> Iterator[Span]:
-    """Run the block as one span, below `parent` or else below the current one.
-
-    Log records that are written meanwhile carry its facts, too. When nothing is exported, it does nothing.
-    """
+    """Run the block as a span below `parent` or the current one; log records carry its facts, too."""
     if isinstance(get_tracer_provider(), ProxyTracerProvider):
         yield INVALID_SPAN
         return
@@ -177,3 +181,56 @@ def _epoch_span(name: str, record: TaskRecord, epoch: Epoch, facts: Facts) -> Ab
 
 def _task_facts(record: TaskRecord) -> Facts:
     return {Field.TASK: record.order.task, Field.WORKFLOW: record.order.workflow}
+
+
+#: Where a request's scope holds the trace of the host's own span, empty when it has none.
+HOST_TRACE = "azure_functions.trace_context"
+
+
+@contextmanager
+def request_span(scope: Scope, send: Send) -> Iterator[Send]:
+    """Trace a request, below the host's span if there is one; yield the sender of the answer."""
+    hosts = getattr(scope.get(HOST_TRACE), "trace_parent", None)
+    kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
+    method: str = scope["method"]
+    values = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == b"traceparent"]
+    parent = context_of(hosts or (values[0] if len(values) == 1 else None))
+    with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun:
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _set_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
+            await send(message)
+
+        yield answer
+        route = getattr(scope.get("route"), "path", None)
+        if isinstance(route, str):  # a path without a route may hold anything, and is not recorded
+            begun.set_attribute(Field.ROUTE, route)
+            begun.update_name(f"{method} {route}")
+
+
+def _set_status(begun: Span, status: int, *, fails_from: HTTPStatus) -> None:
+    begun.set_attribute(Field.STATUS, status)
+    if status >= fails_from:
+        fail(begun, str(status))
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpan:
+    """The span of one call; `headers` go with the request."""
+
+    headers: dict[str, str]
+    _span: Span
+
+    def answered(self, status: int) -> None:
+        """Record the answer's status; 4xx and 5xx are failures (OpenTelemetry, HTTP client spans)."""
+        _set_status(self._span, status, fails_from=HTTPStatus.BAD_REQUEST)
+
+
+@contextmanager
+def call_span(service: str, method: str) -> Iterator[CallSpan]:
+    """Follow one call of a remote service, which is named by its Agent."""
+    facts = {Field.SERVICE: service, Field.METHOD: method}
+    with span(f"{method} {service}", facts, kind=SpanKind.CLIENT) as begun:
+        traceparent = current_traceparent()
+        yield CallSpan({} if traceparent is None else {TRACEPARENT: traceparent}, begun)

@@ -14,13 +14,12 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Clock
-from functions.telemetry.http import request_span
+from functions.telemetry.spans import request_span
 from functions.web.bodies import BodyLimits, ReadRoute
 from functions.web.callers import Caller, Identify
 from functions.web.caps import CallerCaps, Caps
 from functions.web.problems import ProblemError, answer_to, documented_problems, handle_errors
 
-#: What any route behind a guard may answer, for the OpenAPI document.
 GUARDED = documented_problems(401, 403, 429, 500)
 
 #: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
@@ -76,7 +75,6 @@ async def _own_header(
     """Take the header, which was checked before."""
 
 
-#: Shows in the OpenAPI document that a route needs the header that `own_pages_only` is about.
 NEEDS_OWN_HEADER = Depends(_own_header)
 
 
@@ -91,7 +89,6 @@ def _is_own(headers: Headers) -> bool:
         return False
 
 
-#: Lets a request pass, by its scope, or raises `ProblemError`; nothing of its body has been read.
 type Gate = Callable[[Scope], None]
 
 
@@ -111,12 +108,7 @@ class Guard:
 
 
 class Entrance:
-    """Lets a request through that passes each check, in this order; the first that fails answers it.
-
-    Its caller is known and has a role, within its caps; no gate is closed to it; it comes from a page of
-    ours, or none; the body is short enough, and JSON. The route finds caller, allowance and body in the
-    scope. The whole is one span.
-    """
+    """Lets a request through that passes each check: caller, caps, gate, origin, body, in one span."""
 
     def __init__(
         self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
@@ -129,7 +121,7 @@ class Entrance:
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, its failure as a problem document without internals."""
+        """Pass the request on, or answer it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

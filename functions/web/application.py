@@ -29,12 +29,6 @@ _POLICY = (
     " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
-_HEADERS = {
-    "Referrer-Policy": "no-referrer",
-    # A file holds nothing of anybody. Cached, but revalidated each time: a new version is seen at once.
-    "Cache-Control": "no-cache",
-}
-
 
 _Tag = Annotated[str | None, Header(alias="If-None-Match")]
 
@@ -49,19 +43,16 @@ class StaticFile:
 
     def answer(self, known_tag: str | None, policy: str) -> Response:
         """Answer with the file, or with 304 when it is known; `policy` is the Content-Security-Policy."""
-        headers = {**_HEADERS, "Content-Security-Policy": policy, "ETag": self.tag}
+        # Cached, but revalidated each time: a new version is seen at once.
+        headers = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "ETag": self.tag}
+        headers["Content-Security-Policy"] = policy
         if known_tag == self.tag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] | None = None) -> FastAPI:
-    """Make an application without FastAPI's own pages, which it loads from elsewhere.
-
-    FastAPI's own telemetry is off too: it exports paths, queries and exceptions' texts. So are redirects to
-    a path with or without a slash: they lead to the host that the caller names. `responses` are what each
-    route may answer, for the OpenAPI document.
-    """
+    """Make an application without FastAPI's own pages, redirects, and telemetry, which exports paths."""
     return FastAPI(
         title=title,
         docs_url=None,
@@ -82,10 +73,7 @@ def serve_page(
     below: str,
     data_images: bool = False,
 ) -> None:
-    """Serve the page at `path`, and all files at their names below `below`.
-
-    `data_images` allows images that style sheets hold as data.
-    """
+    """Serve `path`, and all files below `below`; `data_images` allows images that style sheets hold."""
     policy = _POLICY.format(images=" data:" if data_images else "")
 
     @app.get(path)

@@ -19,7 +19,6 @@ import azure.functions as func
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-#: Answers a request of the host.
 type HttpHandler = Callable[[func.HttpRequest, func.Context | None], Awaitable[func.HttpResponse]]
 
 #: Characters that end the host in a URL: the text behind them would be taken for the path.
@@ -49,7 +48,13 @@ def http_blueprint(make: Callable[[], ASGIApp], *routes: HttpRoute) -> df.Bluepr
     blueprint = df.Blueprint()
     answer = http_handler(make)
     for each in routes:
-        _register(blueprint, each, answer)
+        level = func.AuthLevel.ANONYMOUS if each.is_open else func.AuthLevel.FUNCTION
+
+        @blueprint.function_name(each.function)
+        @blueprint.route(route=each.route, methods=each.methods, auth_level=level)
+        async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+            return await answer(req, context)
+
     return blueprint
 
 
@@ -68,15 +73,6 @@ def http_handler(make: Callable[[], ASGIApp]) -> HttpHandler:
         return response
 
     return answer
-
-
-def _register(blueprint: df.Blueprint, route: HttpRoute, answer: HttpHandler) -> None:
-    level = func.AuthLevel.ANONYMOUS if route.is_open else func.AuthLevel.FUNCTION
-
-    @blueprint.function_name(route.function)
-    @blueprint.route(route=route.route, methods=route.methods, auth_level=level)
-    async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await answer(req, context)
 
 
 def _has_clear_address(request: func.HttpRequest) -> bool:

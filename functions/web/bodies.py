@@ -39,10 +39,7 @@ class BodyLimits:
     larger: Mapping[tuple[str, str], BodyLimit] = field(default_factory=dict)
 
     async def read(self, scope: Scope, headers: Headers, receive: Receive) -> None:
-        """Read and parse the body, if the method has one, and keep both in the scope.
-
-        Raises `ProblemError`: 413 over a limit, 415 for other types than JSON, 400 for invalid JSON.
-        """
+        """Read and parse the body into the scope. Raises `ProblemError` 400, 413 (size), 415 (type)."""
         if scope["method"] not in {"POST", "PUT", "PATCH"}:
             return
         limit = self.larger.get((scope["method"], scope["path"]), self.usual)
@@ -61,7 +58,7 @@ class CheckedBodies:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on. Raises as `BodyLimits.read` does."""
+        """Pass the request on, or answer it."""
         if scope["type"] == "http":
             await self._limits.read(scope, Headers(scope=scope), receive)
         await self._app(scope, receive, send)

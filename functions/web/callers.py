@@ -20,7 +20,6 @@ PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
 
 #: The claim types of an identity's object id in Entra ID: the platform's name for it, and the tokens'.
 _OBJECT_ID = frozenset({"http://schemas.microsoft.com/identity/claims/objectidentifier", "oid"})
-_ROLES = "roles"
 
 
 class Role(StrEnum):
@@ -36,10 +35,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller; its orders and actions are recorded under `name`.
-
-    `has_every_role` includes the roles that only steps name.
-    """
+    """One caller, by the `name` that is recorded; `has_every_role` includes those that only steps name."""
 
     name: str
     roles: frozenset[str]
@@ -65,7 +61,6 @@ class Caller:
         return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)
 
 
-#: Returns the caller of a request. Raises `ProblemError` 401 for a request without an identity.
 Identify = Callable[[Scope, Headers], Caller]
 
 #: The HTTP functions that identify callers, by the name of the function.
@@ -122,5 +117,5 @@ def signed_in(_scope: Scope, headers: Headers) -> Caller:
     except ValueError:
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(HTTPStatus.UNAUTHORIZED, "Sign in first.", headers=challenge) from None
-    named = principal.values(frozenset({_ROLES, principal.role_typ or _ROLES}))
+    named = principal.values(frozenset({"roles", principal.role_typ or "roles"}))
     return Caller(str(object_id), frozenset(named))

@@ -28,11 +28,7 @@ class Caps:
 
 
 class Allowance:
-    """One caller's token bucket: it holds a minute's requests, and fills as fast. `time` is in milliseconds.
-
-    What is larger than a request, such as a batch, may draw more than there is: the next one then waits.
-    So no cap makes a batch impossible, and over time none is exceeded.
-    """
+    """A caller's token bucket for a minute's requests (`time` in milliseconds); a batch may overdraw it."""
 
     def __init__(self, per_minute: int, time: Callable[[], int]) -> None:
         self._time = time
@@ -64,7 +60,7 @@ class RunningTime:
         self._passed = timedelta()
 
     def __call__(self) -> int:
-        """Give the milliseconds since the start."""
+        """Return the milliseconds since the start."""
         now = self._clock.now()
         self._passed += max(timedelta(), now - self._last)
         self._last = now
@@ -72,11 +68,7 @@ class RunningTime:
 
 
 class CallerCaps:
-    """Refuses what exceeds a caller's caps.
-
-    Instances count each for itself and forget when they end, so the caps of an application are those of
-    one instance times the instances.
-    """
+    """Refuses requests beyond a caller's caps on this instance: each counts for itself."""
 
     def __init__(self, caps: Caps, clock: Clock) -> None:
         self._caps = caps

@@ -42,10 +42,7 @@ def check_destination(url: HttpUrl) -> HttpUrl:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names, and refuses addresses that requests may not go to.
-
-    It is asked for every connection, so a name can't be given another address after it was checked.
-    """
+    """Resolves a name for every connection, and refuses addresses that requests may not go to."""
 
     def __init__(self, names: AbstractResolver | None = None) -> None:
         """Ask `names`, or else the system. Needs a running event loop."""

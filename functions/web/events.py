@@ -46,10 +46,7 @@ class Events:
     async def show(
         self, workflow: Workflow, task: TaskId, name: StepName, caller: Caller
     ) -> tuple[StepRecord, type[BaseModel] | None]:
-        """Give a step that waits for an event, with the event's model, if it is deployed here.
-
-        Raises `ProblemError` 404.
-        """
+        """Return a step that waits for an event, and the event's model, if any. Raises `ProblemError` 404."""
         record = (await self._stored(workflow, task)).record
         step = _seen_step(record, name, caller)
         try:
@@ -66,11 +63,9 @@ class Events:
     async def tell(
         self, stored: Stored, name: StepName, body: Json, caller: Caller, reason: str | None = None
     ) -> TaskRecord:
-        """Record an event as it was sent: another deployment's model may write it in another way.
-
-        Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
-        """
-        step, written = _step_for(stored.record, name, caller), _written(body)
+        """Record an event. Raises `ProblemError` 403, 404, 409, 413, 503, `RequestValidationError`."""
+        step = _step_for(stored.record, name, caller)
+        written = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
         event = EventReceived(
             step=name,
             body=written,
@@ -89,10 +84,7 @@ class Events:
         return outcome.record
 
     async def _as_it_stands(self, stored: Stored, event: EventReceived, lack: NotDeployedError) -> TaskRecord:
-        """Answer what was told before, or comes too late: its version may never be deployed again.
-
-        Raises `ProblemError` 409, and 503 for what would count, of which it is noted.
-        """
+        """Answer a repeated or late event. Raises `ProblemError` 409, and 503 for one that would count."""
         record = stored.record
         outcome = apply(record, event, self._ports.clock.now())
         if isinstance(outcome, Refused):
@@ -121,10 +113,6 @@ class Events:
             check_body(Definitions(self._registry, record).event_model(step), body)
         except ValidationError as error:
             raise RequestValidationError(faults_in("body", error)) from None
-
-
-def _written(body: Json) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _seen_step(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:

@@ -51,10 +51,7 @@ class ProblemKind:
 
 @dataclass(eq=False)
 class ProblemError(Exception):
-    """Ends a request with a problem document: `detail`, the fields that are wrong, and further headers.
-
-    It is one of its status like others, unless it has a `kind`.
-    """
+    """Ends a request with a problem document: `detail`, wrong fields, headers, and a `kind` if not plain."""
 
     status: HTTPStatus
     detail: str
@@ -64,7 +61,6 @@ class ProblemError(Exception):
     kind: ProblemKind | None = None
 
 
-#: The statuses of orders that can't be taken as they are.
 _OF_CONTENT: Mapping[type[Exception], HTTPStatus] = {
     PayloadTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     UnfitOrderError: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -118,7 +114,9 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
 
 def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
     """Tell a caller which fields are wrong, at most so many, by faults as FastAPI gives them."""
-    if any(fault["type"] == "json_invalid" and not _names_field(fault["loc"]) for fault in faults):
+    # A fault in a field whose text is JSON names that field; the body's names a position.
+    of_body = (each for each in faults if not any(isinstance(part, str) for part in each["loc"][1:]))
+    if any(each["type"] == "json_invalid" for each in of_body):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
     named = []
     for fault in faults[:most]:
@@ -128,16 +126,8 @@ def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
 
 
-def _names_field(place: Sequence[str | int]) -> bool:
-    """Tell whether a fault lies in a field, such as one whose text is JSON: the body's names a position."""
-    return any(isinstance(each, str) for each in place[1:])
-
-
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Name a route's problem documents; the OpenAPI document describes them.
-
-    With a model here, each route would have a validator for each: half of an application's start.
-    """
+    """Name a route's problem documents; a model for each would take half of an application's start."""
     return {status: {"description": HTTPStatus(status).phrase} for status in sorted(statuses)}
 
 
@@ -160,7 +150,7 @@ class LastResort:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and answer its failure without internals."""
+        """Pass the request on, or answer it."""
         try:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type

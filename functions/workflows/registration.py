@@ -64,10 +64,7 @@ def load_registration(folder: str, package: str = _PACKAGE) -> Registration:
 
 
 def agent_makers(registrations: Iterable[Registration]) -> dict[str, AgentMaker]:
-    """Give the makers of all workflows' own Agents.
-
-    Raises `DefinitionError` when two differ for one name, and when no step has that Agent.
-    """
+    """Return the makers of all workflows' own Agents. Raises `DefinitionError` for conflicts."""
     every = tuple(registrations)
     known = set().union(*map(_agents_of, every))
     for each in every:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from functions.workflows.registration import Registration, load_registration
 
-#: The workflows' folders, one on each line.
 FOLDERS: Sequence[str] = [
     "orders",
     "deliveries",

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.overview.reader import OverviewReader
+from functions.operations.overview import OverviewReader
 from functions.pattern.definition import Registry
 from functions.pattern.occurrences import TaskCounter
 from functions.pattern.ports import QueueDepth

@@ -10,9 +10,9 @@ from http import HTTPStatus
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.tasks import selection as selections
+from functions.operations.tasks import bulk as selections
+from functions.operations.tasks.bulk import Selection
 from functions.operations.tasks.query import Filter
-from functions.operations.tasks.selection import Selection
 from functions.pattern.events import Parked
 from functions.pattern.identity import TaskId, scheduler_id
 from functions.pattern.ports import Ports
@@ -67,7 +67,7 @@ async def test_each_is_read_once_while_they_leave_the_index(
     await _refused(process, *names)
     selection = Selection(ports, Filter(state=ProcessState.ERROR), process.clock.now())
     process.clock.advance(5)
-    assert (await selection.count()).count == 30
+    assert (await selection.count())[0] == 30
     read: list[TaskId] = []
     cursor = None
     while True:
@@ -78,7 +78,7 @@ async def test_each_is_read_once_while_they_leave_the_index(
         if (cursor := page.cursor) is None:
             break
     assert sorted(read) == sorted(names)
-    assert (await selection.count()).count == 0
+    assert (await selection.count())[0] == 0
 
 
 async def test_ids_with_a_prefix_are_read_page_by_page(

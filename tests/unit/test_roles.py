@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 import azure.durable_functions as df
@@ -15,7 +16,7 @@ from functions.bus.hub import HubSubmissions
 from functions.messages.queues import QUEUES, living_queue
 from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Ports
-from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of, roles_serving
+from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of
 from functions.settings import load_settings
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE
 from functions.store.tables import CIRCUITS_TABLE, TABLES
@@ -73,7 +74,7 @@ def _bindings(functions: Iterable[Any]) -> list[Any]:
 def test_role_has_exactly_its_functions(role: AppRole) -> None:
     """Those of the whole application that the table gives it, and all that the table names."""
     served = set(_functions(role))
-    assert served == {name for name in _functions() if role in roles_serving(name)}
+    assert served == {name for name in _functions() if role in _roles_serving(name)}
     assert {each for each in REACHES[role].functions if "*" not in each} <= served
 
 
@@ -218,3 +219,13 @@ def test_queue_of_any_other_name_is_a_callers() -> None:
     """It takes notices; what an Agent is asked for has a name of its own form."""
     assert kind_of("erp-replies") is QueueKind.NOTICES
     assert kind_of("agent-car-rental-requests") is QueueKind.AGENT_REQUESTS
+
+
+def _roles_serving(function: str) -> frozenset[AppRole]:
+    """Return the roles that name a function, or else the roles whose pattern matches it."""
+    named = frozenset(role for role, reach in REACHES.items() if function in reach.functions)
+    return named or frozenset(
+        role
+        for role, reach in REACHES.items()
+        if any(fnmatchcase(function, each) for each in reach.functions)
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.connections import Connection
+from functions.connections import Connection, Connections
 from functions.pattern.errors import SettingsError
 from functions.pattern.retry import Retry
 from functions.settings import Settings, load_settings
@@ -218,3 +218,12 @@ def test_event_hub_that_cannot_work_is_refused(
     text = _refusal()
     assert text.startswith(refusal)
     assert "\n" not in text
+
+
+def test_settings_are_few() -> None:
+    """The application has at most 40 settings of its own: without connections and OpenTelemetry's."""
+    names = {str(field.validation_alias) for field in Settings.model_fields.values()}
+    shared = {str(field.validation_alias) for field in Connections.model_fields.values()}
+    own = {each for each in names - shared if not each.startswith(("OTEL_", "APPLICATIONINSIGHTS_"))}
+    assert "STATE_SHARDS" in own
+    assert len(own) <= 40, sorted(own)

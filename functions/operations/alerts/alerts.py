@@ -8,9 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, assert_never
+from http import HTTPStatus
+from typing import Any
 
+import aiohttp
 from pydantic import ValidationError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from yarl import URL
 
 from functions.operations.alerts.limit import AlertLimit, AlertMinute
 from functions.pattern.error_class import error_class
@@ -26,9 +30,7 @@ _log = logging.getLogger(__name__)
 class AlertFormat(StrEnum):
     """What the webhook's owner expects."""
 
-    #: One JSON object: the event's name and its facts.
     GENERIC = "generic"
-    #: A message with an Adaptive Card, as Teams' incoming webhooks and workflows take it.
     TEAMS = "teams"
 
 
@@ -37,10 +39,7 @@ Facts = Mapping[str, str | int | None]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that an operator has to know: an event's name, and its facts by their names.
-
-    `subject` tells causes of the event apart, such as a queue.
-    """
+    """An event for operators, with facts by name; `subject` separates causes, such as queues."""
 
     event: str
     facts: Facts
@@ -52,10 +51,7 @@ class Alert:
         return self.event if self.subject is None else f"{self.event}: {self.subject}"
 
     def line(self) -> str:
-        """Write the alert as a log line: the event, then its facts as JSON, so that a rule can match both.
-
-        JSON keeps a fact from looking like another line, or another field.
-        """
+        """Write a log line: the event, then its facts as JSON, which look like no other line or field."""
         return f"{self.event} {json.dumps(self.facts)}"
 
 
@@ -76,12 +72,8 @@ def task_alert(message: AnnouncementMessage) -> Alert:
 def summary_alert(minute: AlertMinute) -> Alert:
     """Make the summary of the alerts of a minute that were not posted singly."""
     causes = "; ".join(f"{cause} ({count})" for cause, count in minute.waiting.most_common())
-    facts: Facts = {
-        "alerts": minute.waiting.total(),
-        "since": minute.since.isoformat(),
-        "causes": causes,
-    }
-    return Alert("more alerts", facts)
+    since = minute.since.isoformat()
+    return Alert("more alerts", {"alerts": minute.waiting.total(), "since": since, "causes": causes})
 
 
 def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Alert:
@@ -90,29 +82,7 @@ def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Al
     return Alert("message lost", facts, queue)
 
 
-def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
-    """Make the alert that so many rows can't be read; `named` are some of them, with the reasons."""
-    named_rows = "; ".join(f"{key} ({reason})" for key, reason in named.items())
-    return Alert("rows unreadable", {"rows": rows, "named": named_rows})
-
-
-def refused_alert(about: About, reason: str) -> Alert:
-    """Make the alert that an Agent's reply was refused."""
-    facts: Facts = {"agent": about.agent, "task": about.task, "step": about.step, "reason": reason}
-    return Alert("reply refused", facts, about.agent)
-
-
-def silence_alert(silent: SilentAgent, *, ended: bool) -> Alert:
-    """Make the alert that an Agent answers nothing, or that it does again."""
-    since = None if silent.since is None else silent.since.isoformat()
-    facts: dict[str, str | int | None] = {"agent": silent.agent, "since": since}
-    if ended:
-        return Alert("agent replies again", facts, silent.agent)
-    return Alert("agent silent", facts | {"tasks": silent.tasks, "reason": str(silent)}, silent.agent)
-
-
-def crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
-    """Make the alert that many tasks are late together, and get more time."""
+def _crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
     minutes = crowd.minutes(per_minute)
     done_at = None if crowd.blocked else crowd.found_at + timedelta(minutes=minutes)
     when = "once that is over" if done_at is None else f"about {done_at:%Y-%m-%d %H:%M} UTC"
@@ -133,16 +103,8 @@ def crowd_alert(crowd: Crowd, per_minute: int) -> Alert:
 
 def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
     """Write an alert as the JSON that is posted."""
-    match alert_format:
-        case AlertFormat.GENERIC:
-            return {"event": alert.event, **alert.facts}
-        case AlertFormat.TEAMS:
-            return _teams_message(alert)
-        case _:
-            assert_never(alert_format)
-
-
-def _teams_message(alert: Alert) -> dict[str, Any]:
+    if alert_format is AlertFormat.GENERIC:
+        return {"event": alert.event, **alert.facts}
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -169,27 +131,18 @@ class NotAnAlertError(Exception):
     """A message of the queue `operator-alerts` can't be read; the text names fields, not what is in them."""
 
 
-#: Takes an alert to where operators see it, or raises `TransientError`.
 type Post = Callable[[Alert], Awaitable[None]]
 
 
 class Alerts:
-    """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway.
-
-    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken.
-    `limit` decides which ones are posted singly; without it, all are.
-    """
+    """Logs alerts, then posts them by `post`; `limit` decides which are posted singly (None: all)."""
 
     def __init__(self, post: Post | None, limit: AlertLimit | None = None) -> None:
         self._post = post
         self._limit = limit
 
     async def alert_task(self, body: bytes) -> None:
-        """Log and post an alert from the queue `operator-alerts`.
-
-        Raises `TransientError` when it can't be posted, and `NotAnAlertError`: then the message is
-        redelivered, and finally dead-lettered. So an alert can come twice; it names its task and epoch.
-        """
+        """Log and post a queued alert. Raises `TransientError` if not posted, and `NotAnAlertError`."""
         try:
             message = AnnouncementMessage.model_validate_json(body)
         except ValidationError as error:
@@ -218,28 +171,72 @@ class Alerts:
             if self._limit is not None:
                 await self._limit.add(alert.cause)
 
-    async def alert_lost(self, queue: str, message_id: str, task: str | None, reason: str) -> None:
-        """Log that a message was set aside because of a defect, and post it; it is kept."""
-        await self._tell(lost_alert(queue, message_id, task, reason))
-
     async def alert_refused(self, about: About, reason: str) -> None:
         """Log that an Agent's reply was refused, and post it; the message itself is kept."""
-        await self._tell(refused_alert(about, reason))
+        facts: Facts = {"agent": about.agent, "task": about.task, "step": about.step, "reason": reason}
+        await self._tell(Alert("reply refused", facts, about.agent))
 
     async def alert_silence(self, silent: SilentAgent, ended: bool) -> None:  # noqa: FBT001 - the Supervisor's
         """Log that an Agent answers nothing, or does again, and post it."""
-        alert = silence_alert(silent, ended=ended)
-        _log.log(logging.WARNING if ended else logging.ERROR, alert.line())
-        await self.post_recorded(alert)
+        since = None if silent.since is None else silent.since.isoformat()
+        facts: dict[str, str | int | None] = {"agent": silent.agent, "since": since}
+        if not ended:
+            facts |= {"tasks": silent.tasks, "reason": str(silent)}
+        alert = Alert("agent replies again" if ended else "agent silent", facts, silent.agent)
+        await self._tell(alert, logging.WARNING if ended else logging.ERROR)
 
     async def alert_crowd(self, crowd: Crowd, per_minute: int) -> None:
         """Log that many tasks are late together, and post it: once, for all of them."""
-        await self._tell(crowd_alert(crowd, per_minute))
+        await self._tell(_crowd_alert(crowd, per_minute))
 
     async def alert_damage(self, rows: int, named: Mapping[str, str]) -> None:
         """Log that rows can't be read, and post it; the heartbeat counts them for as long as it is so."""
-        await self._tell(damage_alert(rows, named))
+        named_rows = "; ".join(f"{key} ({reason})" for key, reason in named.items())
+        await self._tell(Alert("rows unreadable", {"rows": rows, "named": named_rows}))
 
-    async def _tell(self, alert: Alert) -> None:
-        _log.error(alert.line())
+    async def _tell(self, alert: Alert, level: int = logging.ERROR) -> None:
+        _log.log(level, alert.line())
         await self.post_recorded(alert)
+
+
+#: Hosts of Teams' incoming webhooks, and of the workflows that follow them.
+_TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
+
+
+class Webhook:
+    """Posts alerts to a secret address, which decides the format; `first_wait` (seconds) is doubled."""
+
+    def __init__(
+        self,
+        address: str,
+        alert_format: str | None,
+        *,
+        session: Callable[[], aiohttp.ClientSession],
+        first_wait: float = 1,
+    ) -> None:
+        self._url = URL(address, encoded=True)  # a signature in it stays as it is
+        at_teams = (self._url.host or "").rstrip(".").lower().endswith(_TEAMS_HOSTS)
+        self._format = AlertFormat(alert_format or (AlertFormat.TEAMS if at_teams else AlertFormat.GENERIC))
+        self._session = session
+        self._retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TransientError),
+            stop=stop_after_attempt(4),
+            wait=wait_exponential(first_wait),
+            reraise=True,
+        )
+
+    async def post(self, alert: Alert) -> None:
+        """Post an alert, in up to 4 attempts of 10 seconds. Raises `TransientError` when it is not taken."""
+        await self._retrying.copy()(self._attempt, document(alert, self._format))
+
+    async def _attempt(self, content: Mapping[str, Any]) -> None:
+        try:
+            timeout = aiohttp.ClientTimeout(total=10)
+            async with self._session().post(
+                self._url, json=content, allow_redirects=False, timeout=timeout
+            ) as answer:
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TransientError(f"alert webhook: {type(error).__name__}") from None
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise TransientError(f"alert webhook answered {status}")

@@ -3,15 +3,10 @@
 All instances share one row with the current minute: its beginning, the number of alerts that were posted
 singly, and the number of those that wait for the summary, by cause. Each change is a compare-and-swap.
 
-- The first `ALERTS_PER_MINUTE` alerts of a minute are posted singly. A failed attempt counts as well. The
-  message of such an alert stays on its queue and is delivered again.
-- Any other alert is counted in the row before its message is completed, so a crash can't lose it. A message
-  that is delivered again after a crash counts twice.
-- When the minute is over, a timer posts the summary and then removes the counts from the row. A crash between
-  these two steps posts the summary twice. If the webhook fails, the counts stay and further alerts are added.
+- The first `ALERTS_PER_MINUTE` alerts of a minute are posted singly; failed attempts count.
+- Any other alert is counted in the row before its message is completed; a redelivered one counts twice.
+- When the minute is over, a timer posts the summary and then removes the counts. A crash between posts twice.
 - Alerts are posted singly while the row can't be read or written.
-
-Log lines and tasks do not depend on the limit.
 """
 
 from __future__ import annotations

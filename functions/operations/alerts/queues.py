@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -35,28 +34,22 @@ _log = logging.getLogger(__name__)
 
 
 class _NamesTask(BaseModel):
-    """What messages have in common: they name the task that they are about. Some have a token."""
-
     task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "id"))]
     token: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Takes dead letters, so that no message dies unseen.
-
-    The same one again is recorded once, and alerted again.
-    """
+    """Takes dead letters; the same one again is recorded once, and alerted again."""
 
     ports: Ports
     alerts: Alerts
 
     async def take(self, queue: str, message: func.ServiceBusMessage) -> None:
-        """Record that a message of `queue` died, with the reason that Service Bus gives.
-
-        Of one that holds several orders, each is lost by itself. Raises as `lose` does, after all were tried.
-        """
-        reason = _reason(message.application_properties or {})
+        """Record that a message of `queue` died, each of its orders separately. Raises as `lose` does."""
+        properties = message.application_properties or {}
+        texts = (properties.get(DEAD_LETTER_REASON), properties.get(DEAD_LETTER_DESCRIPTION))
+        reason = ": ".join(str(text) for text in texts if text) or "not said"
         lost = [
             self.lose(queue, each.message_id or "", content_of(each), reason) for each in each_order(message)
         ]
@@ -65,11 +58,7 @@ class DeadLetters:
             raise fault
 
     async def lose(self, queue: str, message_id: str, content: Content, reason: str) -> None:
-        """Record that a message of `queue` is lost: what it was, and on the task that it was about.
-
-        A lost alert is only logged, since another alert could be lost too. Raises `TransientError` when the
-        message can't be recorded, so that it stays where it is.
-        """
+        """Record a lost message, also on its task; alert it unless it was one. Raises `TransientError`."""
         task, token = _named(content.body)
         message_id = shown_id(message_id, token, *tokens_in(content.body.decode(errors="replace")))
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
@@ -85,7 +74,6 @@ class DeadLetters:
             await self.alerts.post_recorded(loss)
 
     async def _has(self, task: TaskId, lost: MessageLost) -> bool:
-        """Note the loss on its task; return whether there is such a task. Raises `TransientError`."""
         try:
             noted = await self.ports.store.change(task, lost)
         except (UnreadableError, UnwritableError, IllegalTransitionError) as error:
@@ -95,10 +83,7 @@ class DeadLetters:
 
 
 async def log_ages(ports: Ports) -> None:
-    """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest.
-
-    Service Bus measures how many messages wait, not since when.
-    """
+    """Log the age of the oldest message of each queue, for an alert rule: Service Bus counts only."""
     for depth in await ports.queues.depths():
         if depth.waiting is not None and depth.waiting.oldest_at is not None:
             age = (ports.clock.now() - depth.waiting.oldest_at).total_seconds()
@@ -108,14 +93,8 @@ async def log_ages(ports: Ports) -> None:
 
 
 def _named(body: bytes) -> tuple[TaskId | None, object]:
-    """Read the id of the task that a message was about, when it names one, and its token."""
     try:
         named = _NamesTask.model_validate_json(body)
     except ValidationError:
         return None, None
     return named.task, named.token
-
-
-def _reason(properties: Mapping[str, Any]) -> str:
-    texts = (properties.get(DEAD_LETTER_REASON), properties.get(DEAD_LETTER_DESCRIPTION))
-    return ": ".join(str(text) for text in texts if text) or "not said"

@@ -64,7 +64,6 @@ class Bodies:
 
     @property
     def _has_secret_fields(self) -> bool:
-        """Return whether a workflow that is deployed here has a secret field, or may have one."""
         models = {workflow.payload for workflow in self._registry}
         models |= {step.payload for each in self._registry for step in each.steps if step.payload is not None}
         try:
@@ -92,7 +91,6 @@ class Bodies:
 
 
 def _object(body: bytes) -> Mapping[str, Any] | None:
-    """Parse a JSON object; None if the body is anything else."""
     try:
         content = parse_json(body)
     except NotJsonError:

@@ -197,7 +197,6 @@ def _add_actions(router: APIRouter, ports: Ports) -> None:
 
 
 def _with_dead_letters(queue: str | None) -> tuple[str, ...]:
-    """Return the names of a queue and its dead-letter queue, given either; none for all queues."""
     living = None if queue is None else living_queue(queue)
     return () if living is None else (living, dead_letter_queue(living))
 

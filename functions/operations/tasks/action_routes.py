@@ -11,13 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.operations.asking import ACTION, Reason, ReasonText, StepPath, TaskIdPath
 from functions.operations.tasks.actions import ActionName, Actions, Asked, Wish
-from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage
+from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage, Selection
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import Filter
-from functions.operations.tasks.selection import Selection
 from functions.operations.tasks.views import ActionTaken
-from functions.pattern.definition import STEP_PATTERN, Json
-from functions.pattern.identity import FIRST_EPOCH, Epoch, StepName, TaskId
+from functions.pattern.definition import STEP_PATTERN
+from functions.pattern.identity import FIRST_EPOCH, StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.times import UtcTime
 from functions.web.access import NEEDS_OWN_HEADER, caller_of
@@ -31,14 +30,7 @@ class TaskReason(Reason):
         json_schema_extra={"examples": [{"reason": "the payment service is fixed", "epoch": 1}]}
     )
 
-    epoch: Annotated[
-        int | None, Field(ge=FIRST_EPOCH, description="The task's epoch; null stands for any")
-    ] = None
-
-    @property
-    def seen_in(self) -> Epoch | None:
-        """Give the epoch in which the task was seen; None for any."""
-        return None if self.epoch is None else Epoch(self.epoch)
+    epoch: Annotated[int | None, Field(ge=FIRST_EPOCH, description="The task's epoch; null: any")] = None
 
 
 class FoundResult(TaskReason):
@@ -118,7 +110,6 @@ class BulkAction(BaseModel):
         return Wish(self.action, self.step, self.result if self.body is None else self.body)
 
 
-#: What needs nothing but a reason, and what it does.
 _WHOLE = {
     ActionName.RESUBMIT: "Run a task in `Error` again, from where it stopped.",
     ActionName.UNDO: "Undo everything that a task in `Error` has dispatched.",
@@ -137,14 +128,13 @@ def add_actions(router: APIRouter, tasks: Tasks, actions: Actions) -> None:
     """Add what is done to one task."""
 
     async def take(task: str, wish: Wish, body: TaskReason, request: Request) -> ActionTaken:
-        stored = await tasks.seen(TaskId(task), body.seen_in)
+        stored = await tasks.seen(TaskId(task), body.epoch)
         asked = Asked(caller_of(request), body.reason)
         return ActionTaken.model_validate(await actions.take(stored, wish, asked))
 
     for name, does in _WHOLE.items():
         _add_whole(router, name, does, take)
-    _add_answers(router, take)
-    _add_given(router, take)
+    _add_of_steps(router, take)
 
 
 def _add_whole(router: APIRouter, name: ActionName, does: str, take: _Take) -> None:
@@ -153,31 +143,29 @@ def _add_whole(router: APIRouter, name: ActionName, does: str, take: _Take) -> N
         return await take(task_id, Wish(name), body, request)
 
 
-def _add_answers(router: APIRouter, take: _Take) -> None:
+def _add_of_steps(router: APIRouter, take: _Take) -> None:
     @router.post("/tasks/{task_id}/steps/{step}/done", **ACTION)
     async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
 
         The way on as well for a step in `Unrecorded`, whose own result could not be kept.
         """
-        return await take(task_id, _wish(ActionName.DONE, step, body.result), body, request)
+        return await take(task_id, Wish(ActionName.DONE, StepName(step), body.result), body, request)
 
     @router.post("/tasks/{task_id}/steps/{step}/not-done", **ACTION)
     async def not_done(
         task_id: TaskIdPath, step: StepPath, body: TaskReason, request: Request
     ) -> ActionTaken:
         """Say that a step of unknown outcome was not done: it is run, for the first time in effect."""
-        return await take(task_id, _wish(ActionName.NOT_DONE, step), body, request)
+        return await take(task_id, Wish(ActionName.NOT_DONE, StepName(step)), body, request)
 
-
-def _add_given(router: APIRouter, take: _Take) -> None:
     @router.post("/tasks/{task_id}/steps/{step}/skip", **ACTION)
     async def skip(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Give the result of a step that failed, or got no answer, in its place; the task goes on after it.
 
         If the step was dispatched, a later undo covers it all the same.
         """
-        return await take(task_id, _wish(ActionName.SKIP, step, body.result), body, request)
+        return await take(task_id, Wish(ActionName.SKIP, StepName(step), body.result), body, request)
 
     @router.post("/tasks/{task_id}/events/{step}", **ACTION)
     async def tell(task_id: TaskIdPath, step: StepPath, body: ToldEvent, request: Request) -> ActionTaken:
@@ -185,11 +173,7 @@ def _add_given(router: APIRouter, take: _Take) -> None:
 
         Who tells it needs the step's role.
         """
-        return await take(task_id, _wish(ActionName.EVENT, step, body.body), body, request)
-
-
-def _wish(action: ActionName, step: str, content: Json | None = None) -> Wish:
-    return Wish(action, StepName(step), content)
+        return await take(task_id, Wish(ActionName.EVENT, StepName(step), body.body), body, request)
 
 
 def add_bulk(router: APIRouter, ports: Ports, bulk: Bulk) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TypedDict
 
-from functions.operations.tasks.results import GivenResults
-from functions.pattern.definition import Json
+from pydantic import ValidationError
+
+from functions.pattern.cannot_start import CannotStart
+from functions.pattern.completion import complete
+from functions.pattern.definition import Json, Registry
+from functions.pattern.errors import PermanentError
+from functions.pattern.event_bodies import check_body
 from functions.pattern.events import (
     Cancelled,
     FoundDone,
@@ -19,41 +25,105 @@ from functions.pattern.events import (
     Resubmitted,
     UndoRequested,
 )
+from functions.pattern.faults import first_fault
 from functions.pattern.identity import StepName
+from functions.pattern.inputs import needed
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
-from functions.pattern.ports import Ports
+from functions.pattern.ports import Agent, Ports, ReadingAgent
+from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.requests import result_bytes
+from functions.pattern.states import ProcessState, Way
 from functions.pattern.step_definition import KNOWN_ROLES
 from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
+from functions.pattern.transitions import apply
 from functions.telemetry.fields import record_action
 from functions.telemetry.spans import current_traceparent, decision_span
 from functions.web.callers import Caller
 from functions.web.events import Events
-from functions.web.problems import ProblemError
+from functions.web.problems import FieldFault, ProblemError
+
+
+class GivenResults:
+    """Reads and checks results; `agents` are those that are known here, by name."""
+
+    def __init__(self, registry: Registry, agents: Mapping[str, Agent]) -> None:
+        self._registry = registry
+        self._agents = agents
+
+    def written(self, record: TaskRecord, step: StepRecord, result: Json) -> bytes:
+        """Write a result as the step's Agent, or its event, would have. Raises `ProblemError` 409 and 422."""
+        agent = self._agents.get(step.shape.agent)
+        try:
+            written = result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
+        except PermanentError as unusable:
+            raise _unusable(str(unusable)) from None
+        if step.shape.via is Way.EVENT:
+            self._check_event(record, step.name, written)
+        return written
+
+    def check(self, record: TaskRecord, event: FoundDone | ResultGiven, now: datetime) -> None:
+        """Refuse a result that the following steps can't use, or not here. Raises `ProblemError`."""
+        after = apply(record, event, now)
+        if isinstance(after, Refused):
+            return
+        if after.task.process_state is ProcessState.PROCESSED:
+            self._check_answer(after)
+            return
+        claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
+        here = Definitions(self._registry, claimed)
+        lack = here.lack_of_answer()
+        given = record.step(event.step).shape.step
+        for name in ready_steps(claimed):
+            look = here.look_at(name)
+            if not isinstance(look, CannotStart):
+                continue
+            if look.parks:
+                lack = lack or look
+            elif given in needed(claimed, name):
+                raise _unusable(f"what follows can't be made of it: {look.reason}")
+        if lack is not None:
+            raise _answered_there(lack.reason)
+
+    def _check_answer(self, record: TaskRecord) -> None:
+        task = complete(self._registry, record).task
+        if task.is_parked:
+            raise _answered_there(task.last_error or "")
+        if task.last_error is not None:
+            raise _unusable(f"what follows can't be made of it: {task.last_error}")
+
+    def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
+        try:
+            check_body(Definitions(self._registry, record).event_model(step), written)
+        except ValidationError as error:
+            raise _unusable(": ".join(filter(None, first_fault(error)))) from None
+        except NotDeployedError as lack:
+            raise _answered_there(lack_of(lack).reason) from None
+
+
+def _unusable(reason: str) -> ProblemError:
+    fault = FieldFault(field="result", reason=reason)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+
+
+def _answered_there(reason: str) -> ProblemError:
+    return ProblemError(HTTPStatus.CONFLICT, f"{reason}: answer where it is.")
 
 
 class ActionName(StrEnum):
     """What an operator can do to a task; it is named so in addresses and traces."""
 
-    #: Run it again, from where it stopped.
     RESUBMIT = "resubmit"
-    #: Undo everything that was dispatched of a task in `Error`.
     UNDO = "undo"
-    #: The same, in any state.
     CANCEL = "cancel"
-    #: Have nothing of it run until it is unparked.
     PARK = "park"
-    #: Have it go on that was parked so.
     UNPARK = "unpark"
-    #: Give the result of a step that failed, and go on after it.
     SKIP = "skip"
-    #: Say that a step of unknown outcome was done, and what it gave.
     DONE = "done"
-    #: Say that a step of unknown outcome was not done.
     NOT_DONE = "not-done"
-    #: Tell the event that a step waits for.
     EVENT = "event"
 
     @property
@@ -70,7 +140,6 @@ class ActionName(StrEnum):
 _CONTENTS = {ActionName.SKIP: "result", ActionName.DONE: "result", ActionName.EVENT: "body"}
 _OF_A_STEP = frozenset({*_CONTENTS, ActionName.NOT_DONE})
 
-#: Why a task does not take an action, as operators are told.
 _REFUSED = {
     RefusalReason.STALE_EPOCH: "The task has gone on meanwhile: see how it stands now.",
     RefusalReason.NOT_IN_ERROR: "The task is not in Error, and takes this only there.",
@@ -111,11 +180,7 @@ class _Common(TypedDict):
 
 
 class Actions:
-    """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task.
-
-    The epoch that ends is kept with who ended it and why: that row is the record of the action. An event
-    ends none: who told it, and why, is kept with its step.
-    """
+    """Operators' actions, recorded with the closed epoch, or an event's step. `start_within` in seconds."""
 
     def __init__(self, ports: Ports, results: GivenResults, events: Events, start_within: float) -> None:
         self._store = ports.store
@@ -161,8 +226,9 @@ class Actions:
 
     def _of_step(self, record: TaskRecord, wish: Wish, caller: Caller, common: _Common) -> OperatorEvent:
         step, epoch = _step(record, wish), record.task.epoch
-        if wish.action is ActionName.SKIP:
-            _check_role(step, caller)
+        role = step.shape.role
+        if wish.action is ActionName.SKIP and role is not None and role not in KNOWN_ROLES:
+            caller.check(role)  # in a submitter's place, any operator may
         if wish.action is ActionName.NOT_DONE:
             return FoundNotDone(epoch=epoch, step=step.name, **common)
         written = self._results.written(record, step, wish.content or {})
@@ -180,18 +246,7 @@ _WHOLE: dict[ActionName, type[Resubmitted | UndoRequested | ParkRequested | Unpa
 }
 
 
-def _check_role(step: StepRecord, caller: Caller) -> None:
-    """Keep what only a role may tell from those without it; in a submitter's place, any operator may.
-
-    Raises `ProblemError` 403.
-    """
-    role = step.shape.role
-    if role is not None and role not in KNOWN_ROLES:
-        caller.check(role)
-
-
 def _step(record: TaskRecord, wish: Wish) -> StepRecord:
-    """Find the step that is meant. Raises `ProblemError` 404."""
     step = next((each for each in record.steps if each.name == wish.step), None)
     if step is None:
         names = ", ".join(each.name for each in record.steps)

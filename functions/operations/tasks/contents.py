@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from functions.operations.asking import ShownText, StepPath, TaskIdPath, json_of, nothing_of
+from functions.operations.asking import ShownText, StepPath, TaskIdPath, nothing_of, text_of
 from functions.operations.tasks.listing import Tasks
 from functions.pattern.contents import Contents, NotShownError
 from functions.pattern.definition import Registry
@@ -93,6 +94,6 @@ def _event(contents: Contents, step: StepName) -> Any:
 
 def _shown(content: Callable[[], Any]) -> ShownText:
     try:
-        return json_of(content())
+        return text_of(json.dumps(content(), ensure_ascii=False, indent=2))
     except NotShownError as reason:
         return nothing_of(f"{reason}.")

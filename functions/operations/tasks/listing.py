@@ -10,10 +10,18 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_field
-from functions.operations.tasks.wanted import UNDER_WAY, Wanted, accepts
+from functions.operations.tasks.query import (
+    UNDER_WAY,
+    Cursor,
+    ListQuery,
+    Sorting,
+    Source,
+    Wanted,
+    accepts,
+    wrong_field,
+)
 from functions.pattern.errors import UnreadableError
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
@@ -25,16 +33,12 @@ MOST_PER_PAGE = 50
 #: Entries of a list that is read whole (Table Storage's limit of one request).
 _MOST_AT_ONCE = 1_000
 
-#: Reads a page of the shard that it is called with.
 type _Reading = Callable[..., Awaitable[IndexPage]]
 
 
 @dataclass(frozen=True, slots=True)
 class Found[ItemT]:
-    """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to.
-
-    Rows that can't be read are passed over, and named.
-    """
+    """Items in order, the next cursor (None: the end), `more` that no cursor leads to, and corrupt rows."""
 
     items: tuple[ItemT, ...]
     next: Cursor | None = None
@@ -44,22 +48,17 @@ class Found[ItemT]:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What was read of lists that are read whole; there can be `more`."""
-
     entries: list[IndexEntry]
     more: bool = False
     damaged: tuple[UnreadableError, ...] = ()
 
 
 class Listing:
-    """Finds index entries over all shards, in the order of time.
+    """Finds index entries over all shards, in the order of time, by at most 8 requests a shard and index.
 
-    A page takes at most 8 requests for each shard and index, and more only for empty answers.
-
-    Tables are read forwards only, and what has ended is indexed by descending time, as is what a text finds:
-    their newest tasks are a merge of the shards' first pages. Every other list is read whole, as far as one
-    request for each shard goes, and sorted: the oldest, what is under way, which is indexed by when it is
-    due, and the tasks whose ids have a prefix. If these are too many, they are looked for by time.
+    Tables are read forwards only. Ended tasks, and those that a text finds, are indexed by descending time:
+    their newest are a merge of the shards' first pages. Every other list is read whole, as far as one request
+    for each shard reaches, and sorted. If a prefix has too many tasks, they are searched by time.
     """
 
     def __init__(self, ports: Ports) -> None:
@@ -67,10 +66,7 @@ class Listing:
         self._clock = ports.clock
 
     async def page(self, query: ListQuery) -> Found[IndexEntry]:
-        """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
-
-        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's, or no more.
-        """
+        """Find up to 50 entries from the cursor on, even none. Raises `TransientError`, `ProblemError`."""
         place = query.place()
         wanted = Wanted(query, self._clock.now(), place, place.source if place else query.sources[0])
         if wanted.source is Source.NAME:
@@ -87,7 +83,6 @@ class Listing:
         return await self._merged(wanted, merged, others)
 
     def _readings(self, wanted: Wanted) -> tuple[list[_Reading], list[_Reading]]:
-        """Give the readings whose pages are merged, and those that are read whole."""
         if wanted.source is Source.TEXT:
             sorted_by_time = [partial(self._index.found, search_key(wanted.query.find or ""))]
             others: list[_Reading] = []
@@ -110,7 +105,6 @@ class Listing:
     async def _merged(
         self, wanted: Wanted, readings: Sequence[_Reading], others: _Whole
     ) -> Found[IndexEntry]:
-        """Merge pages with what was read of the `others`, whose entries come in between."""
         entries: list[IndexEntry] = []
         damaged: dict[str, UnreadableError] = {row.key: row for row in others.damaged}
         for _ in range(8):  # rounds over all shards; entries that the filter refuses can fill some in vain
@@ -153,7 +147,6 @@ async def read_on(read: _Reading, shard: int, **asked: Any) -> IndexPage:
 def _page(
     wanted: Wanted, entries: list[IndexEntry], following: Cursor | None, others: _Whole
 ) -> Found[IndexEntry]:
-    """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
     if len(entries) > MOST_PER_PAGE:
         following = wanted.cursor(entries[MOST_PER_PAGE - 1])
     return Found(tuple(entries[:MOST_PER_PAGE]), following, others.more, others.damaged)
@@ -164,10 +157,7 @@ def _damaged(pages: Iterable[IndexPage]) -> tuple[UnreadableError, ...]:
 
 
 class Tasks:
-    """Finds tasks. Index entries are hints: each task is read before it is shown.
-
-    So a page can have fewer tasks than fit, even none, while the list goes on.
-    """
+    """Finds tasks, by index entries as hints: a page can hold few tasks, even none, before the list's end."""
 
     def __init__(self, ports: Ports) -> None:
         self._store = ports.store
@@ -186,11 +176,8 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
-    async def seen(self, task: TaskId, epoch: Epoch | None) -> Stored:
-        """Read one task that is in the epoch in which somebody saw it; None stands for any.
-
-        Raises as `find` does, and `ProblemError` 409 for another epoch.
-        """
+    async def seen(self, task: TaskId, epoch: int | None) -> Stored:
+        """Read one task in an `epoch` (None: any). Raises as `find` does, and `ProblemError` 409."""
         stored = await self.find(task)
         if epoch not in (None, stored.record.task.epoch):
             text = f"The task is in epoch {stored.record.task.epoch} now, and not in epoch {epoch}."
@@ -204,10 +191,7 @@ class Tasks:
         return found, tuple(each for each in read if isinstance(each, UnreadableError))
 
     async def page(self, query: ListQuery) -> Found[TaskRecord]:
-        """Read a page of some 50 tasks. Raises `TransientError`, and `ProblemError` 422.
-
-        The task whose id is the prefix comes first of all, however many have longer ids.
-        """
+        """Read some 50 tasks, the prefix's own first. Raises `TransientError`, and `ProblemError` 422."""
         now = self._clock.now()
         found = await self._sought(query, now)
         if query.prefix is None:
@@ -221,7 +205,6 @@ class Tasks:
         return replace(found, items=(*first, *others), unreadable=unreadable)
 
     async def _sought(self, query: ListQuery, now: datetime) -> Found[TaskRecord]:
-        """Read on while entries only seemed to be what is sought, for a bounded number of pages."""
         damaged: tuple[UnreadableError, ...] = ()
         for _ in range(4 if query.looks_into_tasks else 1):
             found = await self._listing.page(query)

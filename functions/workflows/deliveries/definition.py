@@ -44,7 +44,6 @@ def _drone_request(delivery: Delivery, _results: Results) -> Json:
 
 
 def _delivery_request(delivery: Delivery, results: Results) -> Json:
-    """Name what the steps before it were given; a transport that was skipped has no carrier."""
     transport = results[TRANSPORT]
     ordered = delivery.model_dump(
         mode="json", include={"account", "pickup", "pickup_at", "dropoff", "expedited"}
@@ -57,7 +56,6 @@ def _delivery_request(delivery: Delivery, results: Results) -> Json:
 
 
 def _answer(_delivery: Delivery, results: Results) -> Json:
-    """Tell the caller what to track, and when it arrives."""
     return {
         "tracking_number": results[PACKAGE]["tracking_number"],
         "expected_at": results[DELIVERY]["expected_at"],
@@ -75,12 +73,7 @@ DELIVERIES = Workflow(
     steps=(
         Step(ACCOUNT, agent="account", request=_account_request, complete_within=10),
         Step(
-            PACKAGE,
-            agent="package",
-            request=_package_request,
-            complete_within=15,
-            needs={ACCOUNT},
-            undo=True,
+            PACKAGE, agent="package", request=_package_request, complete_within=15, needs={ACCOUNT}, undo=True
         ),
         Step(
             TRANSPORT,

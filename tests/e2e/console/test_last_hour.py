@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.async_api import expect
 
-from functions.operations.overview.last_hour import minutes
+from functions.operations.overview import minutes
 from functions.pattern.occurrences import TaskCounter
 from tests.e2e.console.bench import Console
 from tests.e2e.recovery.bench import Bench

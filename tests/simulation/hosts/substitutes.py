@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from functions import wiring
 from functions.agents import remote
-from functions.messages import patience
+from functions.messages import queues
 from functions.store import connect, group_pipeline, task_writer
 from functions.telemetry import changes
 
@@ -32,7 +32,7 @@ def of_chance(random: Random, now: Callable[[], float]) -> Iterator[None]:
     with ExitStack() as stack:
         for module in (remote, task_writer, changes):
             stack.enter_context(patch.object(module, "SystemRandom", lambda: random))
-        stack.enter_context(patch.object(patience, "_random", random))
+        stack.enter_context(patch.object(queues, "_random", random))
         stack.enter_context(patch("functions.web.problems.uuid.uuid4", uuid4))
         stack.enter_context(patch.object(group_pipeline, "time", now))
         yield

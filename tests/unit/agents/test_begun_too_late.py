@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.messages import patience
+from functions.messages import queues
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import Begun
 from tests.fakes.tasks import after
@@ -15,7 +15,7 @@ async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
-    monkeypatch.setattr(patience, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(queues, "_FIRST_WAIT", 0)
     bench = Bench()
     begin = bench.requests.begin
 

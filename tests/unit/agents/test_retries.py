@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.agents.waits import backoff_seconds, retry_after_seconds
+from functions.agents.tries import backoff_seconds, retry_after_seconds
 from functions.pattern.retry import Retry
 from tests.fakes.clock import START
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from functions.agents.waits import Turns
+from functions.agents.tries import Turns
 from tests.fakes.chance import seeded
 from tests.fakes.clock import START
 from tests.fakes.tasks import after

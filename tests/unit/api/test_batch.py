@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.api.drafts import Draft, Drafts
+from functions.api.acceptance import Draft, Drafts
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId

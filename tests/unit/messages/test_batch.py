@@ -50,7 +50,7 @@ class Desk:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each message is tried once: the wait before a second try is longer than the patience."""
     monkeypatch.setattr("functions.messages.blueprint.patience_of", lambda _: 0.05)
-    monkeypatch.setattr("functions.messages.patience._random", SimpleNamespace(random=lambda: 1.0))
+    monkeypatch.setattr("functions.messages.queues._random", SimpleNamespace(random=lambda: 1.0))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from functions.operations.tasks import bulk as bulk_actions
-from functions.operations.tasks import selection
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
@@ -193,7 +192,7 @@ async def test_empty_shards_and_refused_rows_end_a_page_in_bounded_reads(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can have no task, and a cursor."""
-    monkeypatch.setattr(selection, "_MOST_READS", 1)
+    monkeypatch.setattr(bulk_actions, "_MOST_READS", 1)
     desk.holds(*(in_error(f"e-{number}") for number in range(3)))
     pages = await _all(desk, {**RESUBMIT, "before": _now(desk)})
     assert (len(pages), len(_ids(pages))) == (desk.index.shards, 3)
@@ -265,8 +264,8 @@ async def test_few_are_counted_by_themselves(desk: Desk) -> None:
 
 async def test_count_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that there are more; the action goes on to all of them."""
-    monkeypatch.setattr(selection, "_MOST_COUNTED", 8)
-    monkeypatch.setattr(selection, "_MOST_PER_REQUEST", 2)
+    monkeypatch.setattr(bulk_actions, "_MOST_COUNTED", 8)
+    monkeypatch.setattr(bulk_actions, "_MOST_PER_REQUEST", 2)
     desk.holds(*(in_error(f"e-{number}") for number in range(40)))
     counted = await _counted(desk)
     assert (counted["count"], counted["more"]) == (8, True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.operations.tasks import selection
+from functions.operations.tasks import bulk as selection
 from functions.pattern.states import ProcessState
 from tests.fakes.clock import START
 from tests.fakes.workflows import TASK

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from functions.operations.alerts.alerts import AlertFormat, lost_alert
-from functions.operations.alerts.webhook import Webhook
+from functions.operations.alerts.alerts import AlertFormat, Webhook, lost_alert
 from functions.pattern.errors import TransientError
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 

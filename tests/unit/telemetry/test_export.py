@@ -17,8 +17,8 @@ from functions.pattern.definition import Json, Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import AgentCall
 from functions.scheduler import activity_run, run_steps
-from functions.telemetry import http, spans
-from functions.telemetry.http import call_span
+from functions.telemetry import spans
+from functions.telemetry.spans import call_span
 from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runs
@@ -114,8 +114,7 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     """
     await _calls()  # what is done once only
     with_it = await _calls()
-    for module in (spans, http):
-        monkeypatch.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
+    monkeypatch.setattr(spans, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(run_steps, "run_steps_span", lambda *_: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(activity_run, "step_span", lambda *_: nullcontext(INVALID_SPAN))
     assert with_it < await _calls() * 1.5

@@ -9,8 +9,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Submissions
-from functions.telemetry.http import request_span
-from functions.telemetry.spans import SubmissionSpans
+from functions.telemetry.spans import SubmissionSpans, request_span
 from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.queues import RecordedSubmissions

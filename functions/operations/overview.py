@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel
 
-from functions.operations.overview.last_hour import (
-    MinuteView,
-    VersionLine,
-    WorkflowLine,
-    by_version,
-    by_workflow,
-    first_minute,
-    minutes,
-)
 from functions.pattern.breaker import BreakerRecord, BreakerState
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.intake import IntakeState, read_intake
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.occurrences import TaskCounter
@@ -28,8 +20,79 @@ from functions.pattern.ramp import limit_of
 from functions.pattern.shared_rows import Chore
 from functions.pattern.shares import live
 from functions.pattern.silent_agents import SilentAgent, read_silences
-from functions.pattern.store_ports import Index, IndexPage, TaskIndex
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, TaskIndex
 from functions.supervisor.crowds import read_crowds
+
+_NEEDS = {Index.DUE: "under_way", Index.PARKED: "parked", Index.ERROR: "in_error"}
+
+
+class MinuteView(BaseModel):
+    """The counts of tasks in the minute that began `at` that time."""
+
+    at: datetime
+    accepted: int
+    processed: int
+    compensated: int
+    error: int
+    recovered: int
+
+
+class VersionLine(BaseModel):
+    """The tasks of one version of a workflow that still need it; one that none needs can be dropped."""
+
+    workflow: str
+    version: int
+    deployed: bool
+    under_way: int = 0
+    parked: int = 0
+    in_error: int = 0
+
+
+class WorkflowLine(BaseModel):
+    """The tasks of one workflow that are not finished."""
+
+    workflow: str
+    under_way: int = 0
+    overdue: int = 0
+    parked: int = 0
+    in_error: int = 0
+
+
+def first_minute(now: datetime) -> datetime:
+    """Return the first of the 60 complete minutes before `now`."""
+    return now.replace(second=0, microsecond=0) - timedelta(hours=1)
+
+
+def minutes(counts: Mapping[datetime, Mapping[TaskCounter, int]], now: datetime) -> list[MinuteView]:
+    """Return the last hour, minute by minute. The newest minute may lack counts for some seconds."""
+    times = [first_minute(now) + timedelta(minutes=number) for number in range(60)]
+    return [
+        MinuteView(at=at, **{each.value: counts.get(at, {}).get(each, 0) for each in TaskCounter})
+        for at in times
+    ]
+
+
+def by_workflow(entries: Iterable[tuple[Index, IndexEntry]], now: datetime) -> list[WorkflowLine]:
+    """Count for each workflow, by name."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for index, entry in entries:
+        is_overdue = index is Index.DUE and entry.at <= now
+        counts[entry.workflow].update([_NEEDS[index], "overdue"] if is_overdue else [_NEEDS[index]])
+    return [WorkflowLine(workflow=name, **counts[name]) for name in sorted(counts)]
+
+
+def by_version(
+    entries: Iterable[tuple[Index, IndexEntry]], deployed: Iterable[Workflow]
+) -> list[VersionLine]:
+    """Count for each version that is deployed or needed, by name and number."""
+    here = {(each.name, each.version) for each in deployed}
+    counts: dict[tuple[str, int], Counter[str]] = {version: Counter() for version in here}
+    for index, entry in entries:
+        counts.setdefault((entry.workflow, entry.version), Counter())[_NEEDS[index]] += 1
+    return [
+        VersionLine(workflow=name, version=version, deployed=(name, version) in here, **counts[name, version])
+        for name, version in sorted(counts)
+    ]
 
 
 class CircuitView(BaseModel):
@@ -129,9 +192,10 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
+        chores = (Chore.SWEEP, Chore.HOUSEKEEPING, Chore.SILENCE, Chore.CROWDS, Chore.INTAKE)
         (due, parked, errors), beats, breakers, queues, counts = await asyncio.gather(
             asyncio.gather(*(_first_pages(index, each) for each in (Index.DUE, Index.PARKED, Index.ERROR))),
-            self._heartbeats(),
+            asyncio.gather(*map(self._ports.heartbeats.latest, chores)),
             self._ports.breakers.every(),
             self._queues.get(),
             self._hour.get(),
@@ -148,8 +212,8 @@ class OverviewReader:
             last_hour=minutes(counts, now),
             workflows=by_workflow(entries, now),
             versions=by_version(entries, self._registry),
-            supervisor=sweep,
-            housekeeping=housekeeping,
+            supervisor=None if sweep is None else dict(sweep),
+            housekeeping=None if housekeeping is None else dict(housekeeping),
             unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors)),
             breakers=[CircuitView.of(record, now) for record in breakers],
             silent_agents=list(read_silences(silence)),
@@ -160,12 +224,6 @@ class OverviewReader:
 
     async def _read_hour(self) -> Mapping[datetime, Mapping[TaskCounter, int]]:
         return await self._ports.minute_counts.since(first_minute(self._ports.clock.now()))
-
-    async def _heartbeats(self) -> list[dict[str, Any] | None]:
-        latest = self._ports.heartbeats.latest
-        chores = (Chore.SWEEP, Chore.HOUSEKEEPING, Chore.SILENCE, Chore.CROWDS, Chore.INTAKE)
-        read = await asyncio.gather(*map(latest, chores))
-        return [None if figures is None else dict(figures) for figures in read]
 
 
 class Remembered[ValueT]:
