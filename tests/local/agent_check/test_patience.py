@@ -50,6 +50,7 @@ def test_patience_begins_anew() -> None:
     assert patience.ends(100, 110) == 160
 
 
+@pytest.mark.night
 @pytest.mark.process
 @pytest.mark.timeout(900)
 def test_slow_agent_is_passed(tmp_path: Path) -> None:
