@@ -3,17 +3,169 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
+import pytest
+
+from functions.messages.ends import Parents
+from functions.pattern.announcements import announcements, starts_scheduler, wakes_scheduler
+from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.errors import PermanentError, UnwritableError
-from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, Remedy
-from tests.fakes.agents import raising
+from functions.pattern.events import Cancelled
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.operator_events import ResultGiven
+from functions.pattern.records import Task, TaskRecord
+from functions.pattern.states import AnnouncementKind, Direction, ProcessState, Remedy
+from functions.pattern.store_ports import Stored
+from functions.scheduler.progress import RunInput
+from functions.scheduler.run_steps import RunSteps
+from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.interventions import cancellation, resubmission, result_given
-from tests.fakes.tasks import FIRST, SECOND
+from tests.fakes.ports import fake_ports
+from tests.fakes.runners import limits
+from tests.fakes.tasks import FIRST, SECOND, after, pending
 from tests.fakes.workflows import TASK, nested, step, workflow
-from tests.unit.scheduler.family import CAR, HOUR, Family, family_of, rental, trip
+from tests.unit.supervisor.bench import Bench as Supervised
+
+Run = tuple[TaskId, int, int | None]
+
+CAR = StepName("car")
+HOUR = 3_600
+
+
+class Family:
+    """A parent and what it begins. What is asked for runs when the test lets it."""
+
+    def __init__(self, of: Workflow, *others: Workflow, weight: int = 3) -> None:
+        self.supervised = Supervised(deployed=(of, *others))
+        self.store, self.clock = self.supervised.store, self.supervised.clock
+        self.agents = ScriptedAgent()
+        self.requests: list[Run] = []
+        self.ended: list[TaskId] = []
+        self.woken: list[TaskId] = []
+        self.calls = 0
+        self.dies_at: int | None = None
+        self._put = self.store.put
+        self.store.put = self._announced  # type: ignore[method-assign]
+        for name in ("admit", "load", "change"):
+            setattr(self.store, name, self._mortal(getattr(self.store, name)))
+        self.deploy(of, *others)
+        self.parents = Parents(self.store, self.clock, timedelta(seconds=30))
+        self.store.put(pending(of, weight=weight))
+        self.requests.append((TASK, 1, None))
+
+    def deploy(self, *workflows: Workflow) -> None:
+        """Have these run from now on."""
+        agents = {step.agent: self.agents for each in workflows for step in each.steps if step.agent}
+        ports = fake_ports(store=self.store, clock=self.clock, scheduler_requests=self)
+        self.runs = RunSteps(ports, agents, Registry(workflows, {}), limits())
+
+    async def request(self, task: Task, _queued: Sequence[StepName]) -> None:
+        """Ask for a Scheduler, as over the queue: a repeat is dropped."""
+        run = (task.order_id, task.epoch, task.run)
+        self._live()
+        if run not in self.requests:
+            self.requests.append(run)
+
+    async def settle(self) -> None:
+        """Let everything run that was asked for, and parents hear of ends."""
+        while self.requests or self.ended or self.woken:
+            if self.ended:
+                await self.parents.tell(self.ended[0])
+                self.ended.pop(0)
+            elif self.woken:
+                await self._run(self._holder(self.woken.pop(0)), number=2)
+            else:
+                await self._run(self.requests.pop(0))
+
+    async def live_on(self, rounds: int = 12) -> None:
+        """Let a new host start after each minute, until the parent has ended."""
+        for _ in range(rounds):
+            self.dies_at = None
+            self.clock.advance(60)
+            await self.supervised.sweep()
+            await self.settle()
+
+    @property
+    def parent(self) -> TaskRecord:
+        """Look at the parent."""
+        return self.store.record(TASK)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Look at the parent's steps."""
+        return {each.name: each.state.value for each in self.parent.steps}
+
+    def child(self, step: str = "car") -> TaskRecord:
+        """Look at a child."""
+        return self.store.record(self.parent.child(StepName(step)))
+
+    @property
+    def state(self) -> ProcessState:
+        """Look at the parent's state."""
+        return self.parent.task.process_state
+
+    async def _run(self, run: Run, number: int = 1) -> None:
+        given = RunInput(task=run[0], epoch=run[1], number=number, share=False)
+        if run[2] is not None:
+            given["run"] = run[2]
+        await self.runs.run(given)
+
+    def _holder(self, task: TaskId) -> Run:
+        of = self.store.record(task).task
+        return (task, of.epoch, of.run)
+
+    def _announced(self, record: TaskRecord) -> Stored:
+        known = self.store._tasks.get(record.order.task)
+        stored = self._put(record)
+        before = None if known is None else known.record
+        kinds = {each.kind for each in announcements(before, record)}
+        if AnnouncementKind.ENDED in kinds:
+            self.ended.append(record.order.task)
+        if before is not None and starts_scheduler(before, record):
+            self.requests.append((record.order.task, record.task.epoch, record.task.run))
+        if before is not None and wakes_scheduler(before, record):
+            self.woken.append(record.order.task)
+        return stored
+
+    def _mortal(self, method: Any) -> Any:
+        async def call(*given: Any, **options: Any) -> Any:
+            self._live()
+            return await method(*given, **options)
+
+        return call
+
+    def _live(self) -> None:
+        self.calls += 1
+        if self.dies_at is not None and self.calls >= self.dies_at:
+            self.requests.clear()  # what was about to be sent; ends are on record in the outbox
+            raise RuntimeError("killed")
+
+
+def rental(remedy: Remedy = Remedy.COMPENSATE, *, version: int = 1) -> Workflow:
+    """Rent a car, and insure it."""
+    flow = workflow(
+        step("rent", undo=True), step("insure", "rent"), name="rental", resource="rentals", remedy=remedy
+    )
+    return replace(
+        flow, version=version, answer=lambda _parcel, results: {"rented": results[StepName("rent")]["done"]}
+    )
+
+
+def trip(*more: Step, **child: Any) -> Workflow:
+    """Fly, rent by the other workflow, and pay."""
+    steps = (step("fly", undo=True), nested("car", "fly", of="rental", **child), step("pay", "car"), *more)
+    return workflow(*steps, remedy=Remedy.COMPENSATE, cancel_within=HOUR)
+
+
+def family_of(*more: Step, remedy: Remedy = Remedy.COMPENSATE, **child: Any) -> Family:
+    """Begin a trip."""
+    return Family(trip(*more, **child), rental(remedy))
 
 
 async def test_child_is_processed_and_its_parent_goes_on() -> None:
@@ -261,3 +413,113 @@ async def test_operator_has_an_undo_go_on_whose_time_was_over() -> None:
     await family.store.change(TASK, replace(resubmission(SECOND), start_by=family.clock.now()))
     await family.settle()
     assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
+
+
+async def test_result_that_an_operator_gives_stands_for_a_child_that_never_was() -> None:
+    """Its parent goes on, and can be undone: nothing is missed of what never began."""
+    family = family_of()
+    admit = family.store.admit
+
+    async def refuse(record: TaskRecord) -> Any:
+        raise UnwritableError(record.order.task, "PropertyValueTooLarge")
+
+    family.store.admit = refuse  # type: ignore[method-assign]
+    await family.settle()
+    family.store.admit = admit  # type: ignore[method-assign]
+    given = ResultGiven(
+        epoch=FIRST, step=CAR, result=b"{}", who="olga", reason="rented by phone", start_by=after(30)
+    )
+    await family.store.change(TASK, given)
+    await family.settle()
+    assert family.state is ProcessState.PROCESSED
+    await family.store.change(TASK, cancellation(by_operator=True))
+    await family.settle()
+    assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
+
+
+@pytest.mark.parametrize("ends", ["processed", "undone", "cancelled"])
+async def test_host_may_die_at_any_call(ends: str) -> None:
+    """What was begun ends, once; a child is begun once, and undone with its parent."""
+    for dies_at in range(1, 200):
+        family = family_of()
+        if ends == "undone":
+            family.agents.behaviours["insure"] = raising(PermanentError("no"))
+        family.dies_at = dies_at
+        with suppress(RuntimeError):
+            await family.settle()
+            if ends == "cancelled":
+                await family.store.change(TASK, cancellation())
+                await family.settle()
+        if family.calls < dies_at:
+            break
+        await family.live_on()
+        if ends == "cancelled":
+            event = Cancelled(who="carla", reason="", by_operator=True, start_by=family.clock.now())
+            with suppress(RuntimeError):
+                await family.store.change(TASK, event)
+            await family.live_on()
+        expected = ProcessState.PROCESSED if ends == "processed" else ProcessState.COMPENSATED
+        assert (dies_at, family.state, family.child().task.process_state) == (dies_at, expected, expected)
+        effects = {call.effect_key for call in family.agents.calls}
+        undone = {key.split("/")[1] for key in effects if key.endswith("/undo")}
+        assert undone == (set() if ends == "processed" else {"fly", "rent"})
+        assert len({key for key in effects if "/rent/do" in key}) == 1
+    else:
+        pytest.fail("it never came to its end")
+    assert dies_at > 10
+    assert (family.parent.task.direction is Direction.UNDO) == (ends != "processed")
+
+
+@pytest.mark.parametrize("complete_within", [HOUR, 30])
+@pytest.mark.parametrize("is_undo", [False, True])
+async def test_child_that_ended_in_time_counts_though_its_parent_hears_of_it_late(
+    complete_within: float,
+    is_undo: bool,  # noqa: FBT001 - a case
+) -> None:
+    """The application was stopped, or the message was lost: nothing that was processed is undone for that."""
+    family = family_of(complete_within=complete_within)
+    if is_undo:
+        await family.settle()
+        await family.store.change(TASK, cancellation())
+    tell, family.parents.tell = family.parents.tell, AsyncMock()  # type: ignore[method-assign]
+    await family.settle()
+    family.parents.tell = tell  # type: ignore[method-assign]
+    assert family.state is not ProcessState.PROCESSED
+    family.clock.advance(complete_within + 10)
+    if complete_within == HOUR:
+        await family.supervised.sweep()
+    else:  # its Scheduler sat it out
+        await family._run((TASK, family.parent.task.epoch, None), number=2)
+    await family.settle()
+    expected = ProcessState.COMPENSATED if is_undo else ProcessState.PROCESSED
+    assert (family.state, family.child().task.process_state) == (expected, expected)
+    assert family.parent.task.failure_count == 0
+
+
+async def test_child_that_can_t_be_read_does_not_keep_its_parent() -> None:
+    """Its time is over all the same."""
+    family = family_of(remedy=Remedy.HOLD)
+    family.agents.behaviours["insure"] = raising(PermanentError("no"))
+    await family.settle()
+    family.store.damaged.add(family.child().order.task)
+    family.clock.advance(HOUR + 10)
+    await family.supervised.sweep()
+    assert family.states["car"] == "Failed"
+
+
+async def test_child_that_ended_in_time_counts_beside_a_step_that_ends_after_its_time() -> None:
+    """Its message waits on the queue, and what the step's outcome leads to looks at the child first."""
+    family = family_of(step("pack", "fly", complete_within=100), complete_within=30)
+    family.agents.slow("pack")
+    parent = asyncio.create_task(family._run(family.requests.pop(0)))
+    await family.agents.until_called("pack")
+    tell, family.parents.tell = family.parents.tell, AsyncMock()  # type: ignore[method-assign]
+    await family.settle()
+    family.parents.tell = tell  # type: ignore[method-assign]
+    assert family.child().task.process_state is ProcessState.PROCESSED
+    family.clock.advance(31)
+    family.agents.let_go("pack")
+    await parent
+    assert family.states["car"] == "Completed"
+    await family.settle()
+    assert family.state is ProcessState.PROCESSED

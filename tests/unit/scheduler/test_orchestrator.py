@@ -1,12 +1,25 @@
-"""The orchestrator, replayed by the real SDK: runs, replies and time, until the task is over."""
+"""The orchestrator, replayed by the real SDK, its activity, and the client that starts and wakes it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.fakes.workflows import TASK
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import StepName
+from functions.scheduler.blueprint import scheduler_blueprint
+from functions.scheduler.orchestrator import DurableSchedulers
+from functions.scheduler.progress import Progress
+from functions.scheduler.takers import ReplyTaker, RequestTaker
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections
+from tests.fakes.runners import limits
+from tests.fakes.tasks import SECOND
+from tests.fakes.times import RecordedRefusals
+from tests.fakes.workflows import LINE, TASK
+from tests.unit.scheduler.bench import Bench
 from tests.unit.scheduler.replay import Instance
 
 #: The SDK advises expected types once in a process; ours are plain JSON, for which it has none to name.
@@ -297,3 +310,117 @@ def test_what_a_lost_run_left_undone_beside_a_long_step_is_looked_at_again() -> 
     assert instance.fire_timer() == [4]
     instance.end(4, **days)
     assert instance.timers[-1]["fireAt"][:10] == "2026-11-24"
+
+
+PAY = StepName("pay")
+PROGRESS = Progress(state="Processing", over=False, runs=1, awaited={})
+
+
+class DurableClient:
+    """Keeps what was started, or refuses with the SDK's kind of error."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.started: list[tuple[str, str, Any]] = []
+        self.raised: list[tuple[str, str, Any]] = []
+        self._refusal = refusal
+
+    async def start_new(self, name: str, instance: str, client_input: Any) -> str:
+        """Start an instance."""
+        if self._refusal is not None:
+            raise Exception(self._refusal)  # noqa: TRY002 - the SDK raises nothing more telling
+        self.started.append((name, instance, client_input))
+        return instance
+
+    async def raise_event(self, instance: str, event: str, data: Any) -> None:
+        """Raise an event."""
+        if self._refusal is not None:
+            raise Exception(self._refusal)  # noqa: TRY002 - the SDK raises nothing more telling
+        self.raised.append((instance, event, data))
+
+
+async def test_instance_is_named_by_task_and_epoch() -> None:
+    """A new attempt never meets an old one."""
+    client = DurableClient()
+    await DurableSchedulers(client).start(TASK, SECOND, [PAY])
+    given = {"task": "task-1", "epoch": 2, "queued": ["pay"]}
+    assert client.started == [("scheduler", "task-1.2", given)]
+
+
+async def test_instance_that_runs_already_is_left_to_run() -> None:
+    """The message was delivered twice."""
+    refusal = "An Orchestration instance with the status Running already exists."
+    await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND, ())
+
+
+async def test_any_other_failure_is_transient() -> None:
+    """The start is tried again, and at last the message is delivered again."""
+    with pytest.raises(TransientError, match=r"did not start task-1\.2"):
+        await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND, ())
+
+
+async def test_event_is_named_by_step_and_epoch() -> None:
+    """No event of an instance has the name of another."""
+    client = DurableClient()
+    await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
+    assert client.raised == [("task-1.2", "reply:pay:2:1", PROGRESS)]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    ["Instance with ID task-1.2 is gone: either completed or failed", "No instance with ID task-1.2 found."],
+)
+async def test_scheduler_that_has_ended_is_not_woken(refusal: str) -> None:
+    """What the reply brought is recorded; nobody needs to hear of it."""
+    await DurableSchedulers(DurableClient(refusal)).wake(TASK, SECOND, PAY, PROGRESS)
+
+
+async def test_scheduler_that_cannot_be_woken_now_is_woken_later() -> None:
+    """The reply is delivered again."""
+    with pytest.raises(TransientError, match=r"did not wake task-1\.2"):
+        await DurableSchedulers(DurableClient("no storage")).wake(TASK, SECOND, PAY, PROGRESS)
+
+
+Activity = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+GIVEN = {"task": TASK, "epoch": 1, "number": 1, "share": False}
+UNKNOWN = {"state": "unknown", "over": False, "runs": 0, "awaited": {}}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Make a bench on which a task waits for its Scheduler."""
+    return Bench(LINE)
+
+
+@pytest.fixture
+def run_steps(bench: Bench) -> Activity:
+    """Give the function that the host calls."""
+    ports = fake_ports(store=bench.store, rejected=RecordedRejections())
+    replies = ReplyTaker(ports, limits(), RecordedRefusals().alert)
+    blueprint = scheduler_blueprint(bench.runs, RequestTaker(ports, limits()), replies)
+    functions = [builder.build() for builder in blueprint._function_builders]
+    found: Activity = {each.get_function_name(): each.get_user_function() for each in functions}["run_steps"]
+    return found
+
+
+async def test_activity_tells_the_orchestrator_how_the_task_stands(run_steps: Activity) -> None:
+    """Plain JSON: a state, and what happens next."""
+    assert await run_steps(GIVEN) == {"state": "Processed", "over": True, "runs": 0, "awaited": {}}
+
+
+@pytest.mark.parametrize("failure", [OSError("no store"), TransientError("503")])
+async def test_failing_run_is_left_to_the_supervisor(
+    bench: Bench, run_steps: Activity, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task stays due, and is found."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(bench.store, "change", fail)
+    assert await run_steps(GIVEN) == UNKNOWN
+
+
+async def test_defect_of_the_store_is_not_tried_again(bench: Bench, run_steps: Activity) -> None:
+    """Only what may pass is."""
+    bench.store.failure = OSError("no store")
+    assert await run_steps(GIVEN) == UNKNOWN

@@ -1,18 +1,29 @@
-"""A run that lacks what its task needs parks it, as soon as nothing else is left to do."""
+"""A run that lacks a definition parks its task; a request that cannot be sent holds it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.agent_messages import done
+from functions.pattern.announcements import announcements
+from functions.pattern.definition import Registry, RequestMaker, Step, Workflow
 from functions.pattern.errors import PermanentError
 from functions.pattern.identity import Epoch
-from functions.pattern.states import ProcessState, Remedy, StepState, Way
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import AnnouncementKind, Direction, ProcessState, Remedy, StepState, Way
+from functions.pattern.transitions import apply
+from functions.scheduler.takers import ReplyTaker
 from tests.fakes.agents import raising
-from tests.fakes.runners import make_runs
-from tests.fakes.tasks import claimed, completed, pending, started, told
+from tests.fakes.interventions import undo_request
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.runners import limits, make_runs
+from tests.fakes.tasks import claimed, completed, failed, pending, started, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import LINE, TASK, step, trip, workflow
 from tests.unit.pattern.test_parking import release
 from tests.unit.scheduler.bench import Bench, over
@@ -113,3 +124,139 @@ async def test_defect_under_another_shape_parks() -> None:
     assert bench.store.record(TASK).task.last_error == f"{in_place}; step 'pick': KeyError: 'bin'"
     await bench.go_on(LINE)
     assert bench.state is ProcessState.PROCESSED
+
+
+ONCE = workflow(step("pay", idempotent=False, via=Way.QUEUE, complete_within=100), name="shop")
+
+
+def _broken(_payload: object, _results: object) -> Any:
+    raise KeyError("colour")
+
+
+def _too_large(_payload: object, _results: object) -> Any:
+    return {"text": "x" * 65_536}
+
+
+async def _asked_and_redeployed(request: RequestMaker = _broken) -> Deployed:
+    """Give a task whose request has left, and whose activity runs again with a defect in `request`."""
+    bench = Deployed(ONCE, ONCE)
+    await bench.run()
+    bench.deploy(replace(ONCE, steps=(replace(ONCE.steps[0], request=request),)))
+    await bench.run()
+    return bench
+
+
+async def test_payment_stays_running_when_its_definition_breaks_after_it_was_sent() -> None:
+    """Its outcome is unknown: an operator answers before anything is sent again."""
+    bench = await _asked_and_redeployed()
+    assert len(bench.requests.sent) == 1
+    assert bench.step("pay").state is StepState.RUNNING
+
+
+async def test_reply_to_what_was_sent_before_the_defect_counts() -> None:
+    """The Agent had the request, and answers in time."""
+    bench = await _asked_and_redeployed()
+    [(_, request)] = bench.requests.sent
+    ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
+    reply = done(request, {"receipt": 1}).model_dump_json().encode()
+    await ReplyTaker(ports, limits(), RecordedRefusals().alert).take("m", reply, RecordedSchedulers())
+    assert bench.step("pay").state is StepState.COMPLETED
+
+
+async def test_request_that_is_refused_when_sent_again_is_no_refusal() -> None:
+    """It is too large by now; the first one was not."""
+    bench = await _asked_and_redeployed(_too_large)
+    assert len(bench.requests.sent) == 1
+    assert bench.step("pay").state is StepState.RUNNING
+
+
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
+async def test_defect_after_a_deployment_holds_nothing_that_was_under_way(via: Way) -> None:
+    """A step is taken up again under another shape of the same version: the next epoch parks the task."""
+    flow = workflow(step("pick", via=via, complete_within=100), step("send", "pick"), name="shop")
+    bench = Deployed(flow, flow)
+    token = "t" * 16 if via is Way.QUEUE else None
+    bench.store.put(told(pending(flow), claimed(), started("pick", complete_by=100, token=token)))
+    bench.deploy(replace(flow, steps=(replace(flow.steps[0], request=_broken),)))
+    await bench.run()
+    assert bench.state is not ProcessState.ERROR, bench.store.record(TASK).task.last_error
+
+
+TOO_LONG = {"text": "x" * 65_536}
+
+UNSENDABLE = [
+    ({"amount": float("nan")}, "its request can't be written as JSON: request.amount is nan"),
+    ({"tags": {"a"}}, "its request can't be written as JSON: request.tags is of type set"),
+    ({"amount": Decimal(5)}, "its request can't be written as JSON: request.amount is of type Decimal"),
+    ({1: "a"}, "its request can't be written as JSON: a field's name is of type int, not str"),
+    (TOO_LONG, "its request has 65548 bytes; at most 65536 can be sent"),
+    (None, "its request is of type NoneType, not a dict"),
+    ([1], "its request is of type list, not a dict"),
+    ("pay", "its request is of type str, not a dict"),
+]
+
+
+def _gives(made: Any) -> RequestMaker:
+    return lambda _payload, _results: made
+
+
+def _pay(made: Any, via: Way = Way.ACTIVITY) -> Step:
+    return replace(step("pay", "pick", undo=True, via=via), request=_gives(made))
+
+
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
+@pytest.mark.parametrize(("made", "reason"), UNSENDABLE, ids=lambda each: type(each).__name__)
+async def test_request_that_cannot_be_sent_holds_the_task_at_once(made: Any, reason: str, via: Way) -> None:
+    """Nothing was sent, so nothing is undone, whatever the remedy; operators are alerted with the cause."""
+    of = workflow(step("pick", undo=True), _pay(made, via), remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    assert await bench.run() == over("Error")
+    assert (bench.agents.steps, bench.requests.sent) == (["pick"], [])
+    assert (bench.step("pay").state, bench.step("pay").error) == (StepState.FAILED, reason)
+    record = bench.store.record(TASK)
+    assert record.task.last_error == f"pay: {reason}"
+    before = told(pending(of), claimed(), started("pick"), completed("pick"))
+    [alert] = announcements(before, record)
+    assert (alert.kind, alert.reason) == (AnnouncementKind.ALERT, f"pay: {reason}")
+
+
+async def test_step_whose_request_was_never_sent_is_not_undone_either() -> None:
+    """An operator who gives up has undone what was done, and nothing more."""
+    bench = Bench(workflow(step("pick", undo=True), _pay(None), remedy=Remedy.COMPENSATE))
+    await bench.run()
+    undoing = apply(bench.store.record(TASK), undo_request(), bench.clock.now())
+    assert isinstance(undoing, TaskRecord)
+    bench.store.put(undoing)
+    assert await bench.run(epoch=2) == over("Compensated")
+    assert bench.agents.steps == ["pick", "pick undo"]
+
+
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
+async def test_under_another_shape_it_parks(via: Way) -> None:
+    """The definition was changed under the task, which waits for its own."""
+    sound = workflow(step("pick"), _pay({}, via))
+    bench = Deployed(sound, replace(sound, steps=(step("pick"), _pay(None, via), step("send"))))
+    assert await bench.run() == over("Pending")
+    assert bench.is_parked
+    assert bench.store.record(TASK).task.last_error == (
+        "version 1 of 'parcels' as it is deployed here is not the recorded one;"
+        " step 'pay': its request is of type NoneType, not a dict"
+    )
+
+
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
+@pytest.mark.parametrize(("made", "reason"), UNSENDABLE, ids=lambda each: type(each).__name__)
+async def test_undo_that_cannot_be_sent_is_held_as_a_refused_undo_is(
+    made: Any, reason: str, via: Way
+) -> None:
+    """What is left undone stays to be undone."""
+    pick = replace(step("pick", undo=True, via=via), undo_request=_gives(made))
+    of = workflow(pick, step("pay"), remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    done = (started("pick"), completed("pick"))
+    bench.store.put(told(pending(of), claimed(), *done, started("pay"), failed("pay")))
+    assert bench.store.record(TASK).task.direction is Direction.UNDO
+    assert await bench.run(epoch=2) == over("Error")
+    assert (bench.agents.calls, bench.requests.sent) == ([], [])
+    assert bench.store.record(TASK).task.last_error == f"undo of pick: {reason}"
+    assert bench.step("pick").needs_undo

@@ -20,7 +20,7 @@ from tests.fakes.interventions import found_done, found_not_done, resubmission
 from tests.fakes.tasks import FIRST, SECOND, claimed, failed, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.scheduler.bench import over
-from tests.unit.scheduler.test_replies import PICK, TOKEN, Bench
+from tests.unit.scheduler.test_replies import PICK, TOKEN, ReplyBench
 
 RIGHT: dict[str, Any] = {
     "schema_version": 1,
@@ -64,7 +64,7 @@ UNUSABLE = {
 }
 
 
-async def _take(bench: Bench, body: str | dict[str, Any], message_id: str = "m-1") -> None:
+async def _take(bench: ReplyBench, body: str | dict[str, Any], message_id: str = "m-1") -> None:
     text = body if isinstance(body, str) else json.dumps(body)
     await bench.taker.take(message_id, text.encode(), bench.schedulers)
 
@@ -74,7 +74,7 @@ async def test_refused_reply_is_told_with_the_reason(
     caplog: pytest.LogCaptureFixture, body: dict[str, Any], reason: str
 ) -> None:
     """In `Rejected`, in the log and in an alert, with task, step and Agent; its task is not changed."""
-    bench = Bench()
+    bench = ReplyBench()
     writes = bench.store.writes
     await _take(bench, body)
     assert [(each.message_id, each.reason) for each in bench.rejections.all] == [("m-1", reason)]
@@ -88,14 +88,14 @@ async def test_refused_reply_is_told_with_the_reason(
 
 async def test_reply_that_is_encoded_twice_is_told_so() -> None:
     """As a client does it that is given JSON as a text."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, json.dumps(json.dumps(RIGHT)))
     assert [each.reason for each in bench.rejections.all] == ["a JSON text, not an object"]
 
 
 async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
     """Of each Agent; whatever is wrong in which field. Its sign of life is the other time that is kept."""
-    bench = Bench()
+    bench = ReplyBench()
     for number in range(50):
         await _take(bench, RIGHT | {f"field-{number}": 1}, f"m-{number}")
     assert (len(bench.rejections.all), len(bench.refusals.alerts), bench.times.asked) == (50, 1, 2)
@@ -109,7 +109,7 @@ async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
 
 async def test_another_instance_that_has_alerted_is_enough_for_its_hour() -> None:
     """They share the time; the one that was late in it alerts in the next."""
-    bench, other = Bench(), Bench()
+    bench, other = ReplyBench(), ReplyBench()
     other.times.kept = bench.times.kept
     await _take(bench, "{")
     for minutes in (59, 2, 58):
@@ -132,7 +132,7 @@ async def test_agent_whose_replies_are_refused_is_not_silent(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_heard: bool
 ) -> None:
     """A misspelt field is no silence, whatever this process remembers of the task."""
-    bench = Bench()
+    bench = ReplyBench()
     monkeypatch.setattr(bench.store, "known", AsyncMock(return_value=None))
     await _take(bench, RIGHT | {"reslut": {}} | changes)
     assert (PICKED_BY in await bench.times.latest(Occasion.REPLIED)) is is_heard
@@ -155,7 +155,7 @@ async def test_token_is_told_nowhere(
     caplog: pytest.LogCaptureFixture, changes: dict[str, Any], message_id: str
 ) -> None:
     """Wherever else in a refused reply it stands."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, RIGHT | changes, message_id)
     [kept] = bench.rejections.all
     assert TOKEN not in "".join((caplog.text, kept.message_id, kept.reason, str(bench.refusals.alerts)))
@@ -164,7 +164,7 @@ async def test_token_is_told_nowhere(
 
 async def test_token_of_what_can_not_be_read_is_told_in_no_id(caplog: pytest.LogCaptureFixture) -> None:
     """The reply is cut off, and its id is the token."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, json.dumps(RIGHT)[:-1], TOKEN)
     [kept] = bench.rejections.all
     assert TOKEN not in kept.message_id + caplog.text
@@ -173,7 +173,7 @@ async def test_token_of_what_can_not_be_read_is_told_in_no_id(caplog: pytest.Log
 @pytest.mark.parametrize("token", ["1", "", 7, TOKEN[:15]])
 async def test_what_is_too_short_for_a_token_hides_no_id(token: object) -> None:
     """Which reply it was could not be found out any more."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, RIGHT | {"token": token}, f"1.7.{TOKEN[:15]}")
     [kept] = bench.rejections.all
     assert kept.message_id == f"1.7.{TOKEN[:15]}"
@@ -181,7 +181,7 @@ async def test_what_is_too_short_for_a_token_hides_no_id(token: object) -> None:
 
 async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> None:
     """The message is given back."""
-    bench = Bench()
+    bench = ReplyBench()
     bench.times.failing = True
     with pytest.raises(TransientError):
         await _take(bench, "{")
@@ -192,7 +192,7 @@ async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> N
 
 async def test_task_that_cannot_be_read_keeps_no_refusal_from_being_told() -> None:
     """Its Agent is not known then."""
-    bench = Bench()
+    bench = ReplyBench()
     bench.store.failure = UnreadableError("task-1|task", "damaged")
     await _take(bench, RIGHT | {"more": 1})
     assert bench.rejections.about == [About(task=TASK, step=PICK)]
@@ -213,7 +213,7 @@ async def test_what_a_refused_reply_names_is_kept_as_far_as_it_is_known(
     named: dict[str, Any], about: About
 ) -> None:
     """No Agent is blamed on a stranger's word."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, RIGHT | {"more": 1} | named)
     assert bench.rejections.about == [about]
 
@@ -222,7 +222,7 @@ async def test_what_a_refused_reply_names_is_kept_as_far_as_it_is_known(
 @pytest.mark.parametrize("of", [LINE, UNDONE_IF_REFUSED], ids=["hold", "compensate"])
 async def test_task_whose_result_cannot_be_recorded_is_held(of: Workflow, body: str, reason: str) -> None:
     """Whatever its remedy: the step is known to be done. Only its result leads on, or an undo."""
-    bench = Bench(of)
+    bench = ReplyBench(of)
     await _take(bench, body)
     assert [each.reason for each in bench.rejections.all] == [reason]
     held, now = bench.store.record(TASK), bench.clock.now()
@@ -249,7 +249,7 @@ async def test_result_that_cannot_be_recorded_does_not_excuse_what_else_is_wrong
     changes: dict[str, Any],
 ) -> None:
     """Nothing is written, and the message is kept."""
-    bench = Bench()
+    bench = ReplyBench()
     await _take(bench, json.dumps(RIGHT | changes | {"result": {"amount": 0}}).replace(": 0}", ": NaN}"))
     assert (bench.state, len(bench.rejections.all)) == (StepState.RUNNING, 1)
 
@@ -261,7 +261,7 @@ async def test_undo_that_another_process_began_needs_no_result(
     body: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This one remembers the task from before; by the token it sees that there is news."""
-    bench, undo_token = Bench(UNDONE_IF_REFUSED), "token-of-the-undo"
+    bench, undo_token = ReplyBench(UNDONE_IF_REFUSED), "token-of-the-undo"
     before = told(bench.store.record(TASK), failed("pick", token=TOKEN), claimed(SECOND))
     bench.store.put(told(before, started("pick", SECOND, token=undo_token)))
     monkeypatch.setattr(bench.store, "known", AsyncMock(return_value=before))

@@ -1,7 +1,8 @@
-"""Replies of Agents behind queues: the right one counts once, any other for nothing."""
+"""Replies of Agents behind queues: the right one counts once, any other is ignored."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -10,26 +11,27 @@ import pytest
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.identity import StepName, TaskId, scheduler_id, start_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
+from functions.telemetry.instruments import FORGED_REPLIES
 from tests.fakes.clock import FakeClock
-from tests.fakes.interventions import recovered
+from tests.fakes.interventions import giving_up, recovered, resubmission, undo_request
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.times import MemoryTimes, RecordedRefusals
-from tests.fakes.workflows import LINE, TASK, nested, step, workflow
-from tests.unit.scheduler.bench import going_on, over, refuse_results
+from tests.fakes.workflows import LINE, TASK, each, nested, step, workflow
+from tests.unit.scheduler.bench import Bench, going_on, over, refuse_results
 
 PICK, SEND = StepName("pick"), StepName("send")
 TOKEN = "token-of-this-request"
 
 
-class Bench:
+class ReplyBench:
     """A taker of replies, and a task whose first step is requested."""
 
     def __init__(self, of: Workflow = LINE) -> None:
@@ -63,12 +65,12 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> ReplyBench:
     """Make a bench."""
-    return Bench()
+    return ReplyBench()
 
 
-async def test_right_reply_is_recorded_and_its_scheduler_told(bench: Bench) -> None:
+async def test_right_reply_is_recorded_and_its_scheduler_told(bench: ReplyBench) -> None:
     """It hears that something can start now; nothing follows within the record's change."""
     await bench.take(result={"bin": "A7"})
     assert bench.store.record(TASK).step(PICK).result == b'{"bin":"A7"}'
@@ -79,20 +81,20 @@ async def test_right_reply_is_recorded_and_its_scheduler_told(bench: Bench) -> N
 async def test_scheduler_hears_what_else_is_awaited_and_how_much_is_ready() -> None:
     """Each run takes a bounded share of what is ready."""
     print_, *rest = (step(name, "pick") for name in ("print", "wrap", "tag"))
-    bench = Bench(workflow(step("pick", via=Way.QUEUE), step("pay", via=Way.QUEUE), print_, *rest))
+    bench = ReplyBench(workflow(step("pick", via=Way.QUEUE), step("pay", via=Way.QUEUE), print_, *rest))
     bench.store.put(told(bench.store.record(TASK), started("pay", complete_by=25)))
     await bench.take()
     awaited = {"pay": after(25).isoformat()}
     assert [woken[3] for woken in bench.schedulers.woken] == [going_on(runs=2, awaited=awaited)]
 
 
-async def test_reply_is_recorded_for_as_long_as_it_counts(bench: Bench) -> None:
+async def test_reply_is_recorded_for_as_long_as_it_counts(bench: ReplyBench) -> None:
     """Until the step's complete-by: a blip of the store is outlived."""
     await bench.take()
     assert bench.store.limits == [after(20)]
 
 
-async def test_refusal_is_recorded_with_its_reason(bench: Bench) -> None:
+async def test_refusal_is_recorded_with_its_reason(bench: ReplyBench) -> None:
     """The Scheduler hears that it is over."""
     await bench.take(outcome=Outcome.FAILED, error="no such bin")
     assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
@@ -113,7 +115,7 @@ async def test_refusal_is_recorded_with_its_reason(bench: Bench) -> None:
 )
 @pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.FAILED])
 async def test_forged_reply_counts_for_nothing(
-    bench: Bench, changes: dict[str, Any], outcome: Outcome
+    bench: ReplyBench, changes: dict[str, Any], outcome: Outcome
 ) -> None:
     """Nothing is written, and nobody is told."""
     writes = bench.store.writes
@@ -121,14 +123,14 @@ async def test_forged_reply_counts_for_nothing(
     assert (bench.store.writes, bench.schedulers.woken, bench.rejections.all) == (writes, [], [])
 
 
-async def test_late_reply_is_refused(bench: Bench) -> None:
+async def test_late_reply_is_refused(bench: ReplyBench) -> None:
     """After complete-by the Supervisor decides."""
     bench.clock.advance(20.1)
     await bench.take()
     assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
 
 
-async def test_reply_of_an_older_epoch_is_refused(bench: Bench) -> None:
+async def test_reply_of_an_older_epoch_is_refused(bench: ReplyBench) -> None:
     """The step is requested anew; only the new request's reply counts."""
     again = told(recovered(bench.store.record(TASK)), claimed(SECOND))
     bench.store.put(told(again, started("pick", SECOND, token="another-token-of-it", complete_by=900)))
@@ -136,7 +138,7 @@ async def test_reply_of_an_older_epoch_is_refused(bench: Bench) -> None:
     assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
 
 
-async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> None:
+async def test_doubled_reply_is_recorded_once_and_told_twice(bench: ReplyBench) -> None:
     """It may be the second delivery because the first could not tell the Scheduler."""
     bench.schedulers.failing = True
     with pytest.raises(TransientError):
@@ -147,7 +149,7 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> No
     assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
 
 
-async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> None:
+async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: ReplyBench) -> None:
     """The step is known to be done."""
     await bench.take(result={"text": "x" * 25_000})
     assert (
@@ -157,7 +159,7 @@ async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> N
 
 
 async def test_task_is_held_for_an_outcome_that_the_store_refuses(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: ReplyBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator sees why, and no message dies."""
     refuse_results(bench.store, monkeypatch)
@@ -167,7 +169,7 @@ async def test_task_is_held_for_an_outcome_that_the_store_refuses(
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b"\xff", b'{"task_id": "task-1", "token": "short"}'])
-async def test_message_that_is_no_reply_is_kept_aside(bench: Bench, body: bytes) -> None:
+async def test_message_that_is_no_reply_is_kept_aside(bench: ReplyBench, body: bytes) -> None:
     """It is no reason to lose any other."""
     await bench.taker.take("m-9", body, bench.schedulers)
     [rejection] = bench.rejections.all
@@ -175,7 +177,7 @@ async def test_message_that_is_no_reply_is_kept_aside(bench: Bench, body: bytes)
 
 
 async def test_reply_to_a_later_run_is_taken_whatever_this_process_remembers(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: ReplyBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its token says that the remembered record is older than the request."""
     first = bench.store.record(TASK)
@@ -195,7 +197,7 @@ async def test_reply_to_a_later_run_is_taken_whatever_this_process_remembers(
 async def test_reply_that_leaves_nothing_but_a_long_wait_asks_for_the_run_that_lets_go() -> None:
     """The Scheduler would keep the task, and the Supervisor would count a recovery."""
     of = workflow(step("pick", via=Way.QUEUE), nested("car"))
-    bench = Bench(of)
+    bench = ReplyBench(of)
     bench.store.put(
         told(pending(of), claimed(), started("pick", token=TOKEN), started("car", complete_by=3_600))
     )
@@ -206,9 +208,223 @@ async def test_reply_that_leaves_nothing_but_a_long_wait_asks_for_the_run_that_l
 async def test_what_follows_a_reply_is_not_left_until_a_long_step_is_overdue() -> None:
     """The Scheduler that is told may be gone: the Supervisor looks whether it has begun what is ready."""
     day = step("weigh", via=Way.QUEUE, complete_within=86_400)
-    bench = Bench(workflow(step("pick", via=Way.QUEUE), day, step("send", "pick")))
+    bench = ReplyBench(workflow(step("pick", via=Way.QUEUE), day, step("send", "pick")))
     bench.store.put(told(bench.store.record(TASK), started("weigh", token="w" * 32, complete_by=86_400)))
     await bench.take()
     assert bench.store.record(TASK).task.complete_by == after(30)
     sent = told(bench.store.record(TASK), started("send", complete_by=40, activity=2))
     assert sent.task.complete_by == after(40)
+
+
+QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"), name="line-q")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Count what is counted as forged."""
+    counted: list[Any] = []
+    monkeypatch.setattr(FORGED_REPLIES, "add", lambda number, facts: counted.append((number, facts)))
+    return counted
+
+
+async def _log_of(bench: ReplyBench, caplog: pytest.LogCaptureFixture, **changes: Any) -> tuple[int, str]:
+    """Take a reply; return what is logged of it, and how loudly."""
+    caplog.set_level(logging.INFO, logger="functions.scheduler")
+    await bench.take(**changes)
+    [record] = [each for each in caplog.records if "counts for nothing" in each.getMessage()]
+    return record.levelno, record.getMessage().partition("counts for nothing: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"task_id": TaskId("another")}, "there is no such task"),
+        ({"step": StepName("fly")}, "the task has no such step"),
+        ({"epoch": SECOND}, "its epoch has not begun"),
+    ],
+    ids=["task", "step", "epoch"],
+)
+async def test_reply_to_nothing_says_to_what(
+    caplog: pytest.LogCaptureFixture, changes: dict[str, Any], why: str
+) -> None:
+    """It shows no life of an Agent."""
+    bench = ReplyBench()
+    assert await _log_of(bench, caplog, **changes) == (logging.INFO, why)
+    assert bench.times.kept == {}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_reply_with_another_token_may_be_forged(
+    caplog: pytest.LogCaptureFixture, counted: list[Any], *, ended: bool
+) -> None:
+    """Also when its task has ended: an alert rule can ask for the metric. It shows no life of the Agent."""
+    bench = ReplyBench()
+    if ended:
+        bench.store.put(told(bench.store.record(TASK), failed("pick", token=TOKEN)))
+    level, why = await _log_of(bench, caplog, token="a-token-that-was-guessed")
+    assert (level, why) == (logging.WARNING, "it carries another token than the request")
+    assert counted == [(1, {"step.agent": LINE.steps[0].agent})]
+    assert bench.times.kept == {}
+
+
+async def test_reply_of_an_older_epoch_says_so(caplog: pytest.LogCaptureFixture, counted: list[Any]) -> None:
+    """It is no forgery: its Agent was slow, and lives."""
+    bench = ReplyBench()
+    again = told(recovered(bench.store.record(TASK)), claimed(SECOND))
+    bench.store.put(told(again, started("pick", SECOND, token="another-token-of-it", complete_by=900)))
+    level, why = await _log_of(bench, caplog)
+    assert (level, why) == (logging.INFO, "it is of epoch 1, and the task is in epoch 2")
+    assert (counted, len(bench.times.kept)) == ([], 1)
+
+
+async def test_late_reply_says_how_late_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """From the step's complete-by on."""
+    bench = ReplyBench()
+    bench.clock.advance(23.25)
+    assert await _log_of(bench, caplog) == (logging.INFO, "it is late by 3.2 s")
+
+
+async def test_late_reply_to_a_task_that_has_ended_says_both(caplog: pytest.LogCaptureFixture) -> None:
+    """An operator sees what he could not wait for."""
+    bench = ReplyBench()
+    bench.clock.advance(30)
+    bench.store.put(told(bench.store.record(TASK), failed("pick", token=TOKEN)))
+    assert await _log_of(bench, caplog) == (logging.INFO, "it is late by 10.0 s, and the task: finished")
+
+
+async def test_refusal_of_what_is_done_says_why_it_counts_for_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In time, but after its task has ended."""
+    bench = ReplyBench(workflow(step("pick", via=Way.QUEUE), name="short"))
+    await bench.take()
+    assert await _log_of(bench, caplog, outcome="failed", error="no") == (logging.INFO, "finished")
+
+
+async def test_undo_is_done_whatever_it_gives() -> None:
+    """Nobody needs its result."""
+    of = workflow(step("pick", via=Way.QUEUE, undo=True), name="undone")
+    bench = ReplyBench(of)
+    held = told(bench.store.record(TASK), failed("pick", token=TOKEN))
+    undoing = told(held, undo_request(), claimed(SECOND), started("pick", SECOND, token=TOKEN))
+    bench.store.put(undoing)
+    await bench.take(epoch=SECOND, result={"text": "x" * 25_000})
+    assert bench.state is StepState.UNDONE
+
+
+async def test_life_is_noted_every_ten_seconds_at_most() -> None:
+    """In a row of the Agent's own; a failure there costs no reply."""
+    times = MemoryTimes()
+    bench = ReplyBench(QUEUED)
+    taker = ReplyTaker(
+        fake_ports(store=bench.store, clock=bench.clock, times=times), limits(), RecordedRefusals().alert
+    )
+    bench.taker, times.failing = taker, True
+    await bench.take()
+    assert (bench.state, times.kept, times.asked) == (StepState.COMPLETED, {}, 1)
+    times.failing = False
+    for _ in range(5):
+        await bench.take()
+    assert (len(times.kept), times.asked) == (1, 2)
+    bench.clock.advance(10)
+    await bench.take()
+    assert times.asked == 3
+    assert list(times.kept.values()) == [bench.clock.now()]
+
+
+async def test_slow_reply_of_an_item_that_was_asked_for_again_is_no_forgery(
+    caplog: pytest.LogCaptureFixture, counted: list[Any]
+) -> None:
+    """Its first request's token is not kept, and it is not taken for another item's of that epoch."""
+    slow, bench = "token-of-the-slow-item", ReplyBench()
+    record = pending(workflow(each("pick", via=Way.QUEUE)))
+    record = told(record, claimed(), started("pick.0", token=TOKEN), started("pick.1", token=slow))
+    record = told(recovered(told(record, completed("pick.0", token=TOKEN))), claimed(SECOND))
+    bench.store.put(told(record, started("pick.1", SECOND, token="another-token-of-it", complete_by=900)))
+    level, why = await _log_of(bench, caplog, token=slow)
+    assert (level, why) == (logging.INFO, "it is of epoch 1, and the task is in epoch 2")
+    assert (counted, len(bench.times.kept)) == ([], 1)
+
+
+PAY = StepName("pay")
+
+
+async def _requested_and_held() -> tuple[Bench, str]:
+    """Return a task that was held when nothing was heard of its payment, and the request's token."""
+    bench = Bench(workflow(step("pay", idempotent=False, via=Way.QUEUE), name="paying"))
+    await bench.run()
+    bench.clock.advance(60)
+    bench.store.put(told(bench.store.record(TASK), giving_up(hold=True), now=bench.clock.now()))
+    return bench, bench.requests.sent[0][1].token
+
+
+async def _take(bench: Bench, **said: Any) -> None:
+    ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
+    reply = AgentReply.model_validate(
+        {"schema_version": 1, "task_id": TASK, "step": PAY, "epoch": FIRST, **said}
+    )
+    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
+    await taker.take("m-1", reply.model_dump_json().encode(), RecordedSchedulers())
+
+
+async def test_late_reply_is_known_on_its_step_only() -> None:
+    """The task stays held; a resubmission repeats nothing, and finds nothing left to do."""
+    bench, token = await _requested_and_held()
+    held = bench.store.record(TASK)
+    await _take(bench, token=token, outcome=Outcome.COMPLETED, result={"receipt": 1})
+    known = bench.store.record(TASK)
+    assert (known.step(PAY).state, known.step(PAY).result) == (StepState.COMPLETED, b'{"receipt":1}')
+    assert known.task == held.task
+    again = told(known, resubmission(), now=bench.clock.now())
+    assert again.task.process_state is ProcessState.PROCESSED
+
+
+async def test_late_reply_without_a_usable_result_says_that_it_was_done() -> None:
+    """Nobody may have it run again."""
+    bench, token = await _requested_and_held()
+    await _take(bench, token=token, outcome=Outcome.COMPLETED, no_result="no JSON")
+    pay = bench.store.record(TASK).step(PAY)
+    assert (pay.state, pay.error) == (StepState.UNRECORDED, "it was done, but no JSON")
+
+
+async def test_late_reply_with_another_token_counts_for_nothing() -> None:
+    """Whoever knows the start id alone, which is no secret, can't make one."""
+    bench, _ = await _requested_and_held()
+    start_id = bench.step("pay").start_id
+    assert start_id is not None
+    await _take(bench, token=start_id, outcome=Outcome.COMPLETED)
+    assert bench.step("pay").state is StepState.RUNNING
+
+
+BOTH = workflow(step("pick", via=Way.QUEUE), step("pay", idempotent=False, complete_within=100), name="shop")
+ONCE = workflow(step("pick", via=Way.QUEUE, idempotent=False), name="shop")
+PICKING = started("pick", token=TOKEN, start_id=start_of(TOKEN))
+
+
+async def test_refusal_comes_twice_while_its_decision_waits() -> None:
+    """The Scheduler could not be woken, so the message is delivered again."""
+    bench = ReplyBench(BOTH)
+    bench.store.put(told(pending(BOTH), claimed(), PICKING, started("pay", complete_by=100)))
+    await bench.take(outcome=Outcome.FAILED, error="no")
+    await bench.take(outcome=Outcome.FAILED, error="no")
+    assert bench.state is StepState.FAILED
+
+
+async def test_late_refusal_comes_twice() -> None:
+    """It stands on the step since its first delivery."""
+    bench = ReplyBench(ONCE)
+    bench.store.put(told(pending(ONCE), claimed(), PICKING))
+    bench.clock.advance(21)
+    await bench.take(outcome=Outcome.FAILED, error="no")
+    await bench.take(outcome=Outcome.FAILED, error="no")
+    assert bench.state is StepState.FAILED
+
+
+async def test_unusable_answer_comes_twice_and_late() -> None:
+    """The step is known to be done."""
+    bench = ReplyBench(ONCE)
+    bench.store.put(told(pending(ONCE), claimed(), PICKING))
+    bench.clock.advance(21)
+    await bench.take(no_result="not JSON")
+    await bench.take(no_result="not JSON")
+    assert bench.state is StepState.UNRECORDED

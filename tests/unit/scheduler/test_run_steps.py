@@ -1,21 +1,28 @@
-"""`run_steps` does for every Agent what the pattern asks: claim, record, call, record, and on to the end."""
+"""`run_steps` claims, records, calls and records until the task ends."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Workflow
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import SchedulerId, StartId
+from functions.pattern.events import DecisionDue
+from functions.pattern.identity import SchedulerId, StartId, StepName
 from functions.pattern.ports import AgentCall
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState, Remedy, StepState, Way
 from functions.pattern.step_records import StepRecord
+from functions.pattern.transitions import apply
+from functions.scheduler.progress import Progress
 from tests.fakes.agents import raising
-from tests.fakes.interventions import done, recovered
+from tests.fakes.interventions import done, recovered, refused, resubmission
+from tests.fakes.runners import limits
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import DIAMOND, LINE, TASK, trip
+from tests.fakes.workflows import DIAMOND, LINE, TASK, awaiting, step, trip, workflow
 from tests.unit.scheduler.bench import Bench, going_on, over, refuse_results
 
 
@@ -228,3 +235,336 @@ async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> N
         bench.store.record(TASK).task.last_error
         == "pick: it was done, but its result has 25011 bytes; at most 24576 can be sent"
     )
+
+
+async def test_run_that_was_cut_short_calls_its_step_again_in_the_same_time() -> None:
+    """A crash between start and outcome costs neither the complete-by nor a failure."""
+    bench = Bench(LINE)
+    bench.store.put(told(pending(LINE), claimed(), started("pick", complete_by=7)))
+    bench.clock.advance(3)
+    assert await bench.run() == over("Processed")
+    assert bench.agents.steps == ["pick", "send"]
+    assert bench.agents.calls[0].complete_by == after(7)
+    task = bench.store.record(TASK).task
+    assert (task.epoch, task.failure_count) == (1, 0)
+
+
+async def test_other_run_leaves_it_alone() -> None:
+    """A reply began it, while the first still works."""
+    bench = Bench(LINE)
+    bench.store.put(told(pending(LINE), claimed(), started("pick")))
+    assert await bench.run(2, share=True) == going_on()
+    assert bench.agents.calls == []
+
+
+async def test_run_again_goes_on_after_its_recorded_outcomes() -> None:
+    """Its answer was lost after all was done, or before the next step began."""
+    bench = Bench(LINE)
+    bench.store.put(told(pending(LINE), claimed(), *done("pick")))
+    assert await bench.run() == over("Processed")
+    assert bench.agents.steps == ["send"]
+    writes = bench.store.writes
+    assert await bench.run() == over("finished")
+    assert bench.store.writes == writes
+
+
+async def test_step_that_must_not_run_twice_is_not_called_again() -> None:
+    """Its outcome is unknown; a neighbour is called again."""
+    once = workflow(step("pay", idempotent=False), step("note"), name="once")
+    bench = Bench(once)
+    bench.store.put(told(pending(once), claimed(), started("pay"), started("note")))
+    assert await bench.run() == going_on()
+    assert bench.agents.steps == ["note"]
+    assert bench.states == {"pay": "Running", "note": "Completed"}
+
+
+async def test_two_runs_of_one_number_at_once_record_each_outcome_once() -> None:
+    """Durable believes the first one dead, and it is not: the effect key keeps the effect single."""
+    bench = Bench(LINE)
+    bench.agents.slow("pick")
+    both = [asyncio.create_task(bench.run()) for _ in range(2)]
+    while len(bench.agents.calls) < 2:
+        await asyncio.sleep(0)
+    bench.agents.let_go("pick")
+    await asyncio.gather(*both)
+    assert bench.agents.steps == ["pick", "pick", "send"]
+    assert bench.agents.calls[0] == bench.agents.calls[1]
+    assert bench.state == "Processed"
+
+
+async def test_step_that_must_not_run_twice_is_called_by_one_of_two_runs() -> None:
+    """By the one whose start is recorded, whichever numbers they have."""
+    once = workflow(step("pay", idempotent=False), name="once")
+    for number in (1, 2):
+        bench = Bench(once)
+        bench.agents.slow("pay")
+        both = [asyncio.create_task(bench.run(each)) for each in (1, number)]
+        await bench.agents.until_called("pay")
+        bench.agents.let_go("pay")
+        await asyncio.gather(*both)
+        assert bench.agents.steps == ["pay"]
+        assert bench.state == "Processed"
+
+
+async def test_two_runs_at_once_call_each_step_once() -> None:
+    """A reply's run meets the first one's outcome: what both see as ready is started by one of them."""
+    bench = Bench(workflow(step("pick"), step("send", "pick"), step("note", "pick"), name="fan"))
+    second: list[asyncio.Task[object]] = []
+
+    def meet() -> Json:
+        second.append(asyncio.create_task(bench.run(2, share=True)))
+        return {}
+
+    bench.agents.behaviours["pick"] = meet
+    await bench.run()
+    await asyncio.gather(*second)
+    assert sorted(bench.agents.steps) == ["note", "pick", "send"]
+    assert bench.state == "Processed"
+
+
+def _wide(count: int) -> Workflow:
+    return workflow(
+        *(step(f"s{number}", complete_within=20) for number in range(count)), step("last", "s0"), name="wide"
+    )
+
+
+async def test_independent_steps_run_side_by_side() -> None:
+    """Neither side of the diamond waits for the other; the last step waits for both, and starts once."""
+    bench = Bench(DIAMOND)
+    bench.agents.slow("left", "right")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("left", "right")
+    bench.agents.let_go("left", "right")
+    assert await running == over("Processed")
+    assert bench.agents.steps == ["open", "left", "right", "close"]
+
+
+async def test_slow_step_holds_up_only_what_needs_it() -> None:
+    """What another makes ready begins at once."""
+    bench = Bench(workflow(step("slow"), step("quick"), step("after", "quick"), name="forked"))
+    bench.agents.slow("slow", "after")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("slow", "after")
+    assert bench.step("quick").state == "Completed"
+    bench.agents.let_go("slow", "after")
+    assert await running == over("Processed")
+
+
+async def test_one_that_fails_does_not_end_its_neighbours() -> None:
+    """The others go on, and what follows from them."""
+    bench = Bench(workflow(step("bad"), step("good"), step("after", "good"), name="forked"))
+    bench.agents.behaviours["bad"] = raising(RuntimeError("a defect"))
+    assert await bench.run() == going_on()
+    assert bench.states == {"bad": "Running", "good": "Completed", "after": "Completed"}
+
+
+async def test_too_much_for_one_run_is_left_to_several() -> None:
+    """The first starts nothing; the others, which may run in other processes, start their shares."""
+    bench = Bench(_wide(7), limits(at_once=3))
+    assert await bench.run() == going_on(runs=3)
+    assert bench.agents.calls == []
+    names = [f"s{number}" for number in range(7)]
+    bench.agents.slow(*names)
+    running = [asyncio.create_task(bench.run(number, share=True)) for number in (2, 3, 4)]
+    await bench.agents.until_called(*names)
+    assert [bench.step(name).activity for name in names] == [2, 2, 2, 3, 3, 3, 4]
+    bench.agents.let_go(*names)
+    assert [each["runs"] for each in await asyncio.gather(*running)] == [0, 0, 0]
+    assert bench.state == "Processed"
+
+
+async def test_run_starts_more_as_room_comes() -> None:
+    """It has never more under way than it may."""
+    bench = Bench(_wide(7), limits(at_once=3))
+    under_way: list[int] = []
+    for number in range(7):
+        bench.agents.behaviours[f"s{number}"] = lambda: _count(bench, under_way)
+    assert await bench.run(2, share=True) == over("Processed")
+    assert max(under_way) == 3
+
+
+def _count(bench: Bench, under_way: list[int]) -> dict[str, bool]:
+    under_way.append(list(bench.states.values()).count("Running"))
+    return {}
+
+
+async def test_step_that_might_outlast_the_activity_is_left_to_a_fresh_one() -> None:
+    """Which begins with it, whatever time it needs."""
+    bench = Bench(workflow(step("pick"), step("send", "pick", complete_within=290), name="long"))
+    assert await bench.run() == going_on(runs=1)
+    assert bench.agents.steps == ["pick"]
+    assert await bench.run(2, share=True) == over("Processed")
+    assert bench.agents.steps == ["pick", "send"]
+
+
+async def test_run_that_finds_nothing_to_do_asks_for_no_other() -> None:
+    """However long: runs that can do nothing make no chain."""
+    bench = Bench(workflow(step("pick"), step("send", "pick"), name="line"))
+    bench.agents.slow("pick")
+    first = asyncio.create_task(bench.run())
+    await bench.agents.until_called("pick")
+    assert await bench.run(2, share=True) == going_on()
+    bench.agents.let_go("pick")
+    assert await first == over("Processed")
+
+
+async def test_runs_that_can_begin_nothing_make_no_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should what is ready never start, whatever the defect, the Supervisor finds it."""
+    bench = Bench(workflow(step("send", complete_within=290), name="long"))
+    change = bench.store.change
+
+    async def without_starts(*given: Any, **options: Any) -> Any:
+        return await change(*given, **{**options, "follow": None})
+
+    monkeypatch.setattr(bench.store, "change", without_starts)
+    assert await bench.run(2, share=True) == going_on()
+
+
+async def test_steps_without_room_are_left_to_others_when_all_have_expired() -> None:
+    """Expired ones take their room until they are recovered."""
+    bench = Bench(_wide(3), limits(at_once=2))
+    for number in range(3):
+        bench.agents.behaviours[f"s{number}"] = raising(TransientError("no answer"))
+    progress: list[Progress] = [await bench.run(2, share=True)]
+    assert progress == [going_on(runs=1)]
+    assert await bench.run(3, share=True) == going_on()
+    assert bench.agents.steps == ["s0", "s1", "s2"]
+
+
+async def test_step_that_is_not_needed_takes_no_room() -> None:
+    """It is skipped at once, so that what needs it can begin."""
+    skip = step("skip", "quick", when=lambda *_: False)
+    bench = Bench(workflow(step("slow"), step("quick"), step("next", "quick"), skip), limits(at_once=2))
+    bench.agents.slow("slow", "next")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("slow", "next")
+    assert bench.states["skip"] == "Skipped"
+    bench.agents.let_go("slow", "next")
+    await running
+
+
+PICK = StepName("pick")
+
+HEAVY = workflow(
+    step("pick"),
+    step("crane", "pick", when=lambda parcel, _: parcel.weight > 5),
+    step("send", "crane", when=lambda _, results: results[PICK].get("bin") == "A7"),
+    name="heavy",
+)
+
+
+@pytest.mark.parametrize(("bin_", "called"), [("A7", ["pick", "send"]), ("B1", ["pick"])])
+async def test_step_that_the_order_does_not_need_is_skipped(bin_: str, called: list[str]) -> None:
+    """By payload and results; the skip and the start that follows from it are one change."""
+    bench = Bench(HEAVY)
+    writes = bench.store.writes
+    bench.agents.behaviours["pick"] = lambda: {"bin": bin_}
+    assert await bench.run() == over("Processed")
+    assert bench.agents.steps == called
+    assert bench.step("crane").state is StepState.SKIPPED
+    assert bench.store.writes == writes + 1 + len(called)
+
+
+async def test_step_that_was_begun_is_not_judged_again() -> None:
+    """Whatever its condition says today: its effect may stand, so its outcome is found out."""
+    bench = Bench(HEAVY)
+    bench.store.put(recovered(told(pending(HEAVY), claimed(), *done("pick"), started("crane"))))
+    await bench.run(epoch=2)
+    assert bench.agents.steps == ["crane"]
+
+
+def _broken(*_: object) -> Any:
+    raise KeyError("bin")
+
+
+@pytest.mark.parametrize("remedy", [Remedy.COMPENSATE, Remedy.HOLD])
+async def test_defect_in_a_condition_holds_the_task_at_once(
+    remedy: Remedy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its remedy, and before anything that follows is begun; its cause stands on the step."""
+    steps = (step("pick"), step("send", "pick", when=_broken), step("note", "pick"))
+    bench = Bench(workflow(*steps, name="broken", remedy=remedy))
+    assert await bench.run() == over("Error")
+    assert bench.agents.steps == ["pick"]
+    assert bench.states == {"pick": "Completed", "send": "Failed", "note": "NotStarted"}
+    assert bench.step("send").error == "KeyError: 'bin'"
+    assert bench.store.record(TASK).task.last_error == "send: KeyError: 'bin'"
+    assert caplog.text.count("step send is not started") == 1
+
+
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
+async def test_defect_in_a_request_holds_the_task_at_once(via: Way) -> None:
+    """Nothing was sent. After the right deployment an operator resubmits it."""
+    broken = replace(step("send", "pick", idempotent=False, via=via), request=_broken)
+    bench = Bench(workflow(step("pick"), broken, name="broken", remedy=Remedy.COMPENSATE))
+    assert await bench.run() == over("Error")
+    assert (bench.step("send").state, bench.step("send").error) == (StepState.FAILED, "KeyError: 'bin'")
+    again = apply(bench.store.record(TASK), resubmission(), bench.clock.now())
+    assert isinstance(again, TaskRecord)
+    assert again.step(StepName("send")).state is StepState.NOT_STARTED
+
+
+async def test_defect_in_an_undo_is_held_as_a_refused_undo_is() -> None:
+    """What is left undone stays to be undone."""
+    broken = replace(step("pick", undo=True), request=_broken)
+    of = workflow(broken, name="broken", remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    bench.store.put(told(pending(of), claimed(), *refused("pick")))
+    assert await bench.run(epoch=2) == over("Error")
+    assert bench.store.record(TASK).task.last_error == "undo of pick: KeyError: 'bin'"
+
+
+SHOP = workflow(step("pay"), step("mail", "pay", on_failure=Remedy.CONTINUE), step("file", "mail"))
+
+
+@pytest.mark.parametrize("fault", [TransientError("mail answered 503"), PermanentError("no such address")])
+async def test_run_goes_on_without_the_step(fault: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused, or of unknown outcome: neither is recovered. No line says what the service said."""
+    bench = Bench(SHOP)
+    bench.agents.behaviours["mail"] = raising(fault)
+    assert await bench.run() == over("Processed")
+    assert bench.agents.steps == ["pay", "mail", "file"]
+    assert bench.states == {"pay": "Completed", "mail": "Failed", "file": "Completed"}
+    assert str(fault) in (bench.step("mail").error or "")
+    assert not [line for line in caplog.messages if str(fault) in line]
+
+
+async def test_other_steps_are_left_to_the_supervisor() -> None:
+    """As before."""
+    bench = Bench(SHOP)
+    bench.agents.behaviours["pay"] = raising(TransientError("503"))
+    await bench.run()
+    assert bench.states["pay"] == "Running"
+    assert bench.state is ProcessState.PROCESSING
+
+
+async def test_store_that_does_not_answer_leaves_it_to_the_supervisor() -> None:
+    """What is not recorded has not happened."""
+    bench = Bench(SHOP)
+
+    def fail() -> dict[str, bool]:
+        bench.store.failure = TransientError("no store")
+        raise TransientError("503")
+
+    bench.agents.behaviours["mail"] = fail
+    await bench.run()
+    bench.store.failure = None
+    assert bench.states["mail"] == "Running"
+
+
+async def test_step_of_an_epoch_before_is_not_waited_for_longer_than_its_own_time() -> None:
+    """By this host's clock it is not over yet, and must not be repeated; beside it, an event is awaited."""
+    mail = step("mail", idempotent=False, on_failure=Remedy.CONTINUE)
+    of = workflow(awaiting("approve"), mail, step("pay"), step("file", "mail"))
+    begun = (started("approve", complete_by=3 * 86_400), started("mail"), started("pay"), failed("pay"))
+    record = told(pending(of), claimed(), *begun)
+    over_there = DecisionDue(epoch=FIRST, start_by=after(60)), resubmission()
+    bench = Bench(of)
+    bench.store.put(told(record, *over_there, now=after(21)))
+    bench.clock.advance(19)
+    progress = await bench.run(epoch=2)
+    assert progress.get("again_at") == after(20).isoformat()
+    bench.clock.advance(1)
+    await bench.run(2, epoch=2)
+    assert (bench.states["mail"], bench.states["file"]) == ("Failed", "Completed")
+    assert bench.store.record(TASK).task.is_handed_back

@@ -16,7 +16,7 @@ from local.version_locks import check, lock
 from tests.fakes.tasks import claimed, pending, told
 from tests.fakes.workflows import Parcel
 from tests.house.documents import ROOT, code_blocks
-from tests.unit.scheduler.redeployed import Deployment
+from tests.unit.scheduler.test_redeployments import Deployment
 
 _PAGE = "docs/changing-a-workflow.md"
 
