@@ -10,7 +10,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState
 from tests.fakes.clock import START
 from tests.model.state import Call, Effect
-from tests.unit.pattern.change_rules import check_change, check_time, is_late
+from tests.unit.pattern.invariants import check_change, check_time, is_late
 
 #: How often a task is recovered in one direction: the policy's threshold, and its extended waits.
 _MOST_RECOVERIES = 2

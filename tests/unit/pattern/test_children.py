@@ -1,25 +1,37 @@
-"""A step that is a task: what its end is for the parent, in each state and direction of that."""
+"""A step that is a task: its definition, its id, and the effect of its end on the parent."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler, wakes_scheduler
 from functions.pattern.children import children_to_reach, end_of, tombstone
-from functions.pattern.definition import Workflow
-from functions.pattern.identity import Birth, Parent, StepName, TaskId
+from functions.pattern.definition import Registry, Step, Workflow
+from functions.pattern.errors import DefinitionError
+from functions.pattern.identity import TASK_ID_PATTERN, Birth, Parent, StepName, TaskId, child_id, resource_id
 from functions.pattern.occurrences import Occurrences, occurrences
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason
-from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.shape import read_shape
+from functions.pattern.states import (
+    AnnouncementKind,
+    Direction,
+    EpochEnd,
+    ProcessState,
+    Remedy,
+    StepState,
+    Way,
+)
 from functions.pattern.step_records import OUTCOME_UNKNOWN
 from functions.pattern.wait_events import ChildEnded, HandedBack
-from tests.fakes.interventions import cancellation, done, found_done, recovered, resubmission
+from tests.fakes.interventions import cancellation, done, found_done, recovered, resubmission, result_given
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import BIRTH, LINE, TASK, nested, step, workflow
+from tests.fakes.workflows import BIRTH, LINE, TASK, TRIP, nested, step, timer, workflow
 from tests.unit.pattern.waiting_tasks import after_the_end, handed_back, refusal_of
 
 HOUR = 3_600
@@ -266,3 +278,128 @@ def test_late_decision_is_carried_out_with_the_end() -> None:
     assert decided.task.decision is not None
     over = told(decided, completed("pay"))
     assert (over.history[-1].ended_by, over.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)
+
+
+@pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.UNRECORDED])
+def test_child_undone_after_it_was_processed_is_noted(state: StepState) -> None:
+    """By an operator, once: those of the parent are alerted, also before they gave its result."""
+    before = told(renting(), ended(state))
+    noted = told(before, UNDONE)
+    assert noted.step(CAR).noted == "its task is undone by now"
+    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
+    assert told(noted, UNDONE) is noted
+
+
+def test_child_that_is_done_after_its_parent_went_on_without_it_is_noted() -> None:
+    """It stands, and nobody uses it: operators are alerted; when they undo it, that is noted instead."""
+    before = after_the_end(handed_back(renting(flow(on_failure=Remedy.CONTINUE))), HOUR)
+    assert told(before, UNDONE) is before
+    noted = told(before, ended())
+    assert (noted.step(CAR).state, noted.step(CAR).noted) == (
+        StepState.FAILED,
+        "gone on without, but its task was done after all, and stands",
+    )
+    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
+    assert told(noted, ended()) is noted
+    assert told(noted, UNDONE).step(CAR).noted == "its task is undone by now"
+
+
+def test_child_that_is_done_although_an_operator_gave_its_result_is_noted() -> None:
+    """It was done by hand as well: operators are alerted. That a child was undone before is nothing new."""
+    held = after_the_end(handed_back(renting(flow(Remedy.HOLD))), HOUR)
+    given = told(held, result_given("car"), now=after(HOUR + 9))
+    assert told(given, UNDONE) is given
+    noted = told(given, ended())
+    assert noted.step(CAR).noted == "its result is an operator's, but its task was done, too, and stands"
+    assert [each.kind for each in announcements(given, noted)] == [AnnouncementKind.ALERT]
+    assert told(noted, ended()) is noted
+    assert told(noted, UNDONE).step(CAR).noted == "its task is undone by now"
+
+
+def _named(name: str, *steps: Step, version: int = 1) -> Workflow:
+    return replace(workflow(*steps, name=name, resource=f"{name}s"), version=version)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"agent": "car"}, "a step by way workflow has no agent: leave it out"),
+        ({"undo": True}, "a step by way workflow has no undo: leave it out"),
+        ({"undo_request": lambda *_: {}}, "a step by way workflow has no undo_request: leave it out"),
+        ({"idempotent": False}, "a step by way workflow has no idempotent: leave it out"),
+        ({"role": "Submitter"}, "a step by way workflow has no role: leave it out"),
+        ({"workflow": None}, "workflow must be the name of a workflow, not None"),
+        ({"request": None}, "request must be a function of the payload and the results, not None"),
+        ({"complete_within": 0}, "complete_within must be more than 0"),
+    ],
+)
+def test_step_that_can_t_work_is_refused(fields: Any, text: str) -> None:
+    """When it is defined, with the field and the fix."""
+    with pytest.raises(DefinitionError, match=text):
+        workflow(replace(nested("car"), **fields))
+
+
+@pytest.mark.parametrize("other", [step("car"), timer("car")])
+def test_other_steps_have_no_workflow(other: Step) -> None:
+    """They would never ask for it."""
+    with pytest.raises(DefinitionError, match=f"a step by way {other.via} has no workflow: leave it out"):
+        workflow(replace(other, workflow="line"))
+
+
+def test_child_can_always_be_undone_and_its_workflow_is_recorded() -> None:
+    """Shapes without one are written as before."""
+    parent = replace(workflow(nested("car")), cancel_within=60)
+    [shape] = read_shape(parent.shape.written).steps
+    assert (shape.via, shape.undo, shape.workflow, shape.agent) == (Way.WORKFLOW, True, "line", "")
+    assert b"workflow" not in TRIP.shape.written
+
+
+def test_workflow_that_is_not_there_is_named_with_the_fix() -> None:
+    """At the start of the application."""
+    with pytest.raises(DefinitionError) as refusal:
+        Registry((_named("trip", nested("car", of="cars")), LINE), {})
+    expected = (
+        "workflow 'trip': step 'car': there is no workflow 'cars': name one of line, trip, or register it"
+    )
+    assert str(refusal.value) == expected
+
+
+def test_circle_is_refused() -> None:
+    """It would never end."""
+    with pytest.raises(DefinitionError) as refusal:
+        Registry((_named("trip", nested("car", of="car")), _named("car", nested("back", of="trip"))), {})
+    text = "workflow 'car': step 'back': its workflow leads back to itself (trip → car → trip)"
+    assert str(refusal.value) == f"{text}: break the circle"
+
+
+def test_circle_counts_only_among_versions_that_children_take() -> None:
+    """A child is of the newest version: the older one of its parent is in no circle."""
+    older = _named("trip", nested("car", of="car"))
+    newer = _named("trip", step("walk"), version=2)
+    assert len(list(Registry((older, newer, _named("car", nested("back", of="trip"))), {}))) == 3
+
+
+def test_depth_is_bounded() -> None:
+    """Three workflows in each other are possible, and no fourth."""
+    chain = [_named(name, nested("next", of=of)) for name, of in ("ab", "bc", "cd")]
+    Registry((*chain[1:], _named("d", step("end"))), {})
+    with pytest.raises(DefinitionError) as refusal:
+        Registry((*chain, _named("d", step("end"))), {})
+    text = "workflow 'c': step 'next': more than 3 workflows in each other (a → b → c → d): take one out"
+    assert str(refusal.value) == text
+
+
+def _child(task: str = "trip-1", birth: str = "3f9a0c27", step: str = "car") -> TaskId:
+    return child_id(resource_id(TaskId(task), Birth(birth)), StepName(step))
+
+
+def test_child_s_id_is_a_task_s_and_the_same_each_time() -> None:
+    """Whoever admits the child, in whatever epoch, admits the same."""
+    assert _child() == "c-c027f4254ce6fa52b7779b760a184b25d3b791c6"
+    assert re.fullmatch(TASK_ID_PATTERN, _child())
+
+
+def test_each_step_and_item_of_each_task_has_a_child_of_its_own() -> None:
+    """An id used again after retention is another task, with other children."""
+    others = {_child("trip-2"), _child(birth="00000000"), _child(step="car.0"), _child(step="car.1")}
+    assert len(others | {_child()}) == 5

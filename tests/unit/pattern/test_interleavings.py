@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from functions.pattern.crowds import Behind, CrowdCause, CrowdPolicy
 from functions.pattern.decisions import in_question
+from functions.pattern.definition import Default, Workflow
 from functions.pattern.easing import may_be_extended, more_time, turn
 from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
@@ -40,8 +42,8 @@ from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_i
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
-from functions.pattern.states import Direction, ProcessState, Remedy, StepState
-from functions.pattern.supervision import judge
+from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
+from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import (
     ChildEnded,
@@ -62,10 +64,43 @@ from tests.fakes.interventions import (
     unparking,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
-from tests.fakes.workflows import BIRTH, TASK
-from tests.unit.pattern.change_rules import check_change, check_time, is_late, is_refused
-from tests.unit.pattern.interleaved import AT_ONCE, CROWD, POLICY, lively_workflow
-from tests.unit.pattern.sound_record import SoundRecord
+from tests.fakes.workflows import BIRTH, TASK, awaiting, each, nested, step, workflow
+from tests.unit.pattern.invariants import (
+    CANCEL_WITHIN,
+    LONGEST_EXTENSION,
+    SoundRecord,
+    check_change,
+    check_time,
+    is_late,
+    is_refused,
+)
+
+#: So many items run at the same time.
+AT_ONCE = 1
+POLICY = SupervisionPolicy(
+    threshold=1,
+    extended_waits=(timedelta(seconds=20),),
+    skew=timedelta(seconds=5),
+    start_within=timedelta(seconds=10),
+    crowd=CrowdPolicy(longest=timedelta(seconds=LONGEST_EXTENSION)),
+)
+CROWD = Behind("Agent left", CrowdCause.NO_REPLY)
+
+
+def lively_workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> Workflow:
+    """Define steps of each kind, side by side."""
+    return workflow(
+        step("open", undo=True),
+        step("left", "open", undo=True),
+        step("right", "open", idempotent=idempotent),
+        awaiting("approve", "open", on_expiry=Default({"approved": True}) if by_default else Expiry.REFUSE),
+        nested("part", "open"),
+        each("call", "open", undo=True, at_once=AT_ONCE),
+        step("close", "left", "right", "approve", "part", "call", undo=True),
+        remedy=remedy,
+        cancel_within=CANCEL_WITHIN,
+    )
+
 
 STRANGER = SchedulerId("somebody-else")
 BEHIND = st.sampled_from([0, 0, 0, 1])  # epochs

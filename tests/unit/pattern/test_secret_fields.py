@@ -1,13 +1,17 @@
-"""Secret fields are hidden wherever they stand, and what they hold wherever it turns up."""
+"""Secret fields are hidden in each part of a task that is shown."""
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     AliasPath,
     BaseModel,
@@ -24,10 +28,20 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
+from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.definition import Registry, Step
 from functions.pattern.hiding import HIDDEN, Secrets
+from functions.pattern.identity import StepName
+from functions.pattern.records import TaskRecord
 from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
+from functions.pattern.states import Direction, StepState
+from functions.pattern.wait_events import EventReceived
+from tests.fakes.interventions import cancellation
+from tests.fakes.purchases import CANARY, CONFIRM, EVENT, PAY, PAYLOAD, PURCHASES, SHIP, purchase
+from tests.fakes.tasks import SECOND, after, claimed, completed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, nested, workflow
 
-CANARY = "c4n4ry"
+SECRET = "c4n4ry"
 Marked = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
 
 
@@ -64,47 +78,47 @@ def _login_of(given: Any) -> Any:
     return {"password": given} if isinstance(given, str) else given
 
 
-LOGIN = {"password": CANARY, "user": "ann"}
+LOGIN = {"password": SECRET, "user": "ann"}
 SHOWN = {"password": HIDDEN, "user": "ann"}
 
 
 @pytest.mark.parametrize(
     ("annotation", "content", "shown"),
     [
-        (SecretStr, CANARY, HIDDEN),
-        (SecretBytes, CANARY, HIDDEN),
+        (SecretStr, SECRET, HIDDEN),
+        (SecretBytes, SECRET, HIDDEN),
         (Annotated[Secret[int], Field(json_schema_extra={"writeOnly": True})], 730_214, HIDDEN),
-        (Marked, CANARY, HIDDEN),
-        (SkipJsonSchema[SecretStr], CANARY, HIDDEN),
-        (list[Annotated[SecretStr, WithJsonSchema({"type": "string"})]], [CANARY], [HIDDEN]),
+        (Marked, SECRET, HIDDEN),
+        (SkipJsonSchema[SecretStr], SECRET, HIDDEN),
+        (list[Annotated[SecretStr, WithJsonSchema({"type": "string"})]], [SECRET], [HIDDEN]),
         (Annotated[Login, WithJsonSchema({"type": "object"})], LOGIN, SHOWN),
         (Annotated[Strange, WithJsonSchema({"type": "string"})], "a", "a"),
-        (SecretStr | None, CANARY, HIDDEN),
+        (SecretStr | None, SECRET, HIDDEN),
         (SecretStr | None, None, None),
         (Annotated[bool, Field(json_schema_extra={"writeOnly": True})], True, HIDDEN),
         (Login, LOGIN, SHOWN),
         (Login | None, LOGIN, SHOWN),
         (Annotated[Login, Field(json_schema_extra={"writeOnly": True})], LOGIN, HIDDEN),
         (list[Login], [LOGIN], [SHOWN]),
-        (list[SecretStr], [CANARY], [HIDDEN]),
+        (list[SecretStr], [SECRET], [HIDDEN]),
         (tuple[int, Login], [1, LOGIN], [1, SHOWN]),
-        (dict[str, SecretStr], {"a": CANARY}, {"a": HIDDEN}),
+        (dict[str, SecretStr], {"a": SECRET}, {"a": HIDDEN}),
         (dict[str, Login], {"a": LOGIN}, {"a": SHOWN}),
-        (dict[Annotated[str, Field(pattern="^a")], SecretStr], {"a": CANARY}, {"a": HIDDEN}),
-        (dict[SecretStr, int], {CANARY: 1}, HIDDEN),
+        (dict[Annotated[str, Field(pattern="^a")], SecretStr], {"a": SECRET}, {"a": HIDDEN}),
+        (dict[SecretStr, int], {SECRET: 1}, HIDDEN),
         (
             Annotated[Login | ByKind, Field()],
-            {"kind": "key", "key": CANARY},
+            {"kind": "key", "key": SECRET},
             {"kind": "key", "key": HIDDEN},
         ),
-        (Tree, {"below": [{"secret": CANARY}]}, {"below": [{"secret": HIDDEN}]}),
+        (Tree, {"below": [{"secret": SECRET}]}, {"below": [{"secret": HIDDEN}]}),
         (RootModel[list[Login]], [LOGIN], [SHOWN]),
-        (Json[Login], f'{{"password": "{CANARY}"}}', HIDDEN),
-        (Json[dict[Annotated[str, Field(pattern="^a")], list[tuple[Tree]]]], CANARY, HIDDEN),
-        (Annotated[Login, BeforeValidator(_login_of)], CANARY, HIDDEN),
-        (Annotated[Login, BeforeValidator(_login_of)], [CANARY], [HIDDEN]),
+        (Json[Login], f'{{"password": "{SECRET}"}}', HIDDEN),
+        (Json[dict[Annotated[str, Field(pattern="^a")], list[tuple[Tree]]]], SECRET, HIDDEN),
+        (Annotated[Login, BeforeValidator(_login_of)], SECRET, HIDDEN),
+        (Annotated[Login, BeforeValidator(_login_of)], [SECRET], [HIDDEN]),
         (Any, {"a": [{"b": 1}]}, {"a": [{"b": 1}]}),
-        (dict[str, Any], {"a": [CANARY]}, {"a": [CANARY]}),
+        (dict[str, Any], {"a": [SECRET]}, {"a": [SECRET]}),
     ],
 )
 def test_secret_fields_are_hidden(annotation: Any, content: Any, shown: Any) -> None:
@@ -132,14 +146,20 @@ class Named(BaseModel):
 
 @pytest.mark.parametrize(
     "sent",
-    [{"one": CANARY}, {"uno": CANARY}, {"first": CANARY}, {"two": {"deep": CANARY}}, {"extra": CANARY}],
+    [
+        {"one": SECRET},
+        {"uno": SECRET},
+        {"first": SECRET},
+        {"two": {"deep": SECRET}},
+        {"extra": SECRET},
+    ],
 )
 def test_secret_is_hidden_under_each_of_its_names(sent: dict[str, Any]) -> None:
     """What the schema does not know could be one; what it knows is shown, by alias and by name."""
     for shown in ({"three": 3}, {"third": 3}):
         hidden = SecretFields(Named).hide(sent | shown)
         assert hidden.content == dict.fromkeys(sent, HIDDEN) | shown
-        assert hidden.secrets.values == {CANARY}
+        assert hidden.secrets.values == {SECRET}
 
 
 class Plain(BaseModel):
@@ -150,8 +170,8 @@ class Plain(BaseModel):
 
 def test_model_without_a_secret_hides_nothing() -> None:
     """Not even what it does not know."""
-    hidden = secret_fields(Plain).hide({"user": "ann", "more": CANARY})
-    assert (hidden.content, hidden.secrets) == ({"user": "ann", "more": CANARY}, Secrets())
+    hidden = secret_fields(Plain).hide({"user": "ann", "more": SECRET})
+    assert (hidden.content, hidden.secrets) == ({"user": "ann", "more": SECRET}, Secrets())
     assert secret_fields(Plain) is secret_fields(Plain)
 
 
@@ -164,7 +184,7 @@ def test_unknown_reference_hides_what_it_stands_for() -> None:
         password: SecretStr
         odd: Annotated[str, Field(json_schema_extra={"anyOf": [{"$ref": "https://example.com/nowhere"}]})]
 
-    assert SecretFields(Odd).hide({"odd": CANARY}).content == {"odd": HIDDEN}
+    assert SecretFields(Odd).hide({"odd": SECRET}).content == {"odd": HIDDEN}
 
 
 def test_what_a_secret_field_holds_is_a_secret() -> None:
@@ -203,9 +223,186 @@ def test_long_lists_do_not_block_the_process() -> None:
         items: list[Login | ByKind | Tree]
         pair: tuple[int, SecretStr]
 
-    content = {"items": [{"user": "anna"}] * 40_000, "pair": [1, CANARY]}
+    content = {"items": [{"user": "anna"}] * 40_000, "pair": [1, SECRET]}
     begun = time.process_time()
     assert SecretFields(Many).hide(content) == Shown(
-        content | {"pair": [1, HIDDEN]}, Secrets(frozenset({CANARY}))
+        content | {"pair": [1, HIDDEN]}, Secrets(frozenset({SECRET}))
     )
     assert time.process_time() - begun < 1.5
+
+
+HERE = Registry((PURCHASES, LINE), {})
+NOWHERE = Registry((LINE,), {})
+TOLD = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
+
+
+def paid(result: dict[str, Any] | None = None) -> TaskRecord:
+    """Create a purchase that is paid and confirmed, and is being shipped."""
+    given = json.dumps(result or {"receipt": "R-1", "card": CANARY}).encode()
+    waits = started("confirm", start_id="confirm")
+    begun = told(purchase(TASK), claimed(), started("pay"), completed("pay", result=given), waits)
+    return told(begun, TOLD, started("ship"))
+
+
+def test_payload_is_shown_without_its_secrets() -> None:
+    """Everything else stays as it was sent."""
+    assert Contents(HERE, paid()).payload == {
+        "amount": 5,
+        "card": {"number": HIDDEN, "holder": "Ann"},
+        "pin": HIDDEN,
+    }
+
+
+def test_requests_are_made_without_secrets() -> None:
+    """In requests made of results and events, and in the request of the undo, too."""
+    contents = Contents(HERE, paid())
+    assert contents.request(PAY, Direction.DO) == {
+        "amount": 5,
+        "card": HIDDEN,
+        "pin": HIDDEN,
+    }
+    confirmed = {"code": HIDDEN, "by": "Ann"}
+    assert contents.request(SHIP, Direction.DO) == {
+        "paid": {"receipt": "R-1", "card": HIDDEN},
+        "confirmed": confirmed,
+    }
+    assert contents.request(PAY, Direction.UNDO) == {"refund_to": HIDDEN}
+
+
+class Kind(Enum):
+    """Is written by its value."""
+
+    GIFT = "gift-c4n4ry"
+
+
+_SECRET = Field(json_schema_extra={"writeOnly": True})
+
+
+class Wish(BaseModel):
+    """Changes the values of its secret fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    card: Annotated[str, AfterValidator(lambda number: number.replace(" ", "")), _SECRET] = ""
+    words: Annotated[RootModel[set[str]], _SECRET] = RootModel[set[str]](set())
+    kinds: Annotated[dict[str, tuple[Kind, ...]], _SECRET] = {}
+
+
+def _request_of(wish: Wish, _results: Any) -> dict[str, Any]:
+    kinds = [each.value for kinds in wish.kinds.values() for each in kinds]
+    return {"card": wish.card, "words": [*wish.words.root], "kinds": kinds, "beside": wish.model_extra}
+
+
+def test_request_is_made_without_values_that_the_model_has_changed() -> None:
+    """The functions of the definition get these values only."""
+    payload = {"card": "4111 abcd", "words": ["w0rd"], "kinds": {"a": ["gift-c4n4ry"]}, "beside": "s0me"}
+    bought = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], request=_request_of),))
+    record = purchase(TASK, bought)
+    record = replace(record, order=replace(record.order, payload=json.dumps(payload).encode()))
+    shown = Contents(Registry((replace(bought, payload=Wish),), {}), record)
+    assert shown.request(PAY, Direction.DO) == {
+        "card": HIDDEN,
+        "words": [HIDDEN],
+        "kinds": [HIDDEN],
+        "beside": {"beside": HIDDEN},
+    }
+
+
+def test_value_of_a_secret_field_is_found_as_a_whole_only() -> None:
+    """A longer text, a flag and another number stay."""
+    secrets = Secrets(frozenset({"hunter2", "123"}))
+    content = {"hunter2": ["a", " hunter2 "], "n": [123, "123", 1234, True, None, 1.5], "t": "is hunter2"}
+    shown = {HIDDEN: ["a", HIDDEN], "n": [HIDDEN, HIDDEN, 1234, True, None, 1.5], "t": "is hunter2"}
+    assert secrets.without(content) == shown
+    assert Secrets().without(content) == content
+    assert "hunter2" not in repr(secrets)
+
+
+def test_results_are_shown_without_secrets() -> None:
+    """Results of services by the values of secret fields, results of events by their model, too."""
+    contents = Contents(HERE, paid())
+    assert contents.result(PAY) == {"receipt": "R-1", "card": HIDDEN}
+    assert contents.result(CONFIRM) == {"code": HIDDEN, "by": "Ann"}
+    assert contents.result(SHIP) is None
+
+
+def test_nothing_is_shown_of_what_is_not_deployed() -> None:
+    """Its model would say what is secret."""
+    contents = Contents(NOWHERE, paid())
+    why = "version 1 of 'purchase' is not deployed here"
+    with pytest.raises(NotShownError, match=why):
+        _ = contents.payload
+    with pytest.raises(NotShownError, match=why):
+        contents.result(PAY)
+    with pytest.raises(NotShownError, match=why):
+        contents.request(PAY, Direction.DO)
+
+
+def test_nothing_is_shown_where_an_event_is_not_deployed() -> None:
+    """Its secrets could be in any result."""
+    others = tuple(step for step in PURCHASES.steps if step.name != CONFIRM)
+    changed = replace(PURCHASES, steps=tuple(replace(step, needs=frozenset()) for step in others))
+    with pytest.raises(NotShownError, match="step 'confirm' is not deployed here"):
+        Contents(Registry((changed,), {}), paid()).result(PAY)
+
+
+def test_step_without_its_agent_is_not_shown() -> None:
+    """Its request is another's to make; the reason names it."""
+    changed = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], agent="bank"), *PURCHASES.steps[1:]))
+    with pytest.raises(NotShownError, match="its Agent 'pay' is not deployed here"):
+        Contents(Registry((changed,), {}), paid()).request(PAY, Direction.DO)
+
+
+def _raise(*_: Any) -> Any:
+    raise ValueError(f"no such card: {CANARY}")
+
+
+def _changed(**more: Any) -> Registry:
+    first: Step = replace(PURCHASES.steps[0], **more)
+    return Registry((replace(PURCHASES, steps=(first, *PURCHASES.steps[1:])),), {})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_raise, f"it can't be made: ValueError: no such card: {CANARY}"),
+        (lambda *_: {"a": object()}, "it can't be made: its request can't be written as JSON"),
+    ],
+    ids=["raises", "no JSON"],
+)
+def test_function_that_fails_shows_why(make: Callable[..., Any], said: str) -> None:
+    """The error text is shown as it is."""
+    with pytest.raises(NotShownError) as reason:
+        Contents(_changed(request=make), paid()).request(PAY, Direction.DO)
+    assert str(reason.value).startswith(said)
+
+
+def test_model_without_a_schema_is_not_shown() -> None:
+    """It does not say what is secret."""
+
+    class Odd(BaseModel):
+        """Holds what JSON does not have."""
+
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+
+        field: Registry
+
+    with pytest.raises(NotShownError, match="its model has no JSON schema"):
+        fields_of(Odd)
+
+
+def test_request_of_a_task_is_shown_as_its_own_model_says() -> None:
+    """What is secret there may be no secret in its parent."""
+    parent = workflow(replace(nested("buy", of="purchase"), request=lambda *_: dict(PAYLOAD)), name="gift")
+    record = told(pending(parent), claimed())
+    shown = Contents(Registry((parent, PURCHASES), {}), record).request(StepName("buy"), Direction.DO)
+    assert shown == {"amount": 5, "card": {"number": HIDDEN, "holder": "Ann"}, "pin": HIDDEN}
+    waiting = told(record, started("buy", complete_by=3_600))
+    result = json.dumps({"paid_by": CANARY, "receipt": 7}).encode()
+    answered = waiting.with_step(replace(waiting.steps[0], state=StepState.COMPLETED, result=result))
+    answer = Contents(Registry((parent, PURCHASES), {}), answered).result(StepName("buy"))
+    assert answer == {"paid_by": HIDDEN, "receipt": 7}
+    begun = told(waiting, cancellation(), claimed(SECOND))
+    here = Registry((replace(parent, steps=(replace(parent.steps[0], workflow="line"),)), LINE), {})
+    with pytest.raises(NotShownError, match="its workflow 'purchase' is not deployed here"):
+        Contents(here, begun).request(StepName("buy"), Direction.UNDO)

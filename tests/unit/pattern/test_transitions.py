@@ -1,14 +1,40 @@
-"""Every row of the state table: which event leads where."""
+"""The state table: each event and its transition, its refusal, or its repetition."""
 
 from __future__ import annotations
 
-from functions.pattern.identity import StepName
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.events import Event, SchedulerEvent, StepCompleted, StepFailed
+from functions.pattern.folding import Told, fold
+from functions.pattern.identity import (
+    TASK_ID_PATTERN,
+    Epoch,
+    SchedulerId,
+    StartId,
+    StepName,
+    TaskId,
+    effect_key,
+    new_birth,
+    resource_id,
+    resource_of,
+    scheduler_id,
+)
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.states import Direction, ProcessState, StepState, Way
+from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovered
-from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import BIRTH, DIAMOND, LINE, TASK, TRIP, step, workflow
 
 PICK, SEND = StepName("pick"), StepName("send")
 
@@ -97,3 +123,314 @@ def test_next_epoch_resumes_after_the_completed_steps() -> None:
     assert again.step(PICK).result == b'{"bin":7}'
     restarted = told(again, started("send", again.task.epoch, complete_by=60), now=after(41)).step(SEND)
     assert (restarted.epoch, restarted.started_at, restarted.complete_by) == (2, after(41), after(60))
+
+
+CLAIMED = told(pending(LINE), claimed())
+RUNNING = told(CLAIMED, started("pick", complete_by=20))
+PICKED = told(RUNNING, completed("pick"))
+PROCESSED = told(PICKED, started("send"), completed("send"))
+ERROR = told(PICKED, started("send"), failed("send"))
+RECOVERED = told(recovered(RUNNING), claimed(SECOND))
+
+EVENTS: list[SchedulerEvent] = [claimed(), started("pick"), completed("pick"), failed("pick")]
+STEP_EVENTS = EVENTS[1:]
+OUTCOMES: list[SchedulerEvent] = [completed("pick"), failed("pick")]
+
+
+def _by_a_stranger(event: SchedulerEvent) -> SchedulerEvent:
+    return replace(event, scheduler=SchedulerId("task-1.1-stranger"))
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_older_epoch_may_write_nothing(event: SchedulerEvent) -> None:
+    """The task was recovered since: whatever the old attempt says counts for nothing."""
+    assert apply(RECOVERED, event, START) == Refused(RefusalReason.STALE_EPOCH)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_only_the_holder_may_write(event: SchedulerEvent) -> None:
+    """Of two Schedulers of one epoch the second is refused."""
+    assert apply(RUNNING, _by_a_stranger(event), START) == Refused(RefusalReason.NOT_HOLDER)
+
+
+@pytest.mark.parametrize("event", STEP_EVENTS, ids=lambda event: type(event).__name__)
+def test_nobody_writes_before_the_claim(event: SchedulerEvent) -> None:
+    """A task that nobody holds takes no step."""
+    assert apply(pending(LINE), event, START) == Refused(RefusalReason.NOT_HOLDER)
+
+
+@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
+def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
+    """At complete-by it still counts; a moment later it does not."""
+    assert not isinstance(apply(RUNNING, event, after(20)), Refused)
+    assert apply(RUNNING, event, after(20.000001)) == Refused(RefusalReason.LATE)
+
+
+@pytest.mark.parametrize("record", [PROCESSED, ERROR], ids=["Processed", "Error"])
+@pytest.mark.parametrize(
+    "event", [claimed(), started("send"), failed("send")], ids=lambda event: type(event).__name__
+)
+def test_finished_task_takes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
+    """Only an operator leads out of `Processed` and `Error`."""
+    assert apply(record, event, START) == Refused(RefusalReason.FINISHED)
+
+
+def test_step_beside_a_refused_one_is_told_that_all_is_over() -> None:
+    """Its own completion comes after the task's `Error`."""
+    both = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
+    assert apply(told(both, failed("left")), completed("right"), START) == Refused(RefusalReason.FINISHED)
+
+
+@pytest.mark.parametrize(
+    ("record", "event"),
+    [
+        (CLAIMED, claimed(start_by=99)),
+        (RUNNING, started("pick", complete_by=99)),
+        (PICKED, started("pick", complete_by=99)),
+        (PICKED, completed("pick", result=b'{"another":1}')),
+        (PROCESSED, completed("send")),
+        (ERROR, completed("pick")),
+    ],
+    ids=[
+        "claim",
+        "start",
+        "start of what is completed",
+        "outcome",
+        "last outcome",
+        "outcome before an Error",
+    ],
+)
+def test_what_is_told_again_changes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
+    """The very same record comes back, so that nothing is written; first results and times stand."""
+    assert apply(record, event, after(99)) is record
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_epoch_from_the_future_is_a_defect(event: SchedulerEvent) -> None:
+    """An epoch that the store never gave out can't come from a Scheduler of ours."""
+    with pytest.raises(IllegalTransitionError, match=r"task task-1 \(Processing, epoch 1\) can't take"):
+        apply(RUNNING, replace(event, epoch=Epoch(2)), START)
+
+
+@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
+def test_outcome_of_a_step_that_never_started_is_a_defect(event: SchedulerEvent) -> None:
+    """An Agent records the start before it calls."""
+    with pytest.raises(IllegalTransitionError):
+        apply(CLAIMED, event, START)
+
+
+def test_refusal_of_a_completed_step_is_a_defect() -> None:
+    """A step has one outcome in an epoch."""
+    with pytest.raises(IllegalTransitionError):
+        apply(PICKED, failed("pick"), START)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_other_outcome_of_a_start_that_ran_twice_is_refused(idempotent: bool) -> None:  # noqa: FBT001 - a table
+    """Two lives of one activity may be told different things; that is no defect of ours."""
+    flow = workflow(step("pick", idempotent=idempotent), step("send", "pick"))
+    running = told(pending(flow), claimed(), started("pick", start_id="one"))
+    done, refused = (replace(event, start_id=StartId("one")) for event in (completed("pick"), failed("pick")))
+    assert apply(told(running, done), refused, after(1)) == Refused(RefusalReason.LATE)
+    beside = workflow(step("pick", idempotent=idempotent), step("pay", idempotent=False))
+    waiting = told(pending(beside), claimed(), started("pick", start_id="one"), started("pay"), refused)
+    again = apply(waiting, done, after(1))
+    assert again == Refused(RefusalReason.LATE) if idempotent else not isinstance(again, Refused)
+
+
+@pytest.mark.parametrize(
+    "event", [completed("pick", SECOND), failed("pick", SECOND)], ids=lambda event: type(event).__name__
+)
+def test_outcome_of_a_step_that_this_epoch_did_not_start_is_a_defect(event: SchedulerEvent) -> None:
+    """The step runs since the epoch before; this one must start it first."""
+    with pytest.raises(IllegalTransitionError):
+        apply(RECOVERED, event, START)
+
+
+def test_running_step_without_complete_by_is_a_defect() -> None:
+    """Rows that were written by hand are not believed."""
+    step = replace(RUNNING.steps[0], complete_by=None)
+    with pytest.raises(IllegalTransitionError):
+        apply(RUNNING.with_step(step), completed("pick"), START)
+
+
+TOKEN, OTHER = "token-of-this-request", "token-of-another-one"
+
+Outcome = Callable[[str | None], StepCompleted | StepFailed]
+OUTCOMES_WITH: list[Outcome] = [
+    lambda token: completed("pick", token=token),
+    lambda token: failed("pick", token=token),
+]
+WRONG = Refused(RefusalReason.WRONG_TOKEN)
+REQUESTED = told(pending(LINE), claimed(), started("pick", token=TOKEN))
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES_WITH, ids=["completed", "failed"])
+@pytest.mark.parametrize("token", [None, "", OTHER, TOKEN[:-1]])
+def test_outcome_without_the_token_is_refused(outcome: Outcome, token: str | None) -> None:
+    """Whoever forges a reply does not know it."""
+    assert apply(REQUESTED, outcome(token), after(1)) == WRONG
+
+
+def test_outcome_with_the_token_counts() -> None:
+    """It came from whoever got the request."""
+    record = told(REQUESTED, completed("pick", token=TOKEN))
+    assert record.step(PICK).state is StepState.COMPLETED
+
+
+def test_step_that_was_never_dispatched_takes_no_outcome_with_a_token() -> None:
+    """There was no request to answer; the forgery is refused, and is no defect of ours."""
+    assert apply(REQUESTED, completed("send", token=TOKEN), after(1)) == WRONG
+
+
+def test_doubled_outcome_changes_nothing() -> None:
+    """Service Bus delivers at least once."""
+    record = told(REQUESTED, completed("pick", token=TOKEN))
+    assert apply(record, completed("pick", token=TOKEN), after(1)) is record
+
+
+def test_forged_outcome_of_a_completed_step_is_refused() -> None:
+    """Also when the task ended by it."""
+    done = told(REQUESTED, completed("pick", token=TOKEN))
+    assert apply(done, completed("pick", token=OTHER), after(1)) == WRONG
+    ended = told(done, started("send", token=TOKEN), completed("send", token=TOKEN))
+    assert ended.task.process_state is ProcessState.PROCESSED
+    assert apply(ended, completed("send", token=OTHER), after(1)) == Refused(RefusalReason.FINISHED)
+    assert apply(ended, completed("send", token=TOKEN), after(1)) is ended
+
+
+def test_token_of_an_older_epoch_is_refused() -> None:
+    """Each dispatch has its own."""
+    again = told(recovered(REQUESTED), claimed(SECOND), started("pick", SECOND, token=OTHER))
+    assert apply(again, completed("pick", SECOND, token=TOKEN), after(1)) == WRONG
+    assert apply(again, completed("pick", token=TOKEN), after(1)) == Refused(RefusalReason.STALE_EPOCH)
+
+
+def test_dispatch_told_again_keeps_the_first_token() -> None:
+    """The activity ran twice: the request that is on its way stays valid."""
+    assert apply(REQUESTED, started("pick", token=OTHER), after(1)) is REQUESTED
+
+
+def test_closed_epoch_and_texts_keep_no_token() -> None:
+    """It is a secret: neither the history nor a log shows it."""
+    again = recovered(REQUESTED)
+    assert TOKEN not in str(asdict(again.history[0]))
+    assert TOKEN not in repr(REQUESTED)
+
+
+SIDES = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
+
+
+def _starts_close(record: TaskRecord, _: datetime) -> list[Event]:
+    """Start the step that both sides lead to, as any runner would."""
+    return [started("close", start_id="mine")] if record.step(DIAMOND.steps[2].name).settled else []
+
+
+def test_outcomes_that_wait_together_are_one_change_with_an_answer_each() -> None:
+    """The last of them makes the next step ready."""
+    told_ = [Told(completed("left"), _starts_close), Told(completed("right"), _starts_close)]
+    folded = fold(SIDES, told_, START)
+    first, second = folded.answers
+    assert [type(event) for event in first.events] == [StepCompleted]
+    assert second.events[1:] == (started("close", start_id="mine"),)
+    assert folded.record is second.record
+    assert len(folded.changes) == 3
+
+
+def test_each_change_begins_where_the_one_before_ended() -> None:
+    """So that what is counted for a change is counted once."""
+    folded = fold(SIDES, [Told(completed("left")), Told(completed("right"))], START)
+    first, second = folded.changes
+    assert first.before is SIDES
+    assert first.after is second.before
+    assert second.after is folded.record
+
+
+def test_step_is_started_by_one_runner_only() -> None:
+    """The other's start is refused, and it gets no such event."""
+
+    def other(_: TaskRecord, __: datetime) -> list[Event]:
+        return [started("close", start_id="other")]
+
+    both = told(SIDES, completed("left"), completed("right"))
+    folded = fold(both, [Told(claimed(), _starts_close), Told(claimed(), other)], START)
+    mine, theirs = folded.answers
+    assert mine.events == (started("close", start_id="mine"),)
+    assert theirs.events == ()
+
+
+def test_refused_event_leaves_the_others_as_they_are() -> None:
+    """And nothing follows it."""
+    folded = fold(SIDES, [Told(claimed(SECOND), _starts_close), Told(completed("left"))], START)
+    illegal, taken = folded.answers
+    assert isinstance(illegal.fault, IllegalTransitionError)
+    assert illegal.changes == ()
+    assert taken.record.step(DIAMOND.steps[1].name).state is StepState.COMPLETED
+
+
+def test_outcome_holds_when_what_follows_is_refused() -> None:
+    """A start that must not be is left out; the outcome is recorded all the same."""
+    late = [Told(completed("left"), lambda _, __: [started("right", start_id="another"), claimed(SECOND)])]
+    folded = fold(SIDES, late, START)
+    assert [type(event) for event in folded.answers[0].events] == [StepCompleted]
+
+
+def test_events_after_the_end_of_an_epoch_are_refused() -> None:
+    """A refusal by the service ends the epoch in the same fold in which a sibling still completes."""
+    line = told(pending(TRIP), claimed(), started("flight"))
+    folded = fold(line, [Told(failed("flight")), Told(completed("flight"))], START)
+    assert folded.answers[0].record.task.process_state is ProcessState.PENDING
+    assert folded.answers[1].fault == Refused(RefusalReason.STALE_EPOCH)
+
+
+def test_repeat_changes_nothing_and_is_answered() -> None:
+    """The same outcome twice: one change."""
+    folded = fold(SIDES, [Told(completed("left")), Told(completed("left"))], START)
+    assert [len(answer.changes) for answer in folded.answers] == [1, 0]
+    assert folded.answers[1].fault is None
+
+
+_ATTEMPTS = st.tuples(st.from_regex(TASK_ID_PATTERN, fullmatch=True), st.integers(1, 1_000))
+
+
+def test_changed_step_takes_its_own_place() -> None:
+    """The other steps stay what they were."""
+    before = pending()
+    after = before.with_step(replace(before.step(StepName("left")), state=StepState.RUNNING))
+    assert after.step(StepName("left")).state is StepState.RUNNING
+    assert [step.name for step in after.steps] == [step.name for step in before.steps]
+    assert [old is new for old, new in zip(before.steps, after.steps, strict=True)].count(False) == 1
+
+
+def test_unknown_step_is_an_error() -> None:
+    """A step that the task does not have is not made up."""
+    with pytest.raises(KeyError, match="middle"):
+        pending().step(StepName("middle"))
+
+
+@given(st.lists(_ATTEMPTS, min_size=2, max_size=2, unique=True))
+def test_two_attempts_never_share_an_instance(attempts: list[tuple[str, int]]) -> None:
+    """Neither two tasks nor two epochs of one task."""
+    first, second = (scheduler_id(TaskId(task), Epoch(epoch)) for task, epoch in attempts)
+    assert first != second
+
+
+def test_effect_key_is_the_same_in_every_epoch() -> None:
+    """It names the effect, not the attempt; doing and undoing are two effects."""
+    resource = resource_id(TASK, BIRTH)
+    assert effect_key(resource, StepName("pay"), Direction.DO) == "task-1.0a1b2c3d/pay/do"
+    assert effect_key(resource, StepName("pay"), Direction.UNDO) == "task-1.0a1b2c3d/pay/undo"
+
+
+def test_id_that_is_used_again_has_other_effects() -> None:
+    """Each admission gives its task a birth of its own: 8 characters of a new id."""
+    births = [new_birth(uuid.uuid4().hex) for _ in range(2)]
+    first, second = (effect_key(resource_id(TASK, birth), StepName("pay"), Direction.DO) for birth in births)
+    assert first != second
+    assert {len(birth) for birth in births} == {8}
+    assert resource_of(first) == resource_id(TASK, births[0])
+
+
+def test_steps_behind_queues_are_known_without_the_definition() -> None:
+    """So that whoever asks for a Scheduler can say whose replies it awaits."""
+    assert pending(workflow(step("a"), step("b", via=Way.QUEUE))).queued == ("b",)

@@ -1,19 +1,26 @@
-"""Undo: every step that was ever dispatched, in reverse order, until all is as it was."""
+"""Undo and cancellation: each dispatched step is undone in reverse order."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.identity import Epoch, StepName
-from functions.pattern.ready import ready_steps
+from functions.pattern.errors import DefinitionError, IllegalTransitionError
+from functions.pattern.events import Parked
+from functions.pattern.folding import Told, fold
+from functions.pattern.identity import Epoch, StepName, scheduler_id
+from functions.pattern.ready import ready_steps, undo_order
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.shape import read_shape
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import (
+    cancellation,
     done,
     giving_up,
     recovered,
@@ -34,7 +41,7 @@ from tests.fakes.tasks import (
     told,
     unrecorded,
 )
-from tests.fakes.workflows import TRIP, step, trip, workflow
+from tests.fakes.workflows import DIAMOND, TASK, TRIP, step, trip, workflow
 
 THIRD = Epoch(3)
 FLIGHT, CAR = StepName("flight"), StepName("car")
@@ -194,3 +201,204 @@ def test_undo_has_no_result_to_record() -> None:
     """So it can't be that it was done, but its result can't be recorded: a defect, never written."""
     with pytest.raises(IllegalTransitionError):
         apply(told(UNDOING, started("car", SECOND)), unrecorded("car", SECOND), START)
+
+
+HOUR = 3600
+OF = workflow(
+    step("flight", undo=True),
+    step("hotel", "flight"),
+    step("car", "hotel", undo=True),
+    remedy=Remedy.HOLD,
+    cancel_within=HOUR,
+)
+BORN = pending(OF)
+RUNNING = told(BORN, claimed(), *done("flight", "hotel"), started("car"))
+PROCESSED = told(RUNNING, completed("car"))
+HELD = told(RUNNING, failed("car"))
+
+
+def _cancelled(record: TaskRecord, at: float = 1, *, by_operator: bool = False) -> TaskRecord | Refused:
+    return apply(record, cancellation(by_operator=by_operator), after(at))
+
+
+def _undone(record: TaskRecord) -> TaskRecord:
+    """Undo the flight, after the car."""
+    return told(record, claimed(SECOND), *done("car", "flight", epoch=SECOND))
+
+
+def test_task_under_way_is_undone_with_what_is_unknown() -> None:
+    """The car was begun; the next epoch undoes it, then the flight."""
+    cancelled = told(RUNNING, cancellation())
+    assert (cancelled.task.process_state, cancelled.task.direction) == (ProcessState.PENDING, Direction.UNDO)
+    assert undo_order(cancelled) == ("car", "flight")
+    assert starts_scheduler(RUNNING, cancelled)
+    (closed,) = cancelled.history
+    assert (closed.ended_by, closed.who, closed.reason) == (EpochEnd.CANCELLED, "carla", "not needed")
+    assert _undone(cancelled).task.process_state is ProcessState.COMPENSATED
+
+
+def test_late_outcome_of_the_cancelled_epoch_is_refused() -> None:
+    """The service may have done it; its undo leaves a tombstone."""
+    late = apply(told(RUNNING, cancellation()), completed("car"), START)
+    assert late == Refused(RefusalReason.STALE_EPOCH)
+
+
+def test_what_was_never_begun_is_compensated_at_once() -> None:
+    """Nobody needs a Scheduler; the notice says so."""
+    record = replace(BORN, order=replace(BORN.order, reply_to="notices-demo"))
+    cancelled = told(record, cancellation())
+    assert cancelled.task.process_state is ProcessState.COMPENSATED
+    assert [each.kind for each in announcements(record, cancelled)] == [AnnouncementKind.COMPENSATED]
+    assert not starts_scheduler(record, cancelled)
+
+
+def test_cancel_reaches_the_task_in_whatever_epoch_it_is() -> None:
+    """A caller knows no epochs."""
+    again = recovered(told(BORN, claimed(), started("flight")))
+    assert told(again, cancellation()).task.direction is Direction.UNDO
+
+
+@pytest.mark.parametrize("at", [1, HOUR])
+def test_processed_task_can_be_cancelled_for_a_while(at: int) -> None:
+    """All its effects are undone, and its answer is no answer any more."""
+    answered = replace(PROCESSED, task=replace(PROCESSED.task, answer=b"{}"))
+    cancelled = _cancelled(answered, at)
+    assert isinstance(cancelled, TaskRecord)
+    assert (cancelled.task.answer, cancelled.task.finished_at) == (None, None)
+    assert undo_order(cancelled) == ("car", "flight")
+    assert _undone(cancelled).task.process_state is ProcessState.COMPENSATED
+
+
+def test_undo_after_the_end_knows_what_was_done() -> None:
+    """The results are there as they were."""
+    cancelled = told(told(RUNNING, completed("car", result=b'{"plate":"B-1"}')), cancellation())
+    assert cancelled.step(CAR).result == b'{"plate":"B-1"}'
+
+
+@pytest.mark.parametrize(
+    ("record", "at", "reason"),
+    [
+        pytest.param(PROCESSED, HOUR + 1, RefusalReason.NOT_CANCELLABLE, id="too late"),
+        pytest.param(
+            told(pending(DIAMOND), claimed(), *done("open", "left", "right", "close")),
+            0,
+            RefusalReason.NOT_CANCELLABLE,
+            id="never",
+        ),
+        pytest.param(HELD, 1, RefusalReason.FINISHED, id="Error"),
+    ],
+)
+def test_caller_comes_too_late_and_an_operator_does_not(
+    record: TaskRecord, at: int, reason: RefusalReason
+) -> None:
+    """The workflow's limits are the caller's."""
+    assert _cancelled(record, at) == Refused(reason)
+    cancelled = _cancelled(record, at, by_operator=True)
+    assert isinstance(cancelled, TaskRecord)
+    assert cancelled.task.direction is Direction.UNDO
+    assert cancelled.history[-1].who == "olga"
+
+
+def test_limit_is_the_recorded_one() -> None:
+    """Whatever becomes of the definition."""
+    assert read_shape(OF.shape.written).cancel_within == HOUR
+    assert read_shape(DIAMOND.shape.written).cancel_within is None
+
+
+def test_cancelled_twice_is_cancelled_once() -> None:
+    """Also when all is undone, so that a request whose answer was lost can be repeated."""
+    cancelled = told(RUNNING, cancellation())
+    assert _cancelled(cancelled) is cancelled
+    assert _cancelled(cancelled, by_operator=True) is cancelled
+    compensated = _undone(cancelled)
+    assert _cancelled(compensated) is compensated
+    assert _cancelled(compensated, by_operator=True) == Refused(RefusalReason.FINISHED)
+
+
+@pytest.mark.parametrize("now", [PROCESSED, HELD, recovered(RUNNING)], ids=["ended", "held", "epoch"])
+def test_cancel_of_a_task_as_it_was_seen_undoes_no_other(now: TaskRecord) -> None:
+    """What ends meanwhile was not meant; what only goes on was, and what is undone already stays so."""
+    seen = replace(cancellation(by_operator=True), seen=RUNNING.task)
+    assert apply(now, seen, after(1)) == Refused(RefusalReason.STALE_EPOCH)
+    further = replace(RUNNING, task=replace(RUNNING.task, updated_at=after(1)))
+    assert told(further, seen).task.direction is Direction.UNDO
+    cancelled = told(now, cancellation(by_operator=True))
+    assert apply(cancelled, seen, after(1)) is cancelled
+
+
+def test_operator_has_a_stuck_undo_tried_again() -> None:
+    """A caller can't: the operator has been alerted."""
+    stuck = told(told(RUNNING, cancellation()), claimed(SECOND), *refused("car", SECOND))
+    assert stuck.task.process_state is ProcessState.ERROR
+    assert _cancelled(stuck) == Refused(RefusalReason.FINISHED)
+    again = _cancelled(stuck, by_operator=True)
+    assert isinstance(again, TaskRecord)
+    assert (again.task.process_state, undo_order(again)) == (ProcessState.PENDING, ("car", "flight"))
+
+
+ONCE = workflow(
+    step("seat"), step("pay", idempotent=False, undo=True), step("mail", "seat"), remedy=Remedy.HOLD
+)
+PAYING = told(pending(ONCE), claimed(), started("seat"), started("pay", complete_by=60))
+
+
+def test_what_must_not_be_repeated_is_waited_for() -> None:
+    """Nothing more starts; when its outcome is known, the task is undone, with its result."""
+    waiting = told(PAYING, cancellation(), completed("seat"))
+    assert (waiting.task.process_state, waiting.task.epoch) == (ProcessState.PROCESSING, FIRST)
+    assert ready_steps(waiting) == ()
+    assert _cancelled(waiting) is waiting
+    cancelled = told(waiting, completed("pay", result=b'{"receipt":1}'), now=after(50))
+    assert (cancelled.task.direction, cancelled.task.epoch) == (Direction.UNDO, SECOND)
+    assert cancelled.history[-1].ended_by is EpochEnd.CANCELLED
+    assert cancelled.step(StepName("pay")).result == b'{"receipt":1}'
+
+
+def test_cancel_outdoes_a_hold_that_waits() -> None:
+    """The task would be in `Error` in a moment, and its caller wants it undone."""
+    waiting = told(PAYING, failed("seat"), cancellation(), now=after(1))
+    cancelled = told(waiting, completed("pay"), now=after(50))
+    assert cancelled.task.direction is Direction.UNDO
+    assert cancelled.step(StepName("seat")).error == "no money"
+
+
+def test_undo_that_waits_stays_what_it_was() -> None:
+    """It was refused, and is undone for that reason."""
+    of = replace(ONCE, on_failure=Remedy.COMPENSATE)
+    paying = told(pending(of), claimed(), started("seat"), started("pay", complete_by=60), failed("seat"))
+    assert _cancelled(paying) is paying
+
+
+def test_outcome_that_is_never_known_is_undone_as_unknown() -> None:
+    """At its complete-by, the Supervisor ends the epoch as decided."""
+    waiting = told(PAYING, cancellation())
+    turned = supervised(waiting, giving_up())
+    assert turned.history[-1].ended_by is EpochEnd.CANCELLED
+    assert undo_order(turned) == ("pay",)
+
+
+def test_parked_task_is_cancelled_too() -> None:
+    """It waits for no deployment any more, unless its undo needs one."""
+    parking = Parked(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST), reason="not deployed here")
+    parked = told(BORN, claimed(), *done("flight"), parking)
+    assert parked.task.is_parked
+    cancelled = told(parked, cancellation())
+    assert not cancelled.task.is_parked
+    assert (cancelled.task.due_at, undo_order(cancelled)) == (after(300), ("flight",))
+
+
+def test_end_and_cancel_that_come_together_are_both_taken() -> None:
+    """Whichever comes first in the fold."""
+    events = [Told(completed("car")), Told(cancellation())]
+    for order in (events, events[::-1]):
+        record = fold(RUNNING, order, START).record
+        assert record.task.direction is Direction.UNDO
+        assert record.step(CAR).state in {StepState.RUNNING, StepState.COMPLETED}
+
+
+def test_cancel_within_needs_something_to_undo() -> None:
+    """A cancelled task would be `Compensated` with all its effects."""
+    with pytest.raises(DefinitionError, match="no step that can be undone"):
+        workflow(step("charge"), cancel_within=HOUR)
+    with pytest.raises(DefinitionError, match="cancel_within must be more than 0"):
+        replace(OF, cancel_within=0)
