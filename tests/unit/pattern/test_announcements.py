@@ -96,10 +96,7 @@ def test_each_entry_into_error_has_its_own_alert() -> None:
         announcements(again, supervised(again, giving_up(SECOND)))[-1],
     )
     assert (first.message_id, second.message_id) == ("task-1.1.alert.error", "task-1.2.alert.error")
-
-
-def test_alert_names_the_epoch_that_it_tells_of() -> None:
-    """That in which the task is held, also if the same change opened it; or that which was given up."""
+    # Alert names the epoch that it tells of.
     in_the_next = replace(HELD, task=replace(HELD.task, epoch=SECOND))  # unparked, with nothing left to do
     assert announcements(WHY_NOT, in_the_next)[-1].epoch == SECOND
     assert announcements(RUNNING, supervised(RUNNING, giving_up()))[-1].epoch == FIRST
@@ -186,6 +183,10 @@ def test_answer_is_made_of_payload_and_all_results() -> None:
     [notice] = announcements(folded.changes[-1].before, folded.changes[-1].after)
     assert notice.kind is AnnouncementKind.COMPLETED
     assert notice.answer == {"weight": 3, "pick": {"n": 1}, "send": {}}
+    # Answer is made once.
+    last = _ended(_sum_up).record
+    again = fold(last, [Told(completed("send"))], START, Rules(partial(complete, NONE_DEPLOYED)))
+    assert again.record is last
 
 
 def test_skipped_step_can_be_the_last_one() -> None:
@@ -293,23 +294,12 @@ def test_task_that_waited_for_its_answer_ends_with_it() -> None:
     [notice] = announcements(change.before, change.after)
     assert (notice.kind, notice.answer) == (AnnouncementKind.COMPLETED, json.loads(task.answer or b""))
     assert not starts_scheduler(change.before, change.after)
-
-
-def test_alert_about_an_answer_names_the_epoch_that_the_release_opened() -> None:
-    """Released in vain: the answer raises, or the payload still does not fit."""
-    waiting = _ended(None, NONE_DEPLOYED).record
+    # Alert about an answer names the epoch that the release opened.
     for line in (replace(LINE, answer=_raise), replace(LINE, answer=_sum_up, payload=_Stricter)):
         deployed = Registry((line,), {})
         [change] = fold(waiting, [Told(release(waiting))], START, Rules(partial(complete, deployed))).changes
         alert = announcements(change.before, change.after)[-1]
         assert (alert.kind, alert.epoch) == (AnnouncementKind.ALERT, change.after.task.epoch)
-
-
-def test_answer_is_made_once() -> None:
-    """A repeat of the last outcome changes nothing."""
-    last = _ended(_sum_up).record
-    again = fold(last, [Told(completed("send"))], START, Rules(partial(complete, NONE_DEPLOYED)))
-    assert again.record is last
 
 
 def _ends(before: TaskRecord, changed: TaskRecord) -> list[tuple[str, Outcome, float]]:

@@ -102,10 +102,7 @@ def test_answer_of_the_child_is_the_result() -> None:
     assert (record.step(CAR).state, record.step(CAR).result) == (StepState.COMPLETED, b'{"car":7}')
     assert (record.task.run, record.task.epoch, starts_scheduler(before, record)) == (1, FIRST, True)
     assert told(record, ended()) is record
-
-
-def test_scheduler_that_holds_the_parent_is_woken() -> None:
-    """Other steps run meanwhile."""
+    # Scheduler that holds the parent is woken.
     before = renting()
     record = told(before, ended())
     assert (record.task.locked_by, wakes_scheduler(before, record)) == (before.task.locked_by, "car")
@@ -370,10 +367,7 @@ def test_circle_is_refused() -> None:
         Registry((_named("trip", nested("car", of="car")), _named("car", nested("back", of="trip"))), {})
     text = "workflow 'car': step 'back': its workflow leads back to itself (trip → car → trip)"
     assert str(refusal.value) == f"{text}: break the circle"
-
-
-def test_circle_counts_only_among_versions_that_children_take() -> None:
-    """A child is of the newest version: the older one of its parent is in no circle."""
+    # Circle counts only among versions that children take.
     older = _named("trip", nested("car", of="car"))
     newer = _named("trip", step("walk"), version=2)
     assert len(list(Registry((older, newer, _named("car", nested("back", of="trip"))), {}))) == 3
@@ -397,9 +391,6 @@ def test_child_s_id_is_a_task_s_and_the_same_each_time() -> None:
     """Whoever admits the child, in whatever epoch, admits the same."""
     assert _child() == "c-c027f4254ce6fa52b7779b760a184b25d3b791c6"
     assert re.fullmatch(TASK_ID_PATTERN, _child())
-
-
-def test_each_step_and_item_of_each_task_has_a_child_of_its_own() -> None:
-    """An id used again after retention is another task, with other children."""
+    # Each step and item of each task has a child of its own.
     others = {_child("trip-2"), _child(birth="00000000"), _child(step="car.0"), _child(step="car.1")}
     assert len(others | {_child()}) == 5

@@ -50,16 +50,10 @@ def test_service_is_called_until_it_failed_too_often_in_a_row() -> None:
     assert after_failure(record, "drone answered 503", after(1), POLICY) == OPEN
     assert (OPEN.state, OPEN.since, OPEN.failures) == (BreakerState.OPEN, after(1), 3)
     assert OPEN.last_error == "drone answered 503"
-
-
-def test_success_between_makes_failures_count_from_the_start() -> None:
-    """In a row, they are."""
+    # Success between makes failures count from the start.
     record = after_success(replace(NEW, failures=2), after(1))
     assert after_failure(record, "", after(1), POLICY).state is BreakerState.CLOSED
-
-
-def test_success_after_success_changes_nothing() -> None:
-    """What happens at each call costs nothing."""
+    # Success after success changes nothing.
     assert after_success(NEW, after(5)) is NEW
 
 
@@ -67,10 +61,7 @@ def test_open_breaker_leaves_the_service_alone_for_its_time() -> None:
     """Then it is time for a probe."""
     assert OPEN.verdict(after(10.999), timedelta(), POLICY) is Verdict.FAIL_FAST
     assert OPEN.verdict(after(11), timedelta(), POLICY) is Verdict.PROBE
-
-
-def test_probe_keeps_others_away_for_as_long_a_time() -> None:
-    """A prober that died has lost its right then."""
+    # Probe keeps others away for as long a time.
     assert PROBED.state is BreakerState.HALF_OPEN
     assert PROBED.verdict(after(20.999), timedelta(), POLICY) is Verdict.FAIL_FAST
     assert PROBED.verdict(after(21), timedelta(), POLICY) is Verdict.PROBE
@@ -88,10 +79,7 @@ def test_failed_probe_opens_for_another_interval() -> None:
     again = after_failure(PROBED, "drone answered 500", after(12), POLICY)
     assert (again.state, again.since, again.failures) == (BreakerState.OPEN, after(1), 4)
     assert (again.probe_at, again.last_error) == (after(22), "drone answered 500")
-
-
-def test_probe_that_succeeds_closes() -> None:
-    """The last error stays to be seen."""
+    # Probe that succeeds closes.
     closed = after_success(PROBED, after(12))
     assert (closed.state, closed.since, closed.failures) == (BreakerState.CLOSED, after(12), 0)
     assert (closed.probe_at, closed.last_error) == (None, "drone answered 503")
@@ -175,6 +163,10 @@ def test_ramp_ends_where_the_limit_is_reached() -> None:
     assert limit_of(record, 10) == 8
     over = _grown(record, 5, at_once=10)
     assert (over.ramp, over.ramp_at, limit_of(over, 10), limit_of(over, None)) == (None, None, 10, None)
+    # Without a ramp nothing changes.
+    record = _with_demand(new_record("drone", START), 100)
+    assert _grown(record, 500) is record
+    assert limit_of(record, None) is None
 
 
 def test_ramp_does_not_grow_without_a_success() -> None:
@@ -182,6 +174,12 @@ def test_ramp_does_not_grow_without_a_success() -> None:
     record = _with_demand(BACK, 100)
     assert _grown(record, 5, succeeded=-1) is record
     assert _grown(record, 5, succeeded=_NEVER) is record
+    # Ramp that is not needed does not grow and ends.
+    record = _with_demand(replace(BACK, ramp=8), 7)
+    assert _grown(record, 59) is record
+    assert _grown(record, 60).ramp is None
+    lapsed = _with_demand(BACK, 100, until=1)
+    assert _grown(lapsed, 5) is lapsed
 
 
 @pytest.mark.parametrize("ahead", [300, -300])
@@ -190,15 +188,6 @@ def test_ramp_grows_by_the_time_of_those_who_look(ahead: float) -> None:
     record = _with_demand(replace(BACK, ramp_at=after(ahead)), 100)
     assert _grown(record, 9, seen=4.9) is record
     assert _grown(record, 9, seen=5).ramp == 2
-
-
-def test_ramp_that_is_not_needed_does_not_grow_and_ends() -> None:
-    """There is no crowd, or it is gone; lapsed shares tell nothing."""
-    record = _with_demand(replace(BACK, ramp=8), 7)
-    assert _grown(record, 59) is record
-    assert _grown(record, 60).ramp is None
-    lapsed = _with_demand(BACK, 100, until=1)
-    assert _grown(lapsed, 5) is lapsed
 
 
 def test_failure_narrows_the_ramp() -> None:
@@ -222,13 +211,6 @@ def test_service_that_fails_now_and_then_is_not_held_back_for_ever() -> None:
     assert _grown(record, 300).ramp is None
 
 
-def test_without_a_ramp_nothing_changes() -> None:
-    """As after the start."""
-    record = _with_demand(new_record("drone", START), 100)
-    assert _grown(record, 500) is record
-    assert limit_of(record, None) is None
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 300)), max_size=100))
 def test_ramp_never_grows_by_more_than_twice_an_interval(events: list[tuple[int, bool, int]]) -> None:
     """Whatever fails, and whatever is wanted."""
@@ -250,10 +232,7 @@ def test_ramp_never_grows_by_more_than_twice_an_interval(events: list[tuple[int,
 def test_limit_is_reached_while_there_is_work_for_more(wanted: int, until: float, *, expected: bool) -> None:
     """Of instances that are gone, nobody waits."""
     assert is_reached(_with_demand(BACK, wanted, until=until), START) is expected
-
-
-def test_what_is_not_limited_is_never_reached() -> None:
-    """However much there is to do."""
+    # What is not limited is never reached.
     assert not is_reached(_with_demand(new_record("drone", START), 1_000), START)
 
 
@@ -292,15 +271,9 @@ def test_what_cannot_be_divided_stays_where_it_is() -> None:
     """So that it does not change hands each time."""
     for holder in HOLDERS[:3]:
         assert fair_places(10, dict.fromkeys(HOLDERS[:3], 9), {holder: 4})[holder] == 4
-
-
-def test_what_nobody_wants_is_given_out_too() -> None:
-    """An instance that gets work has places for it at once."""
+    # What nobody wants is given out too.
     assert fair_places(10, {"one": 1, "two": 0}, {}) == {"one": 5, "two": 5}
-
-
-def test_alone_an_instance_gets_all() -> None:
-    """From the first time."""
+    # Alone an instance gets all.
     [share] = renewed((), 10, _demand(wanted=2), START, START + LEASE)
     assert share == Share(holder="one", places=10, wanted=2, in_flight=0, until=after(20))
 
@@ -313,6 +286,9 @@ def test_newcomer_gets_what_is_free_and_the_rest_when_it_is() -> None:
     shares = renewed(shares, 10, _demand("two", in_flight=6, held=7), START, START + LEASE)
     assert _places(shares) == {"one": 0, "two": 7}
     assert _places(renewed(shares, 10, _demand(), START, START + LEASE)) == {"two": 7, "one": 3}
+    # Row has an end.
+    others = tuple(_share(f"host-{number}", 0) for number in range(MOST_HOLDERS))
+    assert renewed(others, 10, _demand(), START, START + LEASE) == others
 
 
 def test_share_that_has_lapsed_is_free() -> None:
@@ -323,10 +299,7 @@ def test_share_that_has_lapsed_is_free() -> None:
     assert _places(shares) == {"one": 10}
     back = renewed(shares, 10, _demand("two", held=10), START, START + LEASE)
     assert _places(back)["two"] == 0
-
-
-def test_share_is_given_back_whole() -> None:
-    """With those that have lapsed."""
+    # Share is given back whole.
     shares = (_share("one", 3), _share("two", 3), _share("three", 4, until=-1))
     assert _places(given_back(shares, "one", START)) == {"two": 3}
 
@@ -338,12 +311,6 @@ def test_lack_of_another_is_seen() -> None:
     assert not is_short((short,), "two", START)
     assert not is_short((replace(short, until=START),), "one", START)
     assert not is_short((_share("two", 3, wanted=3),), "one", START)
-
-
-def test_row_has_an_end() -> None:
-    """More instances than the row can hold get nothing, and the others keep theirs."""
-    others = tuple(_share(f"host-{number}", 0) for number in range(MOST_HOLDERS))
-    assert renewed(others, 10, _demand(), START, START + LEASE) == others
 
 
 @given(

@@ -56,6 +56,9 @@ def _circuit(state: BreakerState, since: float, agent: str = SEND) -> Signs:
 def test_task_that_nobody_has_claimed_is_behind_the_schedulers() -> None:
     """It was never tried: nothing that it asks for can be to blame."""
     assert behind(pending(OF), LATE, NOTHING) == Behind(SCHEDULERS, CrowdCause.NOT_PICKED_UP)
+    # Task whose host died is behind nothing.
+    assert behind(SENDING, LATE, ANSWERS) is None
+    assert behind(told(pending(OF), claimed()), LATE, NOTHING) is None
 
 
 @pytest.mark.parametrize(
@@ -97,22 +100,13 @@ def test_reached_limit_explains_why_a_request_waits(record: str, *, is_behind: b
     assert behind(late, LATE, signs) == expected
 
 
-def test_task_whose_host_died_is_behind_nothing() -> None:
-    """Neither when it had begun a step, nor before."""
-    assert behind(SENDING, LATE, ANSWERS) is None
-    assert behind(told(pending(OF), claimed()), LATE, NOTHING) is None
-
-
 def test_task_stays_behind_what_it_was_extended_for() -> None:
     """The Agent answers again, and the task still waits for its turn."""
     extended = told(ASKED, _MORE, now=LATE)
     assert behind(extended, after(500), Signs({PAY: after(400)}, {})) == Behind(
         "Agent pay", CrowdCause.NO_REPLY
     )
-
-
-def test_task_that_another_version_has_extended_for_another_cause_is_late_by_itself() -> None:
-    """After a rollback, it would be nobody's until the newer version is back."""
+    # Task that another version has extended for another cause is late by itself.
     extended = told(ASKED, replace(_MORE, cause="the tide"), now=LATE)
     assert behind(extended, after(500), Signs({PAY: after(400)}, {})) is None
 
@@ -255,13 +249,15 @@ def test_extension_changes_nothing_but_the_time() -> None:
     assert not starts_scheduler(RUNNING, extended)
     assert announcements(RUNNING, extended) == ()
     assert isinstance(apply(extended, more_time(extended, CROWD, OVERDUE, POLICY), OVERDUE), Refused)
-
-
-def test_extended_task_goes_on_as_if_nothing_had_been() -> None:
-    """A Scheduler that was only slow claims it, and its complete-by is its own again."""
+    # Extended task goes on as if nothing had been.
     waiting = _extended(pending(LINE), OVERDUE)
     held = told(waiting, claimed(start_by=60), now=after(40))
     assert (held.task.process_state, held.task.is_extended) == (ProcessState.PROCESSING, False)
+    # Place in line decides when many may go on.
+    assert more_time(RUNNING, CROWD, OVERDUE, POLICY, place=50).until == after(41)
+    # What is known of its end comes first.
+    done = told(RUNNING, completed(LINE.steps[0].name))
+    assert isinstance(apply(done, more_time(RUNNING, CROWD, after(20), POLICY), after(20)), Refused)
 
 
 def test_waits_grow_and_differ_from_task_to_task() -> None:
@@ -278,21 +274,13 @@ def test_waits_grow_and_differ_from_task_to_task() -> None:
         later = _extended(later, now, policy)
         assert later.task.complete_by is not None
         assert 80 <= (later.task.complete_by - now).total_seconds() <= 100
-
-
-def test_without_waits_the_pick_up_limit_is_one() -> None:
-    """A setting may leave them out."""
+    # Without waits the pick up limit is one.
     assert 30 <= _waited(_extended(pending(LINE), OVERDUE, replace(POLICY, extended_waits=()))) <= 37.5
 
 
 def _waited(record: TaskRecord) -> float:
     assert record.task.complete_by is not None
     return (record.task.complete_by - OVERDUE).total_seconds()
-
-
-def test_place_in_line_decides_when_many_may_go_on() -> None:
-    """At six hundred a minute, number fifty waits five seconds."""
-    assert more_time(RUNNING, CROWD, OVERDUE, POLICY, place=50).until == after(41)
 
 
 @given(st.lists(st.floats(0.1, 40_000), max_size=30))
@@ -334,10 +322,7 @@ def test_task_that_nobody_has_claimed_is_asked_for_again_in_its_epoch() -> None:
         assert (again.task.extended.asked, again.task.epoch, again.task.failure_count) == (asked, FIRST, 0)
         assert starts_scheduler(record, again)
         record = again
-
-
-def test_request_is_refused_when_a_scheduler_came_first() -> None:
-    """It holds the task by now, and was late itself."""
+    # Request is refused when a scheduler came first.
     event = turn(pending(LINE), CROWD, OVERDUE, POLICY, in_crowd=True)
     assert apply(RUNNING, event, OVERDUE) == Refused(RefusalReason.NOT_OVERDUE)
 
@@ -358,10 +343,7 @@ def test_task_that_a_scheduler_held_goes_on_in_the_next_epoch_uncounted() -> Non
     assert resumed.task.extended == replace(extended.task.extended, seconds=lost, at=now)
     assert not resumed.task.is_extended
     assert starts_scheduler(extended, resumed)
-
-
-def test_one_of_few_gets_another_scheduler_instead_of_another_request() -> None:
-    """The one that was asked for may hang."""
+    # One of few gets another scheduler instead of another request.
     extended = _extended(pending(LINE), OVERDUE)
     assert isinstance(turn(extended, CROWD, after(200), POLICY, in_crowd=False), Resumed)
 
@@ -374,9 +356,3 @@ def test_operator_gives_it_all_its_extensions_again() -> None:
     assert counted.task.extended == extended.task.extended
     held = supervised(counted, giving(SECOND))
     assert told(held, resubmission(SECOND)).task.extended is None
-
-
-def test_what_is_known_of_its_end_comes_first() -> None:
-    """All was done meanwhile: it needs no more time."""
-    done = told(RUNNING, completed(LINE.steps[0].name))
-    assert isinstance(apply(done, more_time(RUNNING, CROWD, after(20), POLICY), after(20)), Refused)

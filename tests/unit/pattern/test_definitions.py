@@ -34,6 +34,9 @@ def test_step_is_found_by_its_name() -> None:
     assert DIAMOND.step(StepName("left")).agent == "left"
     with pytest.raises(KeyError):
         DIAMOND.step(StepName("middle"))
+    # Steps may be a list.
+    steps: Any = [step("fly")]
+    assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
 
 
 def test_unknown_need_is_named() -> None:
@@ -42,33 +45,30 @@ def test_unknown_need_is_named() -> None:
         _refusal(step("fly", "pack"))
         == "workflow 'trips': step 'fly' needs 'pack', which is not one of its steps"
     )
-
-
-def test_circle_is_shown() -> None:
-    """Steps that wait for each other are shown in their order."""
+    # Circle is shown.
     text = _refusal(step("a", "c"), step("b", "a"), step("c", "b"), step("d"))
     assert text.startswith("workflow 'trips': its steps need each other in a circle: ")
     assert {"a", "b", "c"} == set(text.rpartition(": ")[2].split(" → "))
-
-
-def test_step_that_needs_itself_is_a_circle() -> None:
-    """The shortest circle is one too."""
+    # Step that needs itself is a circle.
     assert _refusal(step("a", "a")).endswith("in a circle: a → a")
-
-
-def test_step_defined_twice_is_named() -> None:
-    """Two steps of one name can't be told apart."""
+    # Step defined twice is named.
     assert _refusal(step("a"), step("a")) == "workflow 'trips': step 'a' is defined twice"
+    # Request for an undo that never comes is refused.
+    assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
+        "workflow 'trips': step 'fly': it has undo_request, but no undo: add undo=True"
+    )
+    # Agent that is missing is asked for at its step.
+    text = _refusal(replace(step("fly"), agent=""))
+    assert text.startswith("workflow 'trips': step 'fly': agent '' must match")
+    # Request is not left out.
+    assert "request must be a function" in _refusal(replace(step("fly"), request=cast("Any", None)))
 
 
 @pytest.mark.parametrize("count", [0, 91])
 def test_number_of_steps_is_bounded(count: int) -> None:
     """A task must fit into one transaction."""
     assert _refusal(*(step(f"s{n}") for n in range(count))).endswith(f"{count} steps; 1 to 90 are possible")
-
-
-def test_as_many_steps_as_are_possible_are_taken() -> None:
-    """The bound itself is allowed."""
+    # As many steps as are possible are taken.
     assert len(workflow(*(step(f"s{n}") for n in range(90))).steps) == 90
 
 
@@ -76,12 +76,6 @@ def test_as_many_steps_as_are_possible_are_taken() -> None:
 def test_step_name_is_checked(name: str) -> None:
     """Names become parts of keys and URLs, so few characters are allowed."""
     assert f": step name '{name}' must match" in _refusal(step(name))
-
-
-def test_agent_that_is_missing_is_asked_for_at_its_step() -> None:
-    """An empty name alone would not say what of."""
-    text = _refusal(replace(step("fly"), agent=""))
-    assert text.startswith("workflow 'trips': step 'fly': agent '' must match")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +119,6 @@ def test_needs_may_be_nothing_else(written: Any) -> None:
         "workflow 'trips': step 'fly': needs must be a set of steps' names, such as {'payment'},"
         f" not {written!r}"
     )
-
-
-def test_steps_may_be_a_list() -> None:
-    """They are kept as a tuple, which nobody can change."""
-    steps: Any = [step("fly")]
-    assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
 
 
 @pytest.mark.parametrize(
@@ -212,11 +200,6 @@ def test_function_of_a_step_is_not_asynchronous(field: str, function: Any) -> No
     )
 
 
-def test_request_is_not_left_out() -> None:
-    """Unlike the other functions."""
-    assert "request must be a function" in _refusal(replace(step("fly"), request=cast("Any", None)))
-
-
 @pytest.mark.parametrize("payload", [dict, dict[str, str], {}, None])
 def test_payload_is_a_model(payload: Any) -> None:
     """It says what callers may send."""
@@ -231,13 +214,6 @@ def test_answer_can_be_called() -> None:
     """It is called once only, when all is done."""
     with pytest.raises(DefinitionError, match="workflow 'diamond': answer must be a function of the payload"):
         replace(DIAMOND, answer=cast("Any", {"seat": "4A"}))
-
-
-def test_request_for_an_undo_that_never_comes_is_refused() -> None:
-    """The developer forgot to say that the step can be undone."""
-    assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
-        "workflow 'trips': step 'fly': it has undo_request, but no undo: add undo=True"
-    )
 
 
 def test_way_is_read_as_remedies_are() -> None:
@@ -325,10 +301,7 @@ def test_default_is_bounded() -> None:
 
     large = Default({"approved": True, "text": "x" * 4096})
     assert "bytes; 4096 fit" in _defined(payload=Note, on_expiry=large)
-
-
-def test_wait_asks_nothing_of_anybody() -> None:
-    """So its request, which nobody writes, is empty."""
+    # Wait asks nothing of anybody.
     (waits,) = workflow(awaiting("ok")).steps
     assert waits.request(Approval(approved=True), {}) == {}
 
@@ -339,6 +312,10 @@ def test_workflows_are_found_by_name() -> None:
     assert [each.name for each in registry] == ["diamond", "line"]
     assert registry.find("line") == LINE
     assert registry.find("circle") is None
+    # Agents behind queues are named.
+    fly, pay = step("fly"), step("pay", via=Way.QUEUE)
+    registry = Registry((workflow(fly, pay), workflow(pay, name="bills", resource="bills")), {})
+    assert registry.queued_agents == {"pay"}
 
 
 def test_versions_of_a_workflow_are_told_apart() -> None:
@@ -350,10 +327,7 @@ def test_versions_of_a_workflow_are_told_apart() -> None:
     assert registry.find("line", 1) == LINE
     assert registry.find("line", 4) is None
     assert len(list(registry)) == 4
-
-
-def test_version_is_registered_once() -> None:
-    """Two would be told apart by nothing."""
+    # Version is registered once.
     with pytest.raises(DefinitionError, match="version 1 of workflow 'line' is there twice"):
         Registry((LINE, replace(LINE, steps=LINE.steps[:1])), {})
 
@@ -371,23 +345,17 @@ def test_limit_of_one_step_can_be_set() -> None:
     assert line is not None
     assert line.step(StepName("send")).complete_within == 1.5
     assert line.step(StepName("pick")).complete_within == 10
-
-
-def test_limit_of_an_unknown_step_is_refused() -> None:
-    """A misspelt setting would change nothing, unseen."""
+    # Timer has no limit to set.
+    napping = workflow(step("pick"), timer("nap"), timer("rest"), name="nap")
+    with pytest.raises(DefinitionError, match=r"^STEP_SECONDS names 'nap.rest', .* those are nap.pick$"):
+        Registry((napping,), {"nap.rest": 1})
+    # Limit of an unknown step is refused.
     with pytest.raises(DefinitionError) as refusal:
         Registry((LINE,), {"line.sent": 1})
     assert str(refusal.value) == (
         "STEP_SECONDS names 'line.sent', which is no step with a complete_within;"
         " those are line.pick, line.send"
     )
-
-
-def test_timer_has_no_limit_to_set() -> None:
-    """The setting is named, and no other timer."""
-    napping = workflow(step("pick"), timer("nap"), timer("rest"), name="nap")
-    with pytest.raises(DefinitionError, match=r"^STEP_SECONDS names 'nap.rest', .* those are nap.pick$"):
-        Registry((napping,), {"nap.rest": 1})
 
 
 @pytest.mark.parametrize(
@@ -403,13 +371,6 @@ def test_names_and_resources_belong_to_one_workflow(other: Workflow, text: str) 
     with pytest.raises(DefinitionError) as refusal:
         Registry((DIAMOND, other), {})
     assert str(refusal.value) == f"{text}: rename one of them"
-
-
-def test_agents_behind_queues_are_named() -> None:
-    """Of all workflows, each once; those that are called by activities are not among them."""
-    fly, pay = step("fly"), step("pay", via=Way.QUEUE)
-    registry = Registry((workflow(fly, pay), workflow(pay, name="bills", resource="bills")), {})
-    assert registry.queued_agents == {"pay"}
 
 
 _LONG = "n" * 30
@@ -491,10 +452,7 @@ def test_task_is_made_of_its_shape() -> None:
     assert record.order.shape == TRIP.shape
     assert [each.shape for each in record.steps] == list(TRIP.shape.steps)
     assert [each.name for each in record.steps] == ["flight", "hotel", "car"]
-
-
-def test_remedies_are_a_part_of_it() -> None:
-    """A task keeps those that it was submitted with."""
+    # Remedies are a part of it.
     assert trip(remedy=Remedy.HOLD).shape != trip(remedy=Remedy.COMPENSATE).shape
 
 
@@ -523,10 +481,7 @@ def test_waits_grow_up_to_the_longest() -> None:
     """By the factor, however many attempts there are."""
     retry = Retry(first=1, factor=3, most=20)
     assert [retry.longest_wait(attempt) for attempt in (1, 2, 3, 4, 1_000)] == [1, 3, 9, 20, 20]
-
-
-def test_only_named_faults_are_worth_another_attempt() -> None:
-    """They may be written as texts. A fault that an Agent of one's own raises without its kind always is."""
+    # Only named faults are worth another attempt.
     retry = Retry(on=frozenset({FaultKind.BUSY}))
     assert retry.is_worth_it(FaultKind.BUSY)
     assert retry.is_worth_it(None)

@@ -42,10 +42,7 @@ def test_cut_is_marked() -> None:
     """So that nobody takes it for the whole; no character is torn."""
     assert bounded("äöüäöü", 9) == "äöü…"
     assert bounded('say "no"', 9) == 'say "…'
-
-
-def test_what_cannot_be_shown_becomes_a_space() -> None:
-    """Line breaks, control characters, halves of surrogate pairs."""
+    # What cannot be shown becomes a space.
     assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"
 
 
@@ -136,11 +133,7 @@ def test_step_is_named_that_the_last_error_tells_of() -> None:
     assert failed_step(pending(LINE)) is None
     other = replace(record, task=replace(record.task, last_error="task: still overdue"))
     assert failed_step(other) is None
-
-
-def test_task_in_error_stands_at_the_step_of_its_last_error() -> None:
-    """At no other, so that it is in one group."""
-    record = _refused()
+    # Task in error stands at the step of its last error.
     assert stands_at(record, PICK)
     assert not stands_at(record, SEND)
     held = told(pending(LINE), claimed(), started("pick"), unrecorded("pick"))
@@ -165,10 +158,7 @@ def test_task_under_way_stands_at_what_runs() -> None:
     assert not stands_at(record, PICK)
     assert stands_at(record, SEND)
     assert not stands_at(record, StepName("fly"))
-
-
-def test_finished_task_stands_at_what_failed() -> None:
-    """One that went on without a step is found by it."""
+    # Finished task stands at what failed.
     mail = workflow(step("pick"), step("mail", on_failure=Remedy.CONTINUE))
     record = told(
         pending(mail),

@@ -83,16 +83,17 @@ def test_refusal_beside_a_payment_waits_for_its_outcome() -> None:
         "seat: no money",
     )
     assert (waiting.task.complete_by, waiting.task.due_at) == (after(60), after(20))
-
-
-def test_decision_happens_when_the_outcome_is_known() -> None:
-    """The payment's result is on record, so that it can be undone."""
+    # Decision happens when the outcome is known.
     turned = told(_refused(), completed("pay", result=b'{"receipt":1}'), now=after(50))
     assert (turned.task.process_state, turned.task.direction) == (ProcessState.PENDING, Direction.UNDO)
     assert turned.task.decision is None
     assert turned.step(PAY).result == b'{"receipt":1}'
     (closed,) = turned.history
     assert (closed.ended_by, closed.who, closed.reason) == (EpochEnd.REFUSED, "scheduler", "seat: no money")
+    # First decision stands.
+    turned = told(_refused(), failed("pay", error="no cover"), now=after(50))
+    assert turned.history[0].reason == "seat: no money"
+    assert turned.step(PAY).error == "no cover"
 
 
 def test_decision_happens_when_its_time_has_passed() -> None:
@@ -104,6 +105,9 @@ def test_decision_happens_when_its_time_has_passed() -> None:
     assert apply(waiting, due, after(59.9)) == Refused(RefusalReason.NOT_OVERDUE)
     turned = told(waiting, due, now=after(65))
     assert (turned.task.direction, turned.history[0].ended_by) == (Direction.UNDO, EpochEnd.REFUSED)
+    # Nothing is due without a decision.
+    due = DecisionDue(epoch=FIRST, start_by=after(300))
+    assert apply(_paying(), due, after(65)) == Refused(RefusalReason.NOT_OVERDUE)
 
 
 def test_hold_waits_too() -> None:
@@ -115,13 +119,6 @@ def test_hold_waits_too() -> None:
     held = told(waiting, completed("pay"), now=after(50))
     assert (held.task.process_state, held.task.last_error) == (ProcessState.ERROR, "seat: no money")
     assert held.step(PAY).state is StepState.COMPLETED
-
-
-def test_first_decision_stands() -> None:
-    """A payment that is refused later changes nothing about why the task turned back."""
-    turned = told(_refused(), failed("pay", error="no cover"), now=after(50))
-    assert turned.history[0].reason == "seat: no money"
-    assert turned.step(PAY).error == "no cover"
 
 
 @pytest.mark.parametrize("event", [started("mail"), skipped("mail")], ids=["start", "skip"])
@@ -164,12 +161,6 @@ def test_operator_waits_for_a_payment_of_a_task_that_was_held_early() -> None:
     for event in (resubmission(), undo_request(), cancelled):
         assert apply(held, event, after(30)) == Refused(RefusalReason.OUTCOME_AWAITED)
     assert told(held, cancelled, now=after(62)).task.direction is Direction.UNDO
-
-
-def test_nothing_is_due_without_a_decision() -> None:
-    """Only what was decided is carried out."""
-    due = DecisionDue(epoch=FIRST, start_by=after(300))
-    assert apply(_paying(), due, after(65)) == Refused(RefusalReason.NOT_OVERDUE)
 
 
 def test_unknown_outcome_that_no_undo_covers_is_noted_and_alerted() -> None:
@@ -241,16 +232,10 @@ def test_task_goes_on_without_a_step_of_unknown_outcome() -> None:
     assert (mail.state, mail.error) == (StepState.FAILED, "outcome unknown (mail answered 503)")
     assert told(record, _unknown()) is record
     assert record.task.epoch == FIRST
-
-
-def test_only_what_may_fail_is_given_up_like_that() -> None:
-    """Any other is recovered."""
+    # Only what may fail is given up like that.
     record = told(_paid(_shop(remedy=Remedy.HOLD)), started("mail"))
     assert told(record, _unknown()) is record
-
-
-def test_what_may_have_been_done_is_undone() -> None:
-    """A refusal may follow an attempt that came through."""
+    # What may have been done is undone.
     record = told(_paid(), started("mail"), _unknown(), cancellation())
     assert record.task.direction is Direction.UNDO
     assert all(each.needs_undo for each in record.steps if each.name in {"pay", "mail"})
@@ -305,17 +290,14 @@ def test_resubmission_leaves_what_has_failed_without_harm() -> None:
     assert ready_steps(again) == ("file",)
 
 
-def test_defect_that_is_told_after_the_outcome_changes_nothing() -> None:
-    """The task went on without the step."""
-    record = told(_paid(), *refused("mail"))
-    assert told(record, _BROKEN) is record
-
-
 def test_defect_holds_the_task_whatever_may_fail() -> None:
     """When it is mended, the step runs: a defect is not its outcome."""
     record = told(_paid(), _BROKEN)
     assert record.task.process_state is ProcessState.ERROR
     assert ready_steps(told(record, resubmission(), claimed(SECOND))) == ("mail",)
+    # Defect that is told after the outcome changes nothing.
+    record = told(_paid(), *refused("mail"))
+    assert told(record, _BROKEN) is record
 
 
 @pytest.mark.parametrize(
@@ -335,12 +317,6 @@ def test_remedy_of_the_step_stands_before_that_of_its_workflow(
     assert [closed.ended_by for closed in record.history] == ended_by
 
 
-def test_workflow_itself_can_t_continue() -> None:
-    """Only a step can be done without."""
-    with pytest.raises(DefinitionError, match=r"on_failure must be Remedy.COMPENSATE or Remedy.HOLD"):
-        replace(_shop(), on_failure=Remedy.CONTINUE)
-
-
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
@@ -354,10 +330,10 @@ def test_policy_of_a_step_is_checked(fields: Any, text: str) -> None:
     with pytest.raises(DefinitionError) as refusal:
         workflow(replace(step("fly"), **fields))
     assert text in str(refusal.value)
-
-
-def test_policy_is_a_part_of_the_shape() -> None:
-    """A task keeps it; it may be written as its text."""
+    # Workflow itself can t continue.
+    with pytest.raises(DefinitionError, match=r"on_failure must be Remedy.COMPENSATE or Remedy.HOLD"):
+        replace(_shop(), on_failure=Remedy.CONTINUE)
+    # Policy is a part of the shape.
     mail = replace(step("mail"), on_failure=cast("Any", "continue"))
     assert workflow(mail).shape.steps[0].on_failure is Remedy.CONTINUE
 
@@ -382,10 +358,7 @@ def test_task_whose_last_step_is_skipped_is_processed() -> None:
     """Nothing is left to do."""
     record = told(pending(LINE), claimed(), *done("pick"), skipped("send"))
     assert record.task.process_state is ProcessState.PROCESSED
-
-
-def test_task_of_skipped_steps_only_is_processed() -> None:
-    """It needed nothing at all."""
+    # Task of skipped steps only is processed.
     record = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
     assert record.task.process_state is ProcessState.PROCESSED
 

@@ -50,10 +50,7 @@ def test_items_do_not_wait_for_one_another() -> None:
     """They wait for what their step needs."""
     assert ready_steps(_begun(FLOW)) == ("open",)
     assert ready_steps(_begun(FLOW, *done("open"))) == SENT
-
-
-def test_what_needs_the_step_waits_for_all_items() -> None:
-    """Done, or not needed."""
+    # What needs the step waits for all items.
     two = _begun(FLOW, *done("open", "send.1", "send.0"))
     assert ready_steps(two) == ("send.2",)
     assert ready_steps(told(two, skipped("send.2"))) == ("close",)
@@ -65,10 +62,7 @@ def test_without_items_a_step_waits_for_what_they_would_have_waited_for() -> Non
     for flow in (FLOW, two):
         assert ready_steps(_begun(flow, weight=0)) == ("open",)
         assert ready_steps(_begun(flow, *done("open"), weight=0)) == ("close",)
-
-
-def test_task_of_nothing_but_items_is_processed_at_once_without_any() -> None:
-    """As soon as it is claimed; its result is an empty list."""
+    # Task of nothing but items is processed at once without any.
     record = _begun(workflow(each("send")), weight=0)
     assert record.task.process_state is ProcessState.PROCESSED
     assert all_results(record) == {"send": []}
@@ -82,10 +76,7 @@ def test_only_so_many_items_run_at_once() -> None:
     record = told(record, started("send.0"), started("send.1", activity=2))
     assert ready_steps(record) == ("other",)
     assert ready_steps(told(record, completed("send.1"))) == ("send.2", "other")
-
-
-def test_item_of_an_older_epoch_takes_no_room() -> None:
-    """It is dispatched again itself."""
+    # Item of an older epoch takes no room.
     flow = workflow(each("send", at_once=1))
     begun = _begun(flow, started("send.0"))
     again = told(begun, recovery(), claimed(SECOND), now=begun.task.due_at)
@@ -109,10 +100,7 @@ def test_undo_of_an_item_gets_its_own_result() -> None:
     )
     assert undo_results_of(record, StepName("send.1")) == {"open": {}, "send": {"n": 1}}
     assert undo_results_of(record, StepName("send.0")) == {"open": {}, "send": None}
-
-
-def test_items_are_undone_in_reverse_order_of_dispatch() -> None:
-    """Those that were dispatched, also the one whose outcome is unknown."""
+    # Items are undone in reverse order of dispatch.
     flow = _of(step("open", undo=True), each("send", "open", undo=True))
     record = _begun(flow, *done("open", "send.2"), started("send.0"), *refused("send.1"))
     assert record.task.direction is Direction.UNDO
@@ -135,17 +123,11 @@ def test_order_with_too_many_items_is_refused() -> None:
         order(FLOW, weight=89)
     with pytest.raises(UnfitOrderError, match="more than 90 steps"):
         order(FLOW, weight=10**4)
-
-
-def test_order_whose_items_can_t_be_told_is_refused() -> None:
-    """With the step, and without what the function said."""
+    # Order whose items can t be told is refused.
     broken = replace(each("send"), for_each=lambda parcel: parcel.nothing)
     with pytest.raises(UnfitOrderError, match=r"^The items of its step 'send' can't be told\.$"):
         order(workflow(broken))
-
-
-def test_items_that_do_not_fit_the_shape_are_damage() -> None:
-    """Whoever reads the record hears of it."""
+    # Items that do not fit the shape are damage.
     with pytest.raises(ValueError, match="zip"):
         assert replace(order(FLOW), items=()).steps
     with pytest.raises(ValueError, match="zip"):
@@ -185,15 +167,9 @@ def test_function_that_wants_an_item_is_refused_on_a_plain_step() -> None:
     """It has none."""
     with pytest.raises(DefinitionError, match="request must be a function of the payload and the results "):
         workflow(replace(step("send"), request=lambda _parcel, _results, item: {"item": item}))
-
-
-def test_function_whose_arguments_nobody_knows_is_taken() -> None:
-    """As some are that are built in."""
+    # Function whose arguments nobody knows is taken.
     assert workflow(replace(step("send"), when=max)).steps[0].when is max
-
-
-def test_wait_is_for_the_whole_order() -> None:
-    """An event or a time for each item is no step."""
+    # Wait is for the whole order.
     with pytest.raises(DefinitionError, match="a step by way timer has no for_each: leave it out"):
         workflow(replace(timer("nap"), for_each=lambda parcel: [parcel.weight]))
 
@@ -307,9 +283,6 @@ def _begun_again() -> TaskRecord:
 def test_item_is_known_by_the_token_of_any_of_its_requests(token: str, item: str) -> None:
     """Of a token that none had, it is the first: its own token then shows that the reply is not its."""
     assert replied_step(_begun_again(), SEND, token) == item
-
-
-def test_token_of_another_step_tells_nothing() -> None:
-    """A plain step is taken at its word, and a step that the task has not is none."""
+    # Token of another step tells nothing.
     assert replied_step(_begun_again(), StepName("open"), "second") == "open"
     assert replied_step(_begun_again(), StepName("close"), "second") is None

@@ -101,6 +101,9 @@ def test_request_is_json() -> None:
     """Whatever it holds that JSON has."""
     request = {"amount": "4.90", "items": [{"n": 1, "weight": 0.5}, None, True], "to": ("a", "b")}
     assert json.loads(request_bytes(request)) == request | {"to": ["a", "b"]}
+    # Largest number and names that become texts are sent.
+    written = request_bytes({"amount": 10**308, "seats": {1: "A", 2: "B"}})
+    assert parse_json(written) == {"amount": 10**308, "seats": {"1": "A", "2": "B"}}
 
 
 @pytest.mark.parametrize(
@@ -155,10 +158,7 @@ def test_size_is_bounded_and_named() -> None:
     assert _request_refusal({"text": "x" * (room + 1)}) == (
         f"its request has {MOST + 1} bytes; at most {MOST} can be sent"
     )
-
-
-def test_fault_behind_a_list_without_any_is_found() -> None:
-    """The whole request is looked through."""
+    # Fault behind a list without any is found.
     with pytest.raises(PermanentError, match=r"request\.weight is inf"):
         request_bytes({"items": [1, "a", None], "weight": float("inf")})
 
@@ -179,12 +179,6 @@ def test_what_is_written_as_a_field_can_be_read_again() -> None:
     assert _request_refusal({"a": deepest}) == f"its request is nested deeper than {FIELD_DEPTH} levels"
     with pytest.raises(NotJsonError, match="nested deeper"):
         parse_json(json.dumps({"request": {"a": deepest}}).encode())
-
-
-def test_largest_number_and_names_that_become_texts_are_sent() -> None:
-    """What is written is what its reader reads."""
-    written = request_bytes({"amount": 10**308, "seats": {1: "A", 2: "B"}})
-    assert parse_json(written) == {"amount": 10**308, "seats": {"1": "A", "2": "B"}}
 
 
 NUMBER: TypeAdapter[Decimal] = TypeAdapter(Annotated[Decimal, PLAIN_NUMBER])
@@ -248,10 +242,7 @@ def test_time_is_told_in_utc(text: str, told: datetime) -> None:
     """Whatever zone it came in."""
     read = _TIMES.validate_json(f'"{text}"')
     assert (read, read.tzinfo) == (told, UTC)
-
-
-def test_limit_may_be_written_in_days() -> None:
-    """A step's limits are seconds."""
+    # Limit may be written in days.
     assert (days(3), days(0.5)) == (259_200, 43_200)
 
 
@@ -271,15 +262,9 @@ def _told(basket: object) -> list[tuple[tuple[object, ...], str]]:
 def test_list_whose_items_are_wrong_is_not_called_too_short() -> None:
     """Pydantic counts what fits: of one item that is wrong it says that there is none."""
     assert _told({"counts": [0], "names": ["tea"]}) == [(("counts", 0), "greater_than_equal")]
-
-
-def test_list_that_is_too_short_is_called_so_beside_other_faults() -> None:
-    """Also where another list has wrong items."""
+    # List that is too short is called so beside other faults.
     told = _told({"counts": [0], "names": []})
     assert told == [(("counts", 0), "greater_than_equal"), (("names",), "too_short")]
-
-
-def test_no_more_is_told_than_anybody_reads() -> None:
-    """Of thousands, the first hundred; a list's items come before it."""
+    # No more is told than anybody reads.
     told = _told({"counts": [0] * 9_000, "names": ["tea"]})
     assert told == [(("counts", number), "greater_than_equal") for number in range(100)]

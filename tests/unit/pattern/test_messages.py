@@ -91,6 +91,10 @@ def test_order_carries_what_the_submission_said() -> None:
     assert (order.task, order.workflow, order.workflow_version) == (message.task_id, "diamond", 1)
     assert (order.submitter, order.submitted_at) == (message.submitter, message.submitted_at)
     assert (order.reply_to, order.correlation_id) == ("notices-demo", "c-1")
+    # Order carries what its task is made of.
+    order = order_of(submission(), TRIP, BIRTH)
+    assert order.shape == TRIP.shape
+    assert order.resource == "task-1.0a1b2c3d"
 
 
 def test_wrong_payload_is_refused() -> None:
@@ -116,13 +120,6 @@ def test_payload_that_no_row_can_hold_is_refused() -> None:
         _letter(MAX_PAYLOAD_BYTES + 1)
 
 
-def test_order_carries_what_its_task_is_made_of() -> None:
-    """So that whoever has the record needs no definition."""
-    order = order_of(submission(), TRIP, BIRTH)
-    assert order.shape == TRIP.shape
-    assert order.resource == "task-1.0a1b2c3d"
-
-
 def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
     """A caller that repeats itself may write its fields in another order."""
     item = {"sku": "TEA", "quantity": 1, "unit_price": "4.90"}
@@ -134,6 +131,10 @@ def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
         for payload in (first, second)
     }
     assert len(digests) == 1
+    # Digest is what it was.
+    assert content_digest("orders", b"{}", None) == (
+        "af7e49b411c5a65187f84b538336fd2dd028ce81251e181bde11a43d0669fc4f"
+    )
 
 
 @given(
@@ -148,13 +149,6 @@ def test_other_content_has_another_digest(contents: list[tuple[str, bytes, str |
     """Also when the parts, joined, are the same bytes."""
     first, second = contents
     assert content_digest(*first) != content_digest(*second)
-
-
-def test_digest_is_what_it_was() -> None:
-    """Digests of orders on record are compared with those of a later version."""
-    assert content_digest("orders", b"{}", None) == (
-        "af7e49b411c5a65187f84b538336fd2dd028ce81251e181bde11a43d0669fc4f"
-    )
 
 
 def test_announcement_comes_back_from_the_wire() -> None:
@@ -252,16 +246,15 @@ def test_message_carries_its_counts_and_all_that_it_had() -> None:
         assert Counts.of(content) == counts
     assert counts == Counts(put_back=3, attempts=0)
     assert resent("m-1", content, 1)[1] == _content(tenant="blue")
+    # What is sent twice after a crash has one id.
+    assert Counts(1, 2).sent_with("m-1", _content()) == Counts(1, 2).sent_with("m-1", _content())
 
 
 @pytest.mark.parametrize("count", ["9", -1, True, 1.0, None])
 def test_what_is_no_count_counts_for_nothing(count: Any) -> None:
     """Whoever sends may write what he likes."""
     assert Counts.of(_content(**{"counted.attempts": count})) == Counts()
-
-
-def test_properties_of_a_sender_are_no_counts() -> None:
-    """Others count attempts, too."""
+    # Properties of a sender are no counts.
     assert Counts.of(_content(attempts=9, put_back=55)) == Counts()
 
 
@@ -300,24 +293,16 @@ def test_each_time_has_an_id_of_its_own_that_service_bus_takes(message_id: str) 
     assert all(each.startswith(message_id[:7]) for each in names)
 
 
-def test_what_is_sent_twice_after_a_crash_has_one_id() -> None:
-    """So its queue drops the second."""
-    assert Counts(1, 2).sent_with("m-1", _content()) == Counts(1, 2).sent_with("m-1", _content())
-
-
 [SHOWN_REQUEST], SHOWN_REPLIES = examples()
 REQUEST = AgentRequest.model_validate(SHOWN_REQUEST, strict=False)
-
-
-def test_each_agent_has_a_queue_of_its_own() -> None:
-    """Its name follows from the Agent's."""
-    assert requests_queue("payment") == "agent-payment-requests"
 
 
 def test_request_travels_as_the_document_shows_it() -> None:
     """Field by field, with times in UTC."""
     assert json.loads(REQUEST.model_dump_json()) == SHOWN_REQUEST
     assert REQUEST.complete_by == datetime(2026, 11, 21, 12, 6, 0, 250_000, UTC)
+    # Each agent has a queue of its own.
+    assert requests_queue("payment") == "agent-payment-requests"
 
 
 @pytest.mark.parametrize("shown", SHOWN_REPLIES, ids=lambda shown: str(shown["outcome"]))
@@ -336,13 +321,15 @@ def test_request_sent_again_has_the_same_message_id() -> None:
     )
     assert again.message_id == REQUEST.message_id
     assert later.message_id != REQUEST.message_id
-
-
-def test_step_that_is_dispatched_again_has_another_message_id() -> None:
-    """A queue that drops duplicates lets it pass."""
+    # Step that is dispatched again has another message id.
     second = REQUEST.model_copy(update={"dispatch": 2, "item": 1})
     assert second.message_id == f"{REQUEST.message_id}.1.r2"
     assert json.loads(second.model_dump_json())["dispatch"] == 2
+    # Items of a step are asked for one by one.
+    first, second = (REQUEST.model_copy(update={"item": item}) for item in (0, 1))
+    assert (first.message_id, second.message_id) == (f"{REQUEST.message_id}.0", f"{REQUEST.message_id}.1")
+    assert json.loads(second.model_dump_json())["item"] == 1
+    assert done(second, {}) == done(REQUEST, {})
 
 
 @pytest.mark.parametrize(("seconds_left", "too_long"), [(61, False), (60, False), (59.9, True), (-1, True)])
@@ -362,14 +349,6 @@ def test_work_has_its_time_from_its_begin_and_never_past_complete_by() -> None:
     now = REQUEST.complete_by - timedelta(seconds=300)
     assert REQUEST.work_ends_by(now) == now + timedelta(seconds=60)
     assert REQUEST.work_ends_by(REQUEST.complete_by - timedelta(seconds=20)) == REQUEST.complete_by
-
-
-def test_items_of_a_step_are_asked_for_one_by_one() -> None:
-    """The reply does not name the item: it echoes the token, which is the item's own."""
-    first, second = (REQUEST.model_copy(update={"item": item}) for item in (0, 1))
-    assert (first.message_id, second.message_id) == (f"{REQUEST.message_id}.0", f"{REQUEST.message_id}.1")
-    assert json.loads(second.model_dump_json())["item"] == 1
-    assert done(second, {}) == done(REQUEST, {})
 
 
 def test_document_shows_each_outcome() -> None:

@@ -83,10 +83,7 @@ def test_step_is_ready_again_in_its_epoch() -> None:
     assert (again.task.process_state, again.task.complete_by) == (ProcessState.PROCESSING, after(90))
     assert (ready_steps(again), again.step(PAY).state) == ((PAY,), StepState.NOT_STARTED)
     assert ready_steps(asking) == ()
-
-
-def test_next_dispatch_has_its_own_token_and_time() -> None:
-    """It is the second of its epoch, and is completed as any other."""
+    # Next dispatch has its own token and time.
     again = told(told(_asking(), _not_taken()), _asked(2, complete_by=140), now=after(61))
     step = again.step(PAY)
     assert (step.token, step.complete_by, step.asked_at) == (_token(2), after(140), after(61))
@@ -112,18 +109,14 @@ def test_outcome_of_what_was_not_taken_counts_for_nothing() -> None:
     assert late == Refused(RefusalReason.NOT_TAKEN)
     forged = apply(again, replace(completed("pay"), token="token-of-nobody-at-all"), after(2))
     assert forged == Refused(RefusalReason.WRONG_TOKEN)
-
-
-def test_start_that_was_not_taken_is_not_recorded_again() -> None:
-    """Its request is gone: nobody would ever reply."""
+    # Start that was not taken is not recorded again.
     again = told(_asking(), _not_taken())
     assert apply(again, _asked(), after(2)) == Refused(RefusalReason.NOT_TAKEN)
-
-
-def test_forged_reply_has_nothing_dispatched_again() -> None:
-    """Its token is not the request's."""
+    # Forged reply has nothing dispatched again.
     forged = replace(_not_taken(), token="token-of-nobody-at-all", start_id=StartId("x"))
     assert apply(_asking(), forged, after(1)) == Refused(RefusalReason.WRONG_TOKEN)
+    # Reply after complete by counts for nothing.
+    assert apply(_asking(), _not_taken(), after(71)) == Refused(RefusalReason.LATE)
 
 
 def test_step_is_dispatched_so_often_in_an_epoch_and_no_more() -> None:
@@ -154,10 +147,7 @@ def test_step_that_was_never_taken_is_overdue_beside_a_long_step_too() -> None:
     assert record.task.complete_by == after(70)
     more = told(record, started("note", complete_by=86_400), now=after(2))
     assert more.task.complete_by == after(70)
-
-
-def test_step_that_was_never_taken_keeps_its_task_from_being_let_go_of() -> None:
-    """It is not due at the end of a wait, which may be days away."""
+    # Step that was never taken keeps its task from being let go of.
     of = workflow(step("pay", via=Way.QUEUE), awaiting("approve"))
     record = _exhausted(of, started("approve", complete_by=3 * 86_400))
     assert record.task.complete_by == after(70)
@@ -192,11 +182,6 @@ def test_what_was_not_taken_is_dispatched_in_time_beside_a_long_step() -> None:
     assert told(asked, _not_taken(), now=after(61)).task.complete_by == after(90)
 
 
-def test_reply_after_complete_by_counts_for_nothing() -> None:
-    """The Supervisor may have found the step by then."""
-    assert apply(_asking(), _not_taken(), after(71)) == Refused(RefusalReason.LATE)
-
-
 @pytest.mark.parametrize("now", [60, 75])
 def test_what_must_not_be_repeated_is_known_not_to_be_done(now: float) -> None:
     """It can be dispatched again; what is known is kept, also when it is known late."""
@@ -204,10 +189,7 @@ def test_what_must_not_be_repeated_is_known_not_to_be_done(now: float) -> None:
     assert in_question(_asking(ONCE)) is not None
     assert in_question(known) is None
     assert ready_steps(known) == (PAY,)
-
-
-def test_task_in_error_has_no_question_any_more() -> None:
-    """An operator resubmits it, and need not find out anything."""
+    # Task in error has no question any more.
     stopped = told(_asking(ONCE), giving_up(hold=True), now=after(71))
     known = told(stopped, _not_taken(), now=after(80))
     assert (known.task.process_state, in_question(known)) == (ProcessState.ERROR, None)
@@ -219,10 +201,7 @@ def test_agent_that_did_it_all_the_same_is_found_out() -> None:
     known = told(again, _told_of(completed("pay"), 1), now=after(5))
     assert known.step(PAY).noted == "begun in epoch 1, too, which is known by now to have been done"
     assert known.step(PAY).state is StepState.RUNNING
-
-
-def test_agent_cannot_take_back_what_it_refused() -> None:
-    """A known outcome stands."""
+    # Agent cannot take back what it refused.
     refused = told(_asking(ONCE), _told_of(failed("pay"), 1))
     assert isinstance(apply(refused, _not_taken(), after(5)), Refused)
 

@@ -60,6 +60,8 @@ def test_parked_task_waits_in_its_epoch() -> None:
     assert PARKED.history == ()
     assert index_row(task) == f"!parked|line|1|{TASK}"
     assert not starts_scheduler(HELD, PARKED)
+    # Parked task is never overdue.
+    assert judge(PARKED, after(1_000_000), POLICY) is None
 
 
 def test_supervisor_changes_the_reason_of_a_parked_task() -> None:
@@ -117,11 +119,6 @@ def test_parked_task_is_the_supervisors_alone(event: Event, reason: RefusalReaso
     assert apply(PARKED, event, after(1_000_000)) == Refused(reason)
 
 
-def test_parked_task_is_never_overdue() -> None:
-    """A stray row of the due index leads nowhere."""
-    assert judge(PARKED, after(1_000_000), POLICY) is None
-
-
 def test_task_is_parked_by_its_scheduler_only() -> None:
     """Not before it is claimed, nor by one of an older epoch, nor once it is finished."""
     assert apply(pending(LINE), parking(HELD), START) == Refused(RefusalReason.NOT_HOLDER)
@@ -129,16 +126,21 @@ def test_task_is_parked_by_its_scheduler_only() -> None:
     ended = told(HELD, *refused("pick"))
     assert apply(ended, parking(HELD), START) == Refused(RefusalReason.FINISHED)
     assert apply(PARKED, parking(HELD), after(1)) is PARKED
+    # Task that nobody claimed is parked by the supervisor.
+    unclaimed = Parked(epoch=FIRST, scheduler=None, reason=REASON)
+    assert told(pending(LINE), unclaimed, now=after(40)).task.is_parked
+    assert apply(HELD, unclaimed, after(40)) == Refused(RefusalReason.NOT_HOLDER)
+    # Only what is parked is released.
+    assert apply(HELD, release(HELD), START) == Refused(RefusalReason.NOT_PARKED)
+    released = told(PARKED, release(PARKED))
+    assert apply(released, release(PARKED), START) == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_task_is_not_parked_under_a_step() -> None:
     """Its outcome must find its Scheduler in place."""
     assert apply(told(HELD, started("pick")), parking(HELD), START) == Refused(RefusalReason.BUSY)
     told(HELD, *done("pick"), parking(HELD))
-
-
-def test_overdue_step_keeps_no_task_from_being_parked() -> None:
-    """Its late outcome is refused, and the next epoch calls it again."""
+    # Overdue step keeps no task from being parked.
     running = told(HELD, started("pick", complete_by=20))
     assert apply(running, parking(HELD), after(19.9)) == Refused(RefusalReason.BUSY)
     parked = told(running, parking(HELD), now=after(20))
@@ -153,28 +155,9 @@ def test_task_of_which_something_is_in_question_is_not_parked() -> None:
     paying = told(pending(flow), claimed(), started("pick"), started("pay", complete_by=60))
     for at in (30, 90):
         assert apply(paying, parking(paying), after(at)) == Refused(RefusalReason.BUSY)
-
-
-def test_task_of_which_the_end_is_decided_is_not_parked() -> None:
-    """What was decided would be forgotten when it goes on."""
-    flow = workflow(step("pick"), step("pay", idempotent=False))
-    paying = told(pending(flow), claimed(), started("pick"), started("pay", complete_by=60))
+    # Task of which the end is decided is not parked.
     waiting = told(paying, failed("pick"))
     assert apply(waiting, parking(waiting), after(90)) == Refused(RefusalReason.DECIDED)
-
-
-def test_task_that_nobody_claimed_is_parked_by_the_supervisor() -> None:
-    """There is no Scheduler to take it from; one that came since then keeps it."""
-    unclaimed = Parked(epoch=FIRST, scheduler=None, reason=REASON)
-    assert told(pending(LINE), unclaimed, now=after(40)).task.is_parked
-    assert apply(HELD, unclaimed, after(40)) == Refused(RefusalReason.NOT_HOLDER)
-
-
-def test_only_what_is_parked_is_released() -> None:
-    """A second Supervisor comes too late."""
-    assert apply(HELD, release(HELD), START) == Refused(RefusalReason.NOT_PARKED)
-    released = told(PARKED, release(PARKED))
-    assert apply(released, release(PARKED), START) == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_parking_is_alerted_once() -> None:
@@ -231,6 +214,10 @@ def test_it_is_held_by_nobody_and_who_parked_it_and_why_is_on_record() -> None:
     assert index_row(task) == f"!parked|~operator|{TASK}"
     assert not starts_scheduler(RUNNING, PARKED_BY_OPERATOR)
     assert announcements(RUNNING, PARKED_BY_OPERATOR) == ()
+    # No sweep judges it or changes its reason.
+    assert judge(PARKED_BY_OPERATOR, after(1_000_000), POLICY) is None
+    lacking = Parked(epoch=SECOND, scheduler=None, reason="not deployed here")
+    assert apply(PARKED_BY_OPERATOR, lacking, after(90)) is PARKED_BY_OPERATOR
 
 
 @pytest.mark.parametrize(
@@ -249,13 +236,6 @@ def test_it_is_held_by_nobody_and_who_parked_it_and_why_is_on_record() -> None:
 def test_nobody_else_has_it_go_on(event: Event, reason: RefusalReason) -> None:
     """However long it waits."""
     assert apply(PARKED_BY_OPERATOR, event, after(1_000_000)) == Refused(reason)
-
-
-def test_no_sweep_judges_it_or_changes_its_reason() -> None:
-    """Also when its version is not deployed meanwhile."""
-    assert judge(PARKED_BY_OPERATOR, after(1_000_000), POLICY) is None
-    lacking = Parked(epoch=SECOND, scheduler=None, reason="not deployed here")
-    assert apply(PARKED_BY_OPERATOR, lacking, after(90)) is PARKED_BY_OPERATOR
 
 
 def test_unparked_it_goes_on_where_it_was_uncounted() -> None:
@@ -292,10 +272,7 @@ def test_cancelled_it_turns_back_and_is_parked_no_more() -> None:
     assert (undoing.task.direction, undoing.task.is_parked) == (Direction.UNDO, False)
     again = told(undoing, park_request(THIRD))
     assert (again.task.direction, again.task.is_parked_by_operator) == (Direction.UNDO, True)
-
-
-def test_cancelled_by_an_operator_on_its_way_back_it_goes_on() -> None:
-    """It is said to be done then; others who cancel it, as its caller or its parent, leave it parked."""
+    # Cancelled by an operator on its way back it goes on.
     turned = told(pending(UNDONE), claimed(), *done("open"), cancellation(), park_request(SECOND))
     by_others = cancellation(), cancellation(by_operator=True)
     assert [apply(turned, each, START) for each in by_others] == [turned, turned]

@@ -38,14 +38,14 @@ def _done(*steps: str) -> list[Event]:
     return [event for step in steps for event in (started(step), completed(step))]
 
 
-def test_nothing_is_ready_before_the_claim() -> None:
-    """Without a holder nobody may dispatch."""
-    assert _ready_after() == ()
-
-
 def test_steps_without_needs_are_ready_first() -> None:
     """The diamond has one entrance."""
     assert _ready_after(claimed()) == ("open",)
+    # Nothing is ready before the claim.
+    assert _ready_after() == ()
+    # Nothing is ready in a finished task.
+    assert _ready_after(claimed(), *_done("open", "left", "right", "close")) == ()
+    assert _ready_after(claimed(), *_done("open"), started("left"), failed("left")) == ()
 
 
 def test_independent_steps_are_ready_together() -> None:
@@ -65,19 +65,10 @@ def test_running_step_is_dispatched_again_in_the_next_epoch_only() -> None:
     assert ready_steps(begun) == ("right",)
     recovered = told(begun, recovery(), claimed(SECOND), now=after(40))
     assert ready_steps(recovered) == ("left", "right")
-
-
-def test_step_that_must_not_run_twice_is_never_ready_again() -> None:
-    """Its outcome is unknown, whatever epoch it is."""
+    # Step that must not run twice is never ready again.
     once = workflow(step("pay", idempotent=False), step("log"))
     recovered = told(pending(once), claimed(), started("pay"), recovery(), claimed(SECOND), now=after(40))
     assert ready_steps(recovered) == ("log",)
-
-
-def test_nothing_is_ready_in_a_finished_task() -> None:
-    """Neither after the last step nor after a refusal."""
-    assert _ready_after(claimed(), *_done("open", "left", "right", "close")) == ()
-    assert _ready_after(claimed(), *_done("open"), started("left"), failed("left")) == ()
 
 
 def _plan(
@@ -119,10 +110,7 @@ def test_everything_ready_is_started_by_one_run() -> None:
     first = made.events[0]
     assert isinstance(first, StepStarted)
     assert (first.activity, first.complete_by) == (1, after(10))
-
-
-def test_more_than_there_is_room_for_is_left_to_several_runs() -> None:
-    """One that has nothing under way starts none, so that all of them begin alike."""
+    # More than there is room for is left to several runs.
     made = _plan(told(pending(WIDE), claimed()), at_once=2)
     assert (made.events, made.left) == ((), ("s0", "s1", "s2", "s3", "s4"))
 
@@ -135,10 +123,7 @@ def test_run_that_has_its_share_starts_what_it_has_room_for() -> None:
     assert _plan(record, at_once=2).left == ("s2", "s3", "s4")
     record = told(record, completed("s1"))
     assert _started(_plan(record, at_once=2)) == ["s2"]
-
-
-def test_steps_of_another_run_take_no_room() -> None:
-    """Room is counted by the number that started a step."""
+    # Steps of another run take no room.
     record = told(pending(WIDE), claimed(), started("s0"), started("s1"))
     assert _started(_plan(record, activity=2, at_once=2, may_share=False)) == ["s2", "s3"]
 
@@ -148,10 +133,7 @@ def test_step_that_might_outlast_the_activity_is_left() -> None:
     record = told(pending(WIDE), claimed())
     assert _plan(record, ends=9, is_first=False).left == ("s0", "s1", "s2", "s3", "s4")
     assert len(_started(_plan(record, ends=9))) == 5
-
-
-def test_step_that_is_not_needed_is_skipped() -> None:
-    """And takes no room."""
+    # Step that is not needed is skipped.
     made = _plan(told(pending(WIDE), claimed()), at_once=4, look_at=lambda name: name != "s0")
     assert [event.step for event in made.events if isinstance(event, StepSkipped)] == ["s0"]
     assert _started(made) == ["s1", "s2", "s3", "s4"]
@@ -239,6 +221,9 @@ def test_steps_with_a_place_start() -> None:
     made = _plan_with(HELD, {"s0": after(20), "s1": False}, at_once=1)
     assert (_started(made), made.left) == (["s2"], ())
     assert _plan_with(HELD, {"s0": after(20)}, at_once=1).left == ("s2",)
+    # Step behind a queue needs no place here.
+    record = told(pending(workflow(step("s0", via=Way.QUEUE))), claimed())
+    assert _started(_plan_with(record, {"s0": False})) == ["s0"]
 
 
 @pytest.mark.parametrize(
@@ -271,19 +256,10 @@ def test_task_is_put_off_when_no_step_has_a_place() -> None:
     """Until the first of them may have one."""
     made = _plan_with(HELD, {"s0": after(40), "s1": after(20), "s2": after(30)})
     assert made.events == (PUT_OFF,)
-
-
-def test_task_is_kept_while_a_place_is_awaited_or_a_step_runs() -> None:
-    """Its Scheduler goes on with it in a moment."""
+    # Task is kept while a place is awaited or a step runs.
     everywhere = {"s0": after(40), "s1": after(20), "s2": after(30)}
     assert _plan_with(HELD, everywhere | {"s2": False}).events == ()
     assert _plan_with(told(HELD, started("s2")), everywhere).events == ()
-
-
-def test_step_behind_a_queue_needs_no_place_here() -> None:
-    """Its Agent finds one."""
-    record = told(pending(workflow(step("s0", via=Way.QUEUE))), claimed())
-    assert _started(_plan_with(record, {"s0": False})) == ["s0"]
 
 
 def test_next_run_is_asked_for_later() -> None:
@@ -302,10 +278,7 @@ def test_next_run_is_asked_for_later() -> None:
     assert refusal_of(record, claimed()) is RefusalReason.NOT_HOLDER
     again = told(record, replace(claimed(), scheduler=scheduler_id(TASK, FIRST, 1)), now=after(20))
     assert again.task.process_state is ProcessState.PROCESSING
-
-
-def test_supervisor_leaves_it_alone_until_its_run_is_late() -> None:
-    """It waits for us, which is nobody's failure."""
+    # Supervisor leaves it alone until its run is late.
     verdict = judge(told(HELD, PUT_OFF), after(50), POLICY)
     assert verdict == Postponed(epoch=FIRST, due_at=after(50))
 
@@ -355,10 +328,7 @@ def test_task_is_not_overdue_for_want_of_a_place_beside_a_long_step() -> None:
     assert (kept.task.process_state, kept.task.run) == (ProcessState.PROCESSING, None)
     assert (kept.task.complete_by, kept.task.locked_by) == (after(50), claimed().scheduler)
     assert _plan_with(kept, {"send": after(20)}).events == ()
-
-
-def test_task_that_is_kept_is_overdue_with_its_step_all_the_same() -> None:
-    """And none is overdue earlier for that it was told."""
+    # Task that is kept is overdue with its step all the same.
     record = told(HELD, started("s0", complete_by=40))
     assert told(record, PUT_OFF) is record
     assert _plan_with(record, {"s1": after(20), "s2": after(20)}).events == ()

@@ -57,16 +57,10 @@ def test_transient_fault_remembers_how_long_to_wait() -> None:
     assert (str(fault), fault.retry_after) == ("busy", 2.5)
     assert isinstance(fault, PatternError)
     assert TransientError("busy").retry_after is None
-
-
-def test_refusal_remembers_its_status() -> None:
-    """Where there was one."""
+    # Refusal remembers its status.
     refusal = PermanentError("gone", status=410)
     assert (str(refusal), refusal.status) == ("gone", 410)
     assert PermanentError("gone").status is None
-
-
-def test_request_figures_begin_at_zero() -> None:
-    """They count what a process has asked of its services since its start."""
+    # Request figures begin at zero.
     assert StoreFigures() == StoreFigures(transactions=0, operations=0, reads=0)
     assert BusFigures() == BusFigures(messages=0, batches=0)

@@ -177,10 +177,7 @@ def test_task_goes_on_as_soon_as_one_step_can() -> None:
     ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
     assert what_is_missing(Registry((LINE,), {}), ended) is None
     assert what_is_missing(Registry((), {}), ended) == GONE
-
-
-def test_step_under_way_is_missed_by_the_next_epoch() -> None:
-    """It would be called again there; one that must not be repeated would not."""
+    # Step under way is missed by the next epoch.
     assert what_is_missing(Registry((), {}), told(pending(LINE), claimed(), started("pick"))) == GONE
     once = workflow(step("pick", idempotent=False), name="line", resource="lines")
     assert what_is_missing(Registry((), {}), told(pending(once), claimed(), started("pick"))) is None
@@ -286,10 +283,7 @@ def test_step_gets_what_it_needs_and_what_that_needs() -> None:
     done = _ended(pending(DIAMOND), open=b'{"n":1}', left=b'{"n":2}', right=b'{"n":3}')
     results = results_of(done, StepName("close"))
     assert list(results.items()) == [("open", {"n": 1}), ("left", {"n": 2}), ("right", {"n": 3})]
-
-
-def test_step_gets_nothing_of_a_sibling() -> None:
-    """Whether that has ended by then is a matter of timing."""
+    # Step gets nothing of a sibling.
     done = _ended(pending(DIAMOND), open=b'{"n":1}', right=b'{"n":3}')
     assert results_of(done, LEFT) == {"open": {"n": 1}}
     assert results_of(done, StepName("open")) == {}
@@ -314,10 +308,7 @@ def test_undo_gets_its_steps_own_result_too() -> None:
     done = _ended(pending(DIAMOND), open=b'{"n":1}', left=b'{"n":2}', right=b'{"n":3}')
     assert undo_results_of(done, LEFT) == {"open": {"n": 1}, "left": {"n": 2}}
     assert undo_results_of(_ended(done, left=None), LEFT) == {"open": {"n": 1}, "left": None}
-
-
-def test_result_stays_there_while_the_task_is_undone() -> None:
-    """An undo gets the same request as the do."""
+    # Result stays there while the task is undone.
     done = _ended(pending(DIAMOND), open=b'{"n":1}')
     undone = done.with_step(replace(done.step(StepName("open")), state=StepState.UNDONE))
     assert results_of(undone, LEFT) == {"open": {"n": 1}}

@@ -61,17 +61,15 @@ def test_recovery_opens_the_next_epoch() -> None:
     assert (task.failure_count, task.direction) == (1, Direction.DO)
     assert (task.complete_by, task.due_at, task.not_before) == (after(55), after(55), after(40))
     assert task.last_error == "its complete-by time passed"
-
-
-def test_recovery_keeps_what_is_known_of_the_steps() -> None:
-    """Completed steps keep their results, and the lost one stays as it was lost."""
+    # Recovery keeps what is known of the steps.
     assert recovered(BOOKING).steps == BOOKING.steps
-
-
-def test_failures_are_counted() -> None:
-    """One for each recovery, and none for a pick-up in time."""
+    # Failures are counted.
     twice = recovered(told(recovered(BOOKING), claimed(SECOND)))
     assert (twice.task.failure_count, twice.task.epoch) == (2, THIRD)
+    # History names the scheduler that lost its task.
+    (closed,) = recovered(BOOKING).history
+    assert (closed.locked_by, closed.process_state) == ("task-1.1", ProcessState.PROCESSING)
+    assert (closed.who, closed.ended_by) == ("supervisor", EpochEnd.RECOVERED)
 
 
 def test_task_that_went_on_meanwhile_is_not_recovered() -> None:
@@ -85,10 +83,7 @@ def test_postponement_moves_the_due_time_only() -> None:
     early = replace(BOOKING, task=replace(BOOKING.task, due_at=after(5)))
     postponed = told(early, Postponed(epoch=FIRST, due_at=after(20)), now=after(6))
     assert postponed == replace(BOOKING, task=replace(BOOKING.task, due_at=after(20), updated_at=after(6)))
-
-
-def test_postponement_is_never_past_a_running_step() -> None:
-    """The Supervisor may have judged before the step started."""
+    # Postponement is never past a running step.
     assert told(BOOKING, Postponed(epoch=FIRST, due_at=after(60))) is BOOKING
 
 
@@ -119,10 +114,7 @@ def test_given_up_task_is_held_where_its_workflow_says_so() -> None:
     assert (task.process_state, task.locked_by, task.epoch) == (ProcessState.ERROR, None, FIRST)
     assert (task.last_error, task.direction) == ("still overdue", Direction.DO)
     assert given_up.history == ()
-
-
-def test_given_up_task_is_held_where_undo_would_not_be_safe() -> None:
-    """Whatever its workflow says."""
+    # Given up task is held where undo would not be safe.
     paying = told(pending(workflow(step("pay", idempotent=False))), claimed(), started("pay"))
     assert supervised(paying, giving_up(hold=True)).task.process_state is ProcessState.ERROR
 
@@ -146,17 +138,11 @@ def test_resubmitted_task_resumes_at_the_failed_step() -> None:
     ]
     assert again.step(HOTEL).error is None
     assert told(again, *done("hotel", "car", epoch=SECOND)).task.process_state is ProcessState.PROCESSED
-
-
-def test_resubmission_starts_the_count_anew() -> None:
-    """And is no end any more."""
+    # Resubmission starts the count anew.
     task = told(HELD, resubmission(), now=after(9)).task
     assert (task.process_state, task.epoch, task.failure_count) == (ProcessState.PENDING, SECOND, 0)
     assert (task.finished_at, task.due_at, task.updated_at) == (None, after(300), after(9))
-
-
-def test_second_operator_is_refused() -> None:
-    """Of two operators at once one wins."""
+    # Second operator is refused.
     assert apply(told(HELD, resubmission()), undo_request(), START) == Refused(RefusalReason.STALE_EPOCH)
 
 
@@ -173,20 +159,10 @@ def test_history_keeps_how_the_epoch_stood_when_it_ended() -> None:
     assert [step.state for step in closed.steps] == [step.state for step in HELD.steps]
     assert closed.steps[1].error == "no money"
     assert {field.name for field in fields(closed.steps[0])}.isdisjoint({"result", "token", "shape"})
-
-
-def test_history_keeps_the_error_that_an_operator_answered() -> None:
-    """The task's own last error is the operator's reason from then on."""
+    # History keeps the error that an operator answered.
     again = told(HELD, resubmission())
     assert [closed.last_error for closed in again.history] == [HELD.task.last_error]
     assert again.task.last_error == SOLVED
-
-
-def test_history_names_the_scheduler_that_lost_its_task() -> None:
-    """And the Supervisor that took it away."""
-    (closed,) = recovered(BOOKING).history
-    assert (closed.locked_by, closed.process_state) == ("task-1.1", ProcessState.PROCESSING)
-    assert (closed.who, closed.ended_by) == ("supervisor", EpochEnd.RECOVERED)
 
 
 def _once_only() -> TaskRecord:
@@ -197,10 +173,7 @@ def test_step_that_must_not_run_twice_is_refused_in_the_next_epoch() -> None:
     """Even where a Supervisor took the task away before the step was recorded."""
     again = told(recovered(_once_only()), claimed(SECOND))
     assert apply(again, started("hotel", SECOND), START) == Refused(RefusalReason.NEVER_TWICE)
-
-
-def test_step_that_never_ran_has_no_outcome_to_fear() -> None:
-    """A task is recovered freely before a step that must not run twice."""
+    # Step that never ran has no outcome to fear.
     before = told(pending(trip(hotel_idempotent=False)), claimed(), *done("flight"))
     again = told(recovered(before), claimed(SECOND), started("hotel", SECOND), completed("hotel", SECOND))
     assert again.step(HOTEL).state is StepState.COMPLETED
@@ -253,10 +226,7 @@ def _given_up(record: TaskRecord) -> GivenUp:
 def test_task_in_time_is_left_alone() -> None:
     """The Supervisor looks again when the running step must have completed."""
     assert judge(RUNNING, after(10), POLICY) == Postponed(epoch=FIRST, due_at=after(20))
-
-
-def test_clocks_may_differ() -> None:
-    """Nothing is overdue before the skew allowance has passed as well."""
+    # Clocks may differ.
     assert isinstance(judge(RUNNING, after(24.999), POLICY), Postponed)
     assert isinstance(judge(RUNNING, after(25), POLICY), Recovered)
 
@@ -315,10 +285,7 @@ def test_recovery_has_an_end() -> None:
     early = judge(_with_failures(RUNNING, 1), LATE, soon)
     assert isinstance(early, GivenUp)
     assert early.reason == "flight: still overdue after 1 recovery"
-
-
-def test_task_that_no_scheduler_takes_is_given_up_as_such() -> None:
-    """No step is to blame."""
+    # Task that no scheduler takes is given up as such.
     assert _given_up(pending(TRIP)).reason == "task: still overdue after 4 recoveries"
 
 
@@ -343,10 +310,7 @@ def test_step_that_must_not_run_twice_is_held_at_once() -> None:
     assert isinstance(verdict, GivenUp)
     assert verdict.hold
     assert verdict.reason == "hotel: its outcome is unknown, and it must not run twice"
-
-
-def test_undo_goes_on_past_a_step_that_must_not_run_twice() -> None:
-    """An operator asked for the undo, so its unknown outcome stops nothing any more."""
+    # Undo goes on past a step that must not run twice.
     workflow = trip(hotel_idempotent=False)
     booking = told(pending(workflow), claimed(), *done("flight"), started("hotel"))
     turned = replace(booking, task=replace(booking.task, direction=Direction.UNDO))

@@ -37,6 +37,9 @@ def test_text_is_the_same_however_it_is_typed(typed: str) -> None:
 def test_same_text_twice_is_one_key_and_none_is_none() -> None:
     """An optional field of the payload may be given as it is."""
     assert _keys(lambda _: ["Ada", "ada ", None, "", " "]) == (search_key("ada"),)
+    # Beginning of a long text counts.
+    assert _keys(lambda _: [" " + "x" * 5_000]) == (search_key("x" * 100),)
+    assert search_key("x" * 99) != search_key("x" * 100)
 
 
 def test_too_many_texts_are_refused() -> None:
@@ -57,12 +60,6 @@ def test_items_and_texts_share_a_transactions_room() -> None:
         order(found, weight=89)
 
 
-def test_beginning_of_a_long_text_counts() -> None:
-    """As much as a query has room for; no order is refused for it."""
-    assert _keys(lambda _: [" " + "x" * 5_000]) == (search_key("x" * 100),)
-    assert search_key("x" * 99) != search_key("x" * 100)
-
-
 @pytest.mark.parametrize("texts", [lambda parcel: [parcel.weight], lambda parcel: parcel.nothing])
 def test_order_whose_texts_can_t_be_told_is_refused(texts: Callable[[Any], Iterable[Any]]) -> None:
     """Without what the function said, which is the developer's to see."""
@@ -75,10 +72,7 @@ def test_one_text_in_the_place_of_a_list_is_refused() -> None:
     with pytest.raises(UnfitOrderError) as refusal:
         _keys(lambda _: "Ada")
     assert str(refusal.value.__cause__) == "find_by gives a list of texts, not a text"
-
-
-def test_texts_without_an_end_are_refused() -> None:
-    """No more of them are asked for than a task could have."""
+    # Texts without an end are refused.
     with pytest.raises(UnfitOrderError, match="found by 90 texts"):
         _keys(lambda _: map(str, count()))
 
@@ -88,10 +82,7 @@ def test_find_by_must_be_a_function() -> None:
     with pytest.raises(DefinitionError, match="find_by must be a function of the payload, not 'email'"):
         workflow(step("pick"), find_by="email")  # type: ignore[arg-type]
 
-
-def test_find_by_may_yield() -> None:
-    """Its texts are asked for one after another anyway."""
-
+    # Find by may yield.
     def texts(parcel: Any) -> Iterable[str]:
         yield f"{parcel.weight} kg"
 

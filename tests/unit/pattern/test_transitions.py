@@ -61,10 +61,7 @@ def test_claim_locks_the_task() -> None:
     task = told(pending(LINE), claimed(start_by=25), now=after(1)).task
     assert (task.process_state, task.locked_by) == (ProcessState.PROCESSING, "task-1.1")
     assert (task.complete_by, task.due_at, task.updated_at) == (after(25), after(25), after(1))
-
-
-def test_claim_in_time_does_not_move_the_due_row() -> None:
-    """A due time that is early enough stays: the row need not be written."""
+    # Claim in time does not move the due row.
     task = told(pending(LINE), claimed(start_by=40)).task
     assert (task.complete_by, task.due_at) == (after(40), after(30))
 
@@ -91,19 +88,16 @@ def test_task_is_due_with_the_earliest_running_step() -> None:
         assert record.task.due_at == after(8)
 
 
-def test_completed_step_keeps_its_result() -> None:
-    """Its result is recorded, and the next step must start in time."""
-    record = _picked()
-    step = record.step(PICK)
-    assert (step.state, step.result, step.finished_at) == (StepState.COMPLETED, b'{"bin":7}', START)
-    assert (record.task.process_state, record.task.complete_by) == (ProcessState.PROCESSING, after(30))
-
-
 def test_last_step_finishes_the_task() -> None:
     """`Processed`, held by nobody."""
     task = told(_picked(), started("send"), completed("send"), now=after(3)).task
     assert (task.process_state, task.locked_by, task.complete_by) == (ProcessState.PROCESSED, None, None)
     assert (task.finished_at, task.updated_at, task.last_error) == (after(3), after(3), None)
+    # Completed step keeps its result.
+    record = _picked()
+    step = record.step(PICK)
+    assert (step.state, step.result, step.finished_at) == (StepState.COMPLETED, b'{"bin":7}', START)
+    assert (record.task.process_state, record.task.complete_by) == (ProcessState.PROCESSING, after(30))
 
 
 def test_refusal_by_the_service_makes_an_error() -> None:
@@ -276,17 +270,15 @@ def test_outcome_with_the_token_counts() -> None:
     """It came from whoever got the request."""
     record = told(REQUESTED, completed("pick", token=TOKEN))
     assert record.step(PICK).state is StepState.COMPLETED
+    # Doubled outcome changes nothing.
+    assert apply(record, completed("pick", token=TOKEN), after(1)) is record
+    # Dispatch told again keeps the first token.
+    assert apply(REQUESTED, started("pick", token=OTHER), after(1)) is REQUESTED
 
 
 def test_step_that_was_never_dispatched_takes_no_outcome_with_a_token() -> None:
     """There was no request to answer; the forgery is refused, and is no defect of ours."""
     assert apply(REQUESTED, completed("send", token=TOKEN), after(1)) == WRONG
-
-
-def test_doubled_outcome_changes_nothing() -> None:
-    """Service Bus delivers at least once."""
-    record = told(REQUESTED, completed("pick", token=TOKEN))
-    assert apply(record, completed("pick", token=TOKEN), after(1)) is record
 
 
 def test_forged_outcome_of_a_completed_step_is_refused() -> None:
@@ -304,11 +296,6 @@ def test_token_of_an_older_epoch_is_refused() -> None:
     again = told(recovered(REQUESTED), claimed(SECOND), started("pick", SECOND, token=OTHER))
     assert apply(again, completed("pick", SECOND, token=TOKEN), after(1)) == WRONG
     assert apply(again, completed("pick", token=TOKEN), after(1)) == Refused(RefusalReason.STALE_EPOCH)
-
-
-def test_dispatch_told_again_keeps_the_first_token() -> None:
-    """The activity ran twice: the request that is on its way stays valid."""
-    assert apply(REQUESTED, started("pick", token=OTHER), after(1)) is REQUESTED
 
 
 def test_closed_epoch_and_texts_keep_no_token() -> None:
@@ -344,6 +331,10 @@ def test_each_change_begins_where_the_one_before_ended() -> None:
     assert first.before is SIDES
     assert first.after is second.before
     assert second.after is folded.record
+    # Repeat changes nothing and is answered.
+    folded = fold(SIDES, [Told(completed("left")), Told(completed("left"))], START)
+    assert [len(answer.changes) for answer in folded.answers] == [1, 0]
+    assert folded.answers[1].fault is None
 
 
 def test_step_is_started_by_one_runner_only() -> None:
@@ -383,13 +374,6 @@ def test_events_after_the_end_of_an_epoch_are_refused() -> None:
     assert folded.answers[1].fault == Refused(RefusalReason.STALE_EPOCH)
 
 
-def test_repeat_changes_nothing_and_is_answered() -> None:
-    """The same outcome twice: one change."""
-    folded = fold(SIDES, [Told(completed("left")), Told(completed("left"))], START)
-    assert [len(answer.changes) for answer in folded.answers] == [1, 0]
-    assert folded.answers[1].fault is None
-
-
 _ATTEMPTS = st.tuples(st.from_regex(TASK_ID_PATTERN, fullmatch=True), st.integers(1, 1_000))
 
 
@@ -400,10 +384,7 @@ def test_changed_step_takes_its_own_place() -> None:
     assert after.step(StepName("left")).state is StepState.RUNNING
     assert [step.name for step in after.steps] == [step.name for step in before.steps]
     assert [old is new for old, new in zip(before.steps, after.steps, strict=True)].count(False) == 1
-
-
-def test_unknown_step_is_an_error() -> None:
-    """A step that the task does not have is not made up."""
+    # Unknown step is an error.
     with pytest.raises(KeyError, match="middle"):
         pending().step(StepName("middle"))
 

@@ -74,6 +74,10 @@ def test_undo_goes_in_reverse_order_of_dispatch() -> None:
     last = told(UNDOING, *done("car", epoch=SECOND))
     assert ready_steps(last) == ("flight",)
     assert ready_steps(told(last, *done("flight", epoch=SECOND))) == ()
+    # Task is compensated when all is undone.
+    task = told(UNDOING, *done("car", "flight", epoch=SECOND), now=after(9)).task
+    assert (task.process_state, task.locked_by) == (ProcessState.COMPENSATED, None)
+    assert (task.finished_at, task.last_error) == (after(9), "car: no money")
 
 
 def test_order_of_dispatch_does_not_hang_on_clocks() -> None:
@@ -82,13 +86,6 @@ def test_order_of_dispatch_does_not_hang_on_clocks() -> None:
     both = told(first, started("second"), now=after(3))
     turned = supervised(both, giving_up())
     assert ready_steps(told(turned, claimed(SECOND))) == ("second",)
-
-
-def test_task_is_compensated_when_all_is_undone() -> None:
-    """With the reason for which it was turned back."""
-    task = told(UNDOING, *done("car", "flight", epoch=SECOND), now=after(9)).task
-    assert (task.process_state, task.locked_by) == (ProcessState.COMPENSATED, None)
-    assert (task.finished_at, task.last_error) == (after(9), "car: no money")
 
 
 def test_step_of_unknown_outcome_is_undone() -> None:
@@ -122,10 +119,7 @@ def test_refused_undo_is_an_error_that_names_the_step() -> None:
     stuck = told(UNDOING, *refused("car", SECOND))
     assert (_end(stuck), stuck.task.last_error) == (ProcessState.ERROR, "undo of car: no money")
     assert (stuck.step(CAR).state, stuck.step(CAR).error) == (StepState.UNDOING, "no money")
-
-
-def test_resubmitted_undo_goes_on_undoing() -> None:
-    """In the direction in which it stopped."""
+    # Resubmitted undo goes on undoing.
     again = told(UNDOING, *refused("car", SECOND), resubmission(SECOND), claimed(THIRD))
     assert again.task.direction is Direction.UNDO
     undone = told(again, *done("car", "flight", epoch=THIRD))
@@ -250,10 +244,7 @@ def test_what_was_never_begun_is_compensated_at_once() -> None:
     assert cancelled.task.process_state is ProcessState.COMPENSATED
     assert [each.kind for each in announcements(record, cancelled)] == [AnnouncementKind.COMPENSATED]
     assert not starts_scheduler(record, cancelled)
-
-
-def test_cancel_reaches_the_task_in_whatever_epoch_it_is() -> None:
-    """A caller knows no epochs."""
+    # Cancel reaches the task in whatever epoch it is.
     again = recovered(told(BORN, claimed(), started("flight")))
     assert told(again, cancellation()).task.direction is Direction.UNDO
 
@@ -267,10 +258,7 @@ def test_processed_task_can_be_cancelled_for_a_while(at: int) -> None:
     assert (cancelled.task.answer, cancelled.task.finished_at) == (None, None)
     assert undo_order(cancelled) == ("car", "flight")
     assert _undone(cancelled).task.process_state is ProcessState.COMPENSATED
-
-
-def test_undo_after_the_end_knows_what_was_done() -> None:
-    """The results are there as they were."""
+    # Undo after the end knows what was done.
     cancelled = told(told(RUNNING, completed("car", result=b'{"plate":"B-1"}')), cancellation())
     assert cancelled.step(CAR).result == b'{"plate":"B-1"}'
 
@@ -297,12 +285,6 @@ def test_caller_comes_too_late_and_an_operator_does_not(
     assert isinstance(cancelled, TaskRecord)
     assert cancelled.task.direction is Direction.UNDO
     assert cancelled.history[-1].who == "olga"
-
-
-def test_limit_is_the_recorded_one() -> None:
-    """Whatever becomes of the definition."""
-    assert read_shape(OF.shape.written).cancel_within == HOUR
-    assert read_shape(DIAMOND.shape.written).cancel_within is None
 
 
 def test_cancelled_twice_is_cancelled_once() -> None:
@@ -352,6 +334,11 @@ def test_what_must_not_be_repeated_is_waited_for() -> None:
     assert (cancelled.task.direction, cancelled.task.epoch) == (Direction.UNDO, SECOND)
     assert cancelled.history[-1].ended_by is EpochEnd.CANCELLED
     assert cancelled.step(StepName("pay")).result == b'{"receipt":1}'
+    # Outcome that is never known is undone as unknown.
+    waiting = told(PAYING, cancellation())
+    turned = supervised(waiting, giving_up())
+    assert turned.history[-1].ended_by is EpochEnd.CANCELLED
+    assert undo_order(turned) == ("pay",)
 
 
 def test_cancel_outdoes_a_hold_that_waits() -> None:
@@ -360,21 +347,10 @@ def test_cancel_outdoes_a_hold_that_waits() -> None:
     cancelled = told(waiting, completed("pay"), now=after(50))
     assert cancelled.task.direction is Direction.UNDO
     assert cancelled.step(StepName("seat")).error == "no money"
-
-
-def test_undo_that_waits_stays_what_it_was() -> None:
-    """It was refused, and is undone for that reason."""
+    # Undo that waits stays what it was.
     of = replace(ONCE, on_failure=Remedy.COMPENSATE)
     paying = told(pending(of), claimed(), started("seat"), started("pay", complete_by=60), failed("seat"))
     assert _cancelled(paying) is paying
-
-
-def test_outcome_that_is_never_known_is_undone_as_unknown() -> None:
-    """At its complete-by, the Supervisor ends the epoch as decided."""
-    waiting = told(PAYING, cancellation())
-    turned = supervised(waiting, giving_up())
-    assert turned.history[-1].ended_by is EpochEnd.CANCELLED
-    assert undo_order(turned) == ("pay",)
 
 
 def test_parked_task_is_cancelled_too() -> None:
@@ -402,3 +378,6 @@ def test_cancel_within_needs_something_to_undo() -> None:
         workflow(step("charge"), cancel_within=HOUR)
     with pytest.raises(DefinitionError, match="cancel_within must be more than 0"):
         replace(OF, cancel_within=0)
+    # Limit is the recorded one.
+    assert read_shape(OF.shape.written).cancel_within == HOUR
+    assert read_shape(DIAMOND.shape.written).cancel_within is None

@@ -132,20 +132,10 @@ def test_outcome_of_a_start_that_nobody_knows_counts_for_nothing(start_id: Start
     """Only who made the start, and its Agent, know its id."""
     for record in (HELD, TURNED):
         assert isinstance(apply(record, replace(PAID, start_id=start_id), LATER), Refused)
-
-
-def test_late_outcome_of_what_may_be_repeated_counts_for_nothing() -> None:
-    """It is called again, under the same key."""
+    # Late outcome of what may be repeated counts for nothing.
     late = replace(completed("seat"), start_id=StartId("seat.1.1"))
     running = told(pending(FLOW), claimed(), started("seat", complete_by=5))
     assert isinstance(apply(running, late, LATER), Refused)
-
-
-def test_answer_and_late_outcome_agree() -> None:
-    """The operator gave the result before it came; the first stands."""
-    given = told(HELD, found_done("pay", result=b'{"by":"hand"}'), now=LATER)
-    assert apply(given, PAID, LATER) is given
-    assert (given.task.epoch, FIRST) == (Epoch(2), Epoch(1))
 
 
 def test_refusal_that_is_known_after_the_answer_done_is_noted_and_alerted() -> None:
@@ -157,6 +147,10 @@ def test_refusal_that_is_known_after_the_answer_done_is_noted_and_alerted() -> N
     assert alert.reason == "pay: taken for done, but refused, as is known by now: no money"
     assert _told(noted, REFUSED) is noted, "told again"
     assert isinstance(apply(given, DONE_BUT, LATER), Refused)
+    # Answer and late outcome agree.
+    given = told(HELD, found_done("pay", result=b'{"by":"hand"}'), now=LATER)
+    assert apply(given, PAID, LATER) is given
+    assert (given.task.epoch, FIRST) == (Epoch(2), Epoch(1))
 
 
 def test_refusal_told_again_after_an_operator_gave_a_result_is_no_news() -> None:
@@ -291,11 +285,6 @@ def _held(*steps: str) -> TaskRecord:
     return told(begun, giving_up(hold=True), now=LATER)
 
 
-def test_resubmission_is_refused_until_the_answer_is_given() -> None:
-    """It would run the payment once more, or go on without it."""
-    assert apply(_held("pay"), resubmission(), LATER) == Refused(RefusalReason.OUTCOME_UNKNOWN)
-
-
 def test_step_that_was_done_completes_with_its_result() -> None:
     """Nothing is left to do, so the task is `Processed`; who said it, and why, is in its history."""
     task = told(_held("pay"), found_done("pay", result=b'{"receipt":1}'), now=LATER)
@@ -304,6 +293,8 @@ def test_step_that_was_done_completes_with_its_result() -> None:
     (closed,) = task.history
     assert (closed.ended_by, closed.who) == (EpochEnd.FOUND_DONE, OPERATOR)
     assert closed.reason == "it is on the account"
+    # Resubmission is refused until the answer is given.
+    assert apply(_held("pay"), resubmission(), LATER) == Refused(RefusalReason.OUTCOME_UNKNOWN)
 
 
 def test_step_that_was_not_done_runs_again() -> None:
@@ -346,10 +337,7 @@ def test_undo_needs_no_answer() -> None:
     """It covers what may have been done."""
     turned = told(_held("pay"), undo_request(), now=LATER)
     assert turned.task.direction is Direction.UNDO
-
-
-def test_undo_asks_no_question() -> None:
-    """What stays unknown then stops nothing any more."""
+    # Undo asks no question.
     turned = told(_held("pay"), undo_request(), claimed(SECOND), *refused("seat", SECOND), now=LATER)
     assert turned.task.process_state is ProcessState.ERROR
     assert apply(turned, found_done("pay", SECOND), LATER) == Refused(RefusalReason.NOT_IN_QUESTION)
@@ -390,10 +378,7 @@ def test_last_step_given_ends_the_task() -> None:
     flow = workflow(step("pay"), remedy=Remedy.HOLD)
     given = told(pending(flow), claimed(), *refused("pay"), result_given("pay"))
     assert given.task.process_state is ProcessState.PROCESSED
-
-
-def test_other_steps_that_failed_run_again() -> None:
-    """As after a resubmission."""
+    # Other steps that failed run again.
     flow = workflow(step("pay"), step("seat"), remedy=Remedy.HOLD)
     both = told(pending(flow), claimed(), started("pay"), *refused("seat"))
     given = told(both, result_given("pay"))
@@ -404,6 +389,11 @@ def test_other_steps_that_failed_run_again() -> None:
 def test_only_what_failed_is_given_a_result(name: str) -> None:
     """Not what is done, was never begun, or does not exist."""
     assert apply(REFUSED_PAYMENT, result_given(name), LATER) == Refused(RefusalReason.NOT_FAILED)
+    # No result is given to an undo or outside error.
+    undoing = told(REFUSED_PAYMENT, undo_request(), claimed(SECOND), *refused("pay", SECOND))
+    assert apply(undoing, result_given("pay", SECOND), LATER) == Refused(RefusalReason.NOT_FAILED)
+    running = told(pending(BOOKING), claimed(), *done("seat"), started("pay"))
+    assert apply(running, result_given("pay"), LATER) == Refused(RefusalReason.NOT_IN_ERROR)
 
 
 def test_what_was_gone_on_without_and_what_waits_is_given_none() -> None:
@@ -439,11 +429,3 @@ def test_answer_comes_first() -> None:
     assert apply(unknown, result_given("pay"), LATER) == Refused(RefusalReason.OUTCOME_UNKNOWN)
     lost = told(pending(flow), claimed(), started("pay"), unrecorded("pay"))
     assert apply(lost, result_given("pay"), LATER) == Refused(RefusalReason.KNOWN_DONE)
-
-
-def test_no_result_is_given_to_an_undo_or_outside_error() -> None:
-    """There is nothing to go on to."""
-    undoing = told(REFUSED_PAYMENT, undo_request(), claimed(SECOND), *refused("pay", SECOND))
-    assert apply(undoing, result_given("pay", SECOND), LATER) == Refused(RefusalReason.NOT_FAILED)
-    running = told(pending(BOOKING), claimed(), *done("seat"), started("pay"))
-    assert apply(running, result_given("pay"), LATER) == Refused(RefusalReason.NOT_IN_ERROR)

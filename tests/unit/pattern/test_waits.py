@@ -52,6 +52,8 @@ def test_task_that_only_waits_is_handed_back() -> None:
     assert (task.process_state, task.locked_by, task.is_handed_back) == (ProcessState.PENDING, None, True)
     assert (task.due_at, task.epoch, task.run) == (after(DAYS), FIRST, None)
     assert not waiting().task.is_handed_back
+    # Nobody claims a task that waits.
+    assert refusal_of(handed_back(waiting()), claimed()) is RefusalReason.WAITING
 
 
 @pytest.mark.parametrize("busy", [started("other"), None], ids=["busy", "nothing to wait for"])
@@ -65,17 +67,16 @@ def test_task_that_does_more_than_wait_is_not_handed_back(busy: Event | None) ->
     )
 
 
-def test_nobody_claims_a_task_that_waits() -> None:
-    """Its former Scheduler may be run again by Durable Functions."""
-    assert refusal_of(handed_back(waiting()), claimed()) is RefusalReason.WAITING
-
-
 def test_refused_without_an_event() -> None:
     """The remedy follows."""
     record = after_the_end(handed_back(waiting(flow_of(remedy=Remedy.COMPENSATE))))
     assert record.step(APPROVE).error == "no event came by 2026-11-24 10:00:00 UTC"
     assert (record.task.direction, record.task.failure_count) == (Direction.UNDO, 0)
     assert [each.name for each in record.steps if each.needs_undo] == ["pay"]
+    # Goes on without an event that may be missing.
+    record = after_the_end(handed_back(waiting(flow_of(on_failure=Remedy.CONTINUE))))
+    assert record.step(APPROVE).settled
+    assert record.task.run == 1
 
 
 def test_held_without_an_event_and_resubmitted() -> None:
@@ -84,6 +85,10 @@ def test_held_without_an_event_and_resubmitted() -> None:
     assert record.task.process_state is ProcessState.ERROR
     again = told(record, resubmission(), claimed(SECOND))
     assert ready_steps(again) == ("approve",)
+    # Operator can have a task undone whose event did not come.
+    held = after_the_end(handed_back(waiting(flow_of(on_expiry=Expiry.HOLD))))
+    assert told(held, undo_request()).task.direction is Direction.UNDO
+    assert refusal_of(held, found_done("approve")) is RefusalReason.NOT_IN_QUESTION
 
 
 def test_goes_on_without_an_event_with_the_default() -> None:
@@ -92,13 +97,6 @@ def test_goes_on_without_an_event_with_the_default() -> None:
     assert record.step(APPROVE).known_result == NO
     assert record.task.run == 1
     assert refusal_of(record, event_of(NO)) is RefusalReason.STEP_ENDED
-
-
-def test_goes_on_without_an_event_that_may_be_missing() -> None:
-    """What needs it sees None."""
-    record = after_the_end(handed_back(waiting(flow_of(on_failure=Remedy.CONTINUE))))
-    assert record.step(APPROVE).settled
-    assert record.task.run == 1
 
 
 def test_expiry_runs_through_all_epochs() -> None:
@@ -126,6 +124,10 @@ def test_end_of_a_wait_is_not_overdue() -> None:
     awake = after_the_end(record)
     assert (awake.task.epoch, awake.task.failure_count, awake.task.run) == (FIRST, 0, 1)
     assert awake.step(StepName("nap")).result == b"{}"
+    # Time that has passed is done at once.
+    assert napping(seconds=0).step(StepName("nap")).state is StepState.COMPLETED
+    # Supervisor gives the task of a lost scheduler to the next run.
+    assert after_the_end(napping(seconds=50), 50).task.run == 1
 
 
 def test_last_wait_ends_the_task() -> None:
@@ -134,11 +136,6 @@ def test_last_wait_ends_the_task() -> None:
     assert after_the_end(handed_back(record)).task.process_state is ProcessState.PROCESSED
     waiting = told(pending(workflow(awaiting("ok"))), claimed(), started("ok", complete_by=DAYS))
     assert told(waiting, event_of(step="ok")).task.process_state is ProcessState.PROCESSED
-
-
-def test_time_that_has_passed_is_done_at_once() -> None:
-    """The step begins and ends in one change."""
-    assert napping(seconds=0).step(StepName("nap")).state is StepState.COMPLETED
 
 
 def test_scheduler_sits_out_a_short_wait() -> None:
@@ -167,11 +164,6 @@ def test_supervisor_that_looked_before_the_task_was_handed_back_does_not_recover
     again = judge(early, now, POLICY)
     assert isinstance(again, Postponed)
     assert told(early, again, now=now).task.due_at == after(DAYS)
-
-
-def test_supervisor_gives_the_task_of_a_lost_scheduler_to_the_next_run() -> None:
-    """Its wait is over, and nothing else runs."""
-    assert after_the_end(napping(seconds=50), 50).task.run == 1
 
 
 def test_supervisor_leaves_the_task_to_a_scheduler_that_runs_something() -> None:
@@ -233,19 +225,6 @@ def test_task_that_waits_can_be_cancelled() -> None:
     assert told(only_waits, cancellation()).task.process_state is ProcessState.COMPENSATED
 
 
-def test_operator_can_have_a_task_undone_whose_event_did_not_come() -> None:
-    """As any that is held."""
-    held = after_the_end(handed_back(waiting(flow_of(on_expiry=Expiry.HOLD))))
-    assert told(held, undo_request()).task.direction is Direction.UNDO
-    assert refusal_of(held, found_done("approve")) is RefusalReason.NOT_IN_QUESTION
-
-
-def test_history_knows_the_runs_of_an_epoch() -> None:
-    """Their instances are purged with the task."""
-    record = told(handed_back(waiting()), event_of(), cancellation())
-    assert [closed.run for closed in record.history] == [1]
-
-
 def test_tries_of_a_later_run_are_noted() -> None:
     """Whoever counts them knows the start, and perhaps no run."""
     record = told(handed_back(waiting()), event_of())
@@ -274,6 +253,14 @@ def test_event_ends_the_wait_and_asks_for_the_next_run() -> None:
     assert starts_scheduler(before, record)
     assert not starts_scheduler(waiting(), before)
     assert record.task.due_at == after(30)
+    # Only the next run may claim it.
+    record = told(handed_back(waiting()), event_of())
+    assert refusal_of(record, claimed()) is RefusalReason.NOT_HOLDER
+    claim = replace(claimed(), scheduler=scheduler_id(TASK, FIRST, 1))
+    assert ready_steps(told(record, claim)) == ("send",)
+    # History knows the runs of an epoch.
+    record = told(handed_back(waiting()), event_of(), cancellation())
+    assert [closed.run for closed in record.history] == [1]
 
 
 def test_reason_of_an_operator_is_bounded() -> None:
@@ -282,14 +269,6 @@ def test_reason_of_an_operator_is_bounded() -> None:
     why = record.step(APPROVE).told_why
     assert why is not None
     assert 1_000 < len(why.encode()) <= MAX_ERROR_BYTES
-
-
-def test_only_the_next_run_may_claim_it() -> None:
-    """The one before has let go."""
-    record = told(handed_back(waiting()), event_of())
-    assert refusal_of(record, claimed()) is RefusalReason.NOT_HOLDER
-    claim = replace(claimed(), scheduler=scheduler_id(TASK, FIRST, 1))
-    assert ready_steps(told(record, claim)) == ("send",)
 
 
 def test_scheduler_that_holds_the_task_hears_of_the_event() -> None:
@@ -359,10 +338,7 @@ def test_event_counts_while_the_task_is_in_error() -> None:
     record = told(held, event_of())
     assert (record.task, record.step(APPROVE).known_result) == (held.task, YES)
     assert ready_steps(told(record, resubmission(), claimed(SECOND))) == ("send", "other")
-
-
-def test_event_of_a_parked_task_is_kept() -> None:
-    """It stays parked; when it is released, it goes on."""
+    # Event of a parked task is kept.
     idle = handed_back(waiting())
     parked = replace(idle, task=replace(idle.task, not_before=None, parked_for="parcels|1"))
     record = told(parked, event_of())
@@ -411,10 +387,7 @@ def test_time_needs_nobody_to_tell_it() -> None:
     """A timer ends wherever it is seen."""
     only = told(pending(FLOW), claimed(), started("nap", complete_by=DAYS))
     assert untold(Registry((), {}), only, after(DAYS)) is None
-
-
-def test_no_task_is_parked_beside_a_step_under_way() -> None:
-    """Its outcome is to come."""
+    # No task is parked beside a step under way.
     busy = told(AWAITED, started("pay"))
     assert untold(Registry((), {}), busy, after(DAYS)) is None
 
