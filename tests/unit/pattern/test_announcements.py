@@ -66,6 +66,7 @@ def _kinds(before: TaskRecord | None, after: TaskRecord) -> list[AnnouncementKin
         pytest.param(BORN, RUNNING, [], id="started"),
         pytest.param(NEARLY, LAST, [COMPLETED], id="Processed"),
         pytest.param(RUNNING, recovered(RUNNING), [], id="recovered"),
+        pytest.param(RUNNING, told(RUNNING, *refused("flight")), [], id="refused, and compensated"),
         pytest.param(WHY_NOT, HELD, [FAILED, ALERT], id="Error"),
         pytest.param(RUNNING, supervised(RUNNING, giving_up()), [ALERT], id="turned back"),
         pytest.param(BORN, supervised(BORN, giving_up()), [COMPENSATED, ALERT], id="nothing to undo"),
@@ -81,11 +82,6 @@ def test_change_is_followed_by(
 ) -> None:
     """Notices for the ends only; an alert for each entry into `Error` and for exhausted recoveries."""
     assert _kinds(before, after) == kinds
-
-
-def test_refusal_that_is_compensated_alerts_nobody() -> None:
-    """The workflow knows what to do about it."""
-    assert _kinds(RUNNING, told(RUNNING, *refused("flight"))) == []
 
 
 def test_each_entry_into_error_has_its_own_alert() -> None:

@@ -11,7 +11,7 @@ from functions.pattern.announcements import announcements
 from functions.pattern.decisions import in_question
 from functions.pattern.definition import Workflow
 from functions.pattern.epochs import UNKNOWN_AND_STAYS
-from functions.pattern.errors import DefinitionError, IllegalTransitionError
+from functions.pattern.errors import DefinitionError
 from functions.pattern.events import (
     DecisionDue,
     Event,
@@ -361,36 +361,6 @@ def test_task_whose_last_step_is_skipped_is_processed() -> None:
     # Task of skipped steps only is processed.
     record = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
     assert record.task.process_state is ProcessState.PROCESSED
-
-
-@pytest.mark.parametrize("last", ["pick", "send"])
-def test_skipping_told_again_changes_nothing(last: str) -> None:
-    """The activity ran twice; also when the task ended by it."""
-    steps = ["pick", "send"][: ["pick", "send"].index(last) + 1]
-    record = told(pending(LINE), claimed(), *map(skipped, steps))
-    assert apply(record, skipped(last), after(1)) is record
-
-
-def test_finished_task_skips_nothing_more() -> None:
-    """Another step than the one that ended it is refused."""
-    record = told(pending(LINE), claimed(), *done("pick", "send"))
-    assert apply(record, skipped("pick"), after(1)) == Refused(RefusalReason.FINISHED)
-
-
-def test_step_that_was_dispatched_is_never_skipped() -> None:
-    """Its effect may stand."""
-    record = told(pending(LINE), claimed(), started("pick"))
-    with pytest.raises(IllegalTransitionError):
-        apply(record, skipped("pick"), after(1))
-
-
-def test_nothing_is_skipped_on_the_way_back() -> None:
-    """Undo covers what was dispatched, and asks no condition."""
-    record = told(
-        pending(TRIP), claimed(), *done("flight"), started("hotel"), failed("hotel"), claimed(SECOND)
-    )
-    with pytest.raises(IllegalTransitionError):
-        apply(record, skipped("car", SECOND), after(1))
 
 
 def test_skipped_step_needs_no_undo() -> None:

@@ -102,21 +102,25 @@ def test_reply_that_comes_twice_changes_nothing_more(*, dispatched_again: bool) 
     assert apply(again, _not_taken(), after(2)) is again
 
 
-def test_outcome_of_what_was_not_taken_counts_for_nothing() -> None:
-    """Two deliveries of one request: one was told not to be taken, and the other one ends."""
-    again = told(_asking(), _not_taken(), _asked(2))
-    late = apply(again, _told_of(completed("pay"), 1), after(2))
-    assert late == Refused(RefusalReason.NOT_TAKEN)
-    forged = apply(again, replace(completed("pay"), token="token-of-nobody-at-all"), after(2))
-    assert forged == Refused(RefusalReason.WRONG_TOKEN)
-    # Start that was not taken is not recorded again.
-    again = told(_asking(), _not_taken())
-    assert apply(again, _asked(), after(2)) == Refused(RefusalReason.NOT_TAKEN)
-    # Forged reply has nothing dispatched again.
-    forged = replace(_not_taken(), token="token-of-nobody-at-all", start_id=StartId("x"))
-    assert apply(_asking(), forged, after(1)) == Refused(RefusalReason.WRONG_TOKEN)
-    # Reply after complete by counts for nothing.
-    assert apply(_asking(), _not_taken(), after(71)) == Refused(RefusalReason.LATE)
+_FORGED = "token-of-nobody-at-all"
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "at", "reason"),
+    [
+        ([_not_taken(), _asked(2)], _told_of(completed("pay"), 1), 2, RefusalReason.NOT_TAKEN),
+        ([_not_taken(), _asked(2)], replace(completed("pay"), token=_FORGED), 2, RefusalReason.WRONG_TOKEN),
+        ([_not_taken()], _asked(), 2, RefusalReason.NOT_TAKEN),
+        ([], replace(_not_taken(), token=_FORGED, start_id=StartId("x")), 1, RefusalReason.WRONG_TOKEN),
+        ([], _not_taken(), 71, RefusalReason.LATE),
+    ],
+    ids=["outcome of what was not taken", "forged outcome", "start again", "forged reply", "late reply"],
+)
+def test_outcome_of_what_was_not_taken_counts_for_nothing(
+    before: list[Event], event: Event, at: float, reason: RefusalReason
+) -> None:
+    """Nor does a forged or a late reply have anything dispatched again."""
+    assert apply(told(_asking(), *before), event, after(at)) == Refused(reason)
 
 
 def test_step_is_dispatched_so_often_in_an_epoch_and_no_more() -> None:

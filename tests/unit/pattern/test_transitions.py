@@ -32,8 +32,20 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.interventions import recovered
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.interventions import cancellation, done, recovered, refused
+from tests.fakes.tasks import (
+    FIRST,
+    SECOND,
+    after,
+    claimed,
+    completed,
+    failed,
+    pending,
+    skipped,
+    started,
+    told,
+    unrecorded,
+)
 from tests.fakes.workflows import BIRTH, DIAMOND, LINE, TASK, TRIP, step, workflow
 
 PICK, SEND = StepName("pick"), StepName("send")
@@ -147,12 +159,6 @@ def test_only_the_holder_may_write(event: SchedulerEvent) -> None:
     assert apply(RUNNING, _by_a_stranger(event), START) == Refused(RefusalReason.NOT_HOLDER)
 
 
-@pytest.mark.parametrize("event", STEP_EVENTS, ids=lambda event: type(event).__name__)
-def test_nobody_writes_before_the_claim(event: SchedulerEvent) -> None:
-    """A task that nobody holds takes no step."""
-    assert apply(pending(LINE), event, START) == Refused(RefusalReason.NOT_HOLDER)
-
-
 @pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
 def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
     """At complete-by it still counts; a moment later it does not."""
@@ -160,43 +166,81 @@ def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
     assert apply(RUNNING, event, after(20.000001)) == Refused(RefusalReason.LATE)
 
 
-@pytest.mark.parametrize("record", [PROCESSED, ERROR], ids=["Processed", "Error"])
+_BOTH = told(pending(), claimed(), *done("open"), started("left"), started("right"))
+_HOTEL_REFUSED = told(pending(TRIP), claimed(), *done("flight"), *refused("hotel"), claimed(SECOND))
+UNDOING = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"), claimed(SECOND))
+_CAR_UNDONE = told(UNDOING, *done("car", epoch=SECOND))
+
+
 @pytest.mark.parametrize(
-    "event", [claimed(), started("send"), failed("send")], ids=lambda event: type(event).__name__
+    ("record", "event", "reason"),
+    [
+        *((pending(LINE), event, RefusalReason.NOT_HOLDER) for event in STEP_EVENTS),
+        *((end, claimed(), RefusalReason.FINISHED) for end in (PROCESSED, ERROR)),
+        *((end, started("send"), RefusalReason.FINISHED) for end in (PROCESSED, ERROR)),
+        *((end, failed("send"), RefusalReason.FINISHED) for end in (PROCESSED, ERROR)),
+        (told(_BOTH, failed("left")), completed("right"), RefusalReason.FINISHED),
+        (PROCESSED, skipped("pick"), RefusalReason.FINISHED),
+        (UNDOING, completed("flight"), RefusalReason.STALE_EPOCH),
+        (UNDOING, failed("flight"), RefusalReason.STALE_EPOCH),
+        (told(RUNNING, cancellation()), completed("pick"), RefusalReason.STALE_EPOCH),
+        (told(UNDOING, started("car", SECOND, complete_by=12)), completed("car", SECOND), RefusalReason.LATE),
+    ],
 )
-def test_finished_task_takes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
-    """Only an operator leads out of `Processed` and `Error`."""
-    assert apply(record, event, START) == Refused(RefusalReason.FINISHED)
-
-
-def test_step_beside_a_refused_one_is_told_that_all_is_over() -> None:
-    """Its own completion comes after the task's `Error`."""
-    both = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
-    assert apply(told(both, failed("left")), completed("right"), START) == Refused(RefusalReason.FINISHED)
+def test_event_is_refused(record: TaskRecord, event: Event, reason: RefusalReason) -> None:
+    """Before the claim, after the end, after the turn of the task, and after complete-by."""
+    at = after(12.1) if reason is RefusalReason.LATE else START
+    assert apply(record, event, at) == Refused(reason)
 
 
 @pytest.mark.parametrize(
     ("record", "event"),
     [
-        (CLAIMED, claimed(start_by=99)),
-        (RUNNING, started("pick", complete_by=99)),
-        (PICKED, started("pick", complete_by=99)),
-        (PICKED, completed("pick", result=b'{"another":1}')),
-        (PROCESSED, completed("send")),
-        (ERROR, completed("pick")),
-    ],
-    ids=[
-        "claim",
-        "start",
-        "start of what is completed",
-        "outcome",
-        "last outcome",
-        "outcome before an Error",
+        pytest.param(CLAIMED, claimed(start_by=99), id="claim"),
+        pytest.param(RUNNING, started("pick", complete_by=99), id="start"),
+        pytest.param(PICKED, started("pick", complete_by=99), id="start of a completed step"),
+        pytest.param(PICKED, completed("pick", result=b'{"another":1}'), id="outcome"),
+        pytest.param(PROCESSED, completed("send"), id="last outcome"),
+        pytest.param(ERROR, completed("pick"), id="outcome before an Error"),
+        pytest.param(told(CLAIMED, skipped("pick")), skipped("pick"), id="skip"),
+        pytest.param(told(CLAIMED, skipped("pick"), skipped("send")), skipped("send"), id="last skip"),
+        pytest.param(_CAR_UNDONE, completed("car", SECOND), id="undo"),
+        pytest.param(
+            told(_CAR_UNDONE, *done("flight", epoch=SECOND)), completed("flight", SECOND), id="last undo"
+        ),
     ],
 )
-def test_what_is_told_again_changes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
+def test_what_is_told_again_changes_nothing(record: TaskRecord, event: Event) -> None:
     """The very same record comes back, so that nothing is written; first results and times stand."""
     assert apply(record, event, after(99)) is record
+
+
+@pytest.mark.parametrize(
+    ("record", "event"),
+    [
+        pytest.param(CLAIMED, completed("pick"), id="completed, never started"),
+        pytest.param(CLAIMED, failed("pick"), id="failed, never started"),
+        pytest.param(PICKED, failed("pick"), id="failed after it was completed"),
+        pytest.param(RECOVERED, completed("pick", SECOND), id="completed, not started in this epoch"),
+        pytest.param(RECOVERED, failed("pick", SECOND), id="failed, not started in this epoch"),
+        pytest.param(
+            RUNNING.with_step(replace(RUNNING.steps[0], complete_by=None)),
+            completed("pick"),
+            id="running without complete-by",
+        ),
+        pytest.param(RUNNING, skipped("pick"), id="skipped after its start"),
+        pytest.param(_HOTEL_REFUSED, skipped("car", SECOND), id="skipped during an undo"),
+        pytest.param(_HOTEL_REFUSED, started("car", SECOND), id="undo of a step that was never started"),
+        pytest.param(_HOTEL_REFUSED, started("hotel", SECOND), id="undo of a step without undo"),
+        pytest.param(
+            told(UNDOING, started("car", SECOND)), unrecorded("car", SECOND), id="result of an undo"
+        ),
+    ],
+)
+def test_impossible_event_is_a_defect(record: TaskRecord, event: Event) -> None:
+    """An event that the application cannot send raises, and is never written."""
+    with pytest.raises(IllegalTransitionError):
+        apply(record, event, START)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
@@ -204,19 +248,6 @@ def test_epoch_from_the_future_is_a_defect(event: SchedulerEvent) -> None:
     """An epoch that the store never gave out can't come from a Scheduler of ours."""
     with pytest.raises(IllegalTransitionError, match=r"task task-1 \(Processing, epoch 1\) can't take"):
         apply(RUNNING, replace(event, epoch=Epoch(2)), START)
-
-
-@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
-def test_outcome_of_a_step_that_never_started_is_a_defect(event: SchedulerEvent) -> None:
-    """An Agent records the start before it calls."""
-    with pytest.raises(IllegalTransitionError):
-        apply(CLAIMED, event, START)
-
-
-def test_refusal_of_a_completed_step_is_a_defect() -> None:
-    """A step has one outcome in an epoch."""
-    with pytest.raises(IllegalTransitionError):
-        apply(PICKED, failed("pick"), START)
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
@@ -230,22 +261,6 @@ def test_other_outcome_of_a_start_that_ran_twice_is_refused(idempotent: bool) ->
     waiting = told(pending(beside), claimed(), started("pick", start_id="one"), started("pay"), refused)
     again = apply(waiting, done, after(1))
     assert again == Refused(RefusalReason.LATE) if idempotent else not isinstance(again, Refused)
-
-
-@pytest.mark.parametrize(
-    "event", [completed("pick", SECOND), failed("pick", SECOND)], ids=lambda event: type(event).__name__
-)
-def test_outcome_of_a_step_that_this_epoch_did_not_start_is_a_defect(event: SchedulerEvent) -> None:
-    """The step runs since the epoch before; this one must start it first."""
-    with pytest.raises(IllegalTransitionError):
-        apply(RECOVERED, event, START)
-
-
-def test_running_step_without_complete_by_is_a_defect() -> None:
-    """Rows that were written by hand are not believed."""
-    step = replace(RUNNING.steps[0], complete_by=None)
-    with pytest.raises(IllegalTransitionError):
-        apply(RUNNING.with_step(step), completed("pick"), START)
 
 
 TOKEN, OTHER = "token-of-this-request", "token-of-another-one"

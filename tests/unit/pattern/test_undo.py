@@ -8,7 +8,7 @@ import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import DefinitionError, IllegalTransitionError
+from functions.pattern.errors import DefinitionError
 from functions.pattern.events import Parked
 from functions.pattern.folding import Told, fold
 from functions.pattern.identity import Epoch, StepName, scheduler_id
@@ -39,7 +39,6 @@ from tests.fakes.tasks import (
     pending,
     started,
     told,
-    unrecorded,
 )
 from tests.fakes.workflows import DIAMOND, TASK, TRIP, step, trip, workflow
 
@@ -135,35 +134,6 @@ def test_compensated_task_says_why_it_was_undone_whatever_held_its_undo_up() -> 
     assert (_end(undone), undone.task.last_error) == (ProcessState.COMPENSATED, "car: no money")
 
 
-def test_late_undo_is_refused() -> None:
-    """As a late do is."""
-    undoing = told(UNDOING, started("car", SECOND, complete_by=12))
-    assert apply(undoing, completed("car", SECOND), after(12.1)) == Refused(RefusalReason.LATE)
-
-
-@pytest.mark.parametrize("event", [completed("flight"), failed("flight")], ids=["completed", "failed"])
-def test_late_do_changes_nothing_after_the_turn(event: object) -> None:
-    """It comes from the epoch before."""
-    assert isinstance(event, type(completed("flight")) | type(failed("flight")))
-    assert apply(UNDOING, event, START) == Refused(RefusalReason.STALE_EPOCH)
-
-
-def test_undone_twice_is_told_again() -> None:
-    """The same record comes back, so that nothing is written; also after the end."""
-    undone = told(UNDOING, *done("car", epoch=SECOND))
-    assert told(undone, completed("car", SECOND)) is undone
-    compensated = told(undone, *done("flight", epoch=SECOND))
-    assert told(compensated, completed("flight", SECOND)) is compensated
-
-
-def test_step_that_was_never_dispatched_is_not_undone() -> None:
-    """Nor is one that can't be undone: a defect, never written."""
-    turned = told(pending(TRIP), claimed(), *done("flight"), *refused("hotel"), claimed(SECOND))
-    for wrong in ("car", "hotel"):
-        with pytest.raises(IllegalTransitionError):
-            apply(turned, started(wrong, SECOND), START)
-
-
 @pytest.mark.parametrize(
     "of", [TRIP, workflow(step("walk"), remedy=Remedy.COMPENSATE)], ids=["never begun", "nothing to undo"]
 )
@@ -189,12 +159,6 @@ def test_operator_has_a_held_task_undone() -> None:
     assert turned.task.direction is Direction.UNDO
     assert ready_steps(turned) == ("car",)
     assert _end(told(turned, *done("car", "flight", epoch=SECOND))) is ProcessState.COMPENSATED
-
-
-def test_undo_has_no_result_to_record() -> None:
-    """So it can't be that it was done, but its result can't be recorded: a defect, never written."""
-    with pytest.raises(IllegalTransitionError):
-        apply(told(UNDOING, started("car", SECOND)), unrecorded("car", SECOND), START)
 
 
 HOUR = 3600
@@ -229,12 +193,6 @@ def test_task_under_way_is_undone_with_what_is_unknown() -> None:
     (closed,) = cancelled.history
     assert (closed.ended_by, closed.who, closed.reason) == (EpochEnd.CANCELLED, "carla", "not needed")
     assert _undone(cancelled).task.process_state is ProcessState.COMPENSATED
-
-
-def test_late_outcome_of_the_cancelled_epoch_is_refused() -> None:
-    """The service may have done it; its undo leaves a tombstone."""
-    late = apply(told(RUNNING, cancellation()), completed("car"), START)
-    assert late == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_what_was_never_begun_is_compensated_at_once() -> None:

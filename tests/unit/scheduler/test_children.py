@@ -18,7 +18,6 @@ from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.errors import PermanentError, UnwritableError
 from functions.pattern.events import Cancelled
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.operator_events import ResultGiven
 from functions.pattern.records import Task, TaskRecord
 from functions.pattern.states import AnnouncementKind, Direction, ProcessState, Remedy
 from functions.pattern.store_ports import Stored
@@ -28,7 +27,7 @@ from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.interventions import cancellation, resubmission, result_given
 from tests.fakes.ports import fake_ports
 from tests.fakes.runners import limits
-from tests.fakes.tasks import FIRST, SECOND, after, pending
+from tests.fakes.tasks import FIRST, SECOND, pending
 from tests.fakes.workflows import TASK, nested, step, workflow
 from tests.unit.supervisor.bench import Bench as Supervised
 
@@ -183,10 +182,7 @@ async def test_child_is_processed_and_its_parent_goes_on() -> None:
     assert order.parent is not None
     assert (order.parent.task, order.parent.birth, order.parent.step) == (TASK, parent.birth, "car")
     assert family.parent.step(CAR).result == b"{}"
-
-
-async def test_answer_is_the_result() -> None:
-    """As its workflow makes it."""
+    # Answer is the result.
     family = family_of()
     family.store.complete = lambda record: (
         replace(record, task=replace(record.task, answer=b'{"rented":true}'))
@@ -287,10 +283,7 @@ async def test_request_that_the_child_does_not_take_holds_the_parent() -> None:
     expected = "car: 'rental' does not take its request: weight: Field required"
     assert family.parent.task.last_error == expected
     assert len(family.store) == 1
-
-
-async def test_child_of_many_items_is_refused_as_an_order_would_be() -> None:
-    """With the same words."""
+    # Child of many items is refused as an order would be.
     of = workflow(nested("car", of="rental"), remedy=Remedy.HOLD)
     many = workflow(
         replace(step("rent"), request=lambda *_: {}, for_each=lambda _: list(range(100))),
@@ -317,9 +310,12 @@ async def test_child_whose_rows_can_t_be_written_holds_the_parent() -> None:
     assert "can't be written: PropertyValueTooLarge" in (family.parent.task.last_error or "")
 
 
-async def test_child_of_which_an_operator_has_given_the_result_need_not_be_there_to_be_undone() -> None:
-    """It could not be begun; what may fail waits for its definition as if it had never been started."""
-    family = family_of(on_failure=Remedy.CONTINUE)
+@pytest.mark.parametrize("on_failure", [None, Remedy.CONTINUE])
+async def test_child_of_which_an_operator_has_given_the_result_need_not_be_there_to_be_undone(
+    on_failure: Remedy | None,
+) -> None:
+    """It could not be begun; a step that may fail waits for its definition as if it had not started."""
+    family = family_of(on_failure=on_failure)
     admit = family.store.admit
 
     async def refuse(record: TaskRecord) -> Any:
@@ -327,14 +323,14 @@ async def test_child_of_which_an_operator_has_given_the_result_need_not_be_there
 
     family.store.admit = refuse  # type: ignore[method-assign]
     await family.settle()
-    assert family.states["car"] == "NotStarted"
+    assert family.states["car"] == ("NotStarted" if on_failure else "Failed")
     family.store.admit = admit  # type: ignore[method-assign]
     await family.store.change(TASK, replace(result_given("car"), start_by=family.clock.now()))
     await family.settle()
-    assert family.states["car"] == "Completed"
-    await family.store.change(TASK, cancellation())
+    assert (family.state, family.states["car"]) == (ProcessState.PROCESSED, "Completed")
+    await family.store.change(TASK, cancellation(by_operator=on_failure is None))
     await family.settle()
-    assert family.state is ProcessState.COMPENSATED
+    assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
 
 
 async def test_parent_is_parked_where_the_child_s_workflow_is_not_deployed() -> None:
@@ -411,28 +407,6 @@ async def test_operator_has_an_undo_go_on_whose_time_was_over() -> None:
     assert "is not undone by" in (family.parent.task.last_error or "")
     del family.agents.behaviours["rent"]
     await family.store.change(TASK, replace(resubmission(SECOND), start_by=family.clock.now()))
-    await family.settle()
-    assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
-
-
-async def test_result_that_an_operator_gives_stands_for_a_child_that_never_was() -> None:
-    """Its parent goes on, and can be undone: nothing is missed of what never began."""
-    family = family_of()
-    admit = family.store.admit
-
-    async def refuse(record: TaskRecord) -> Any:
-        raise UnwritableError(record.order.task, "PropertyValueTooLarge")
-
-    family.store.admit = refuse  # type: ignore[method-assign]
-    await family.settle()
-    family.store.admit = admit  # type: ignore[method-assign]
-    given = ResultGiven(
-        epoch=FIRST, step=CAR, result=b"{}", who="olga", reason="rented by phone", start_by=after(30)
-    )
-    await family.store.change(TASK, given)
-    await family.settle()
-    assert family.state is ProcessState.PROCESSED
-    await family.store.change(TASK, cancellation(by_operator=True))
     await family.settle()
     assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
 

@@ -69,6 +69,11 @@ async def test_each_item_is_called_by_itself() -> None:
         (f"task-1.0a1b2c3d/send.{number}/do", {"item": number + 1, "after": ["open"]}) for number in range(3)
     ]
     assert (first.request["after"], last.request["after"]) == ([], ["open", "send"])
+    # Items may be given by any object that can be called.
+    bench = Bench(workflow(replace(each("send"), for_each=_Numbers(2))))
+    await bench.run()
+    assert [call.request["item"] for call in bench.agents.calls] == [0, 1]
+    assert bench.state is ProcessState.PROCESSED
 
 
 @dataclass
@@ -79,14 +84,6 @@ class _Numbers:
 
     def __call__(self, _parcel: Parcel) -> list[int]:
         return list(range(self.most))
-
-
-async def test_items_may_be_given_by_any_object_that_can_be_called() -> None:
-    """Whether it can be a key or not."""
-    bench = Bench(workflow(replace(each("send"), for_each=_Numbers(2))))
-    await bench.run()
-    assert [call.request["item"] for call in bench.agents.calls] == [0, 1]
-    assert bench.state is ProcessState.PROCESSED
 
 
 async def test_no_more_items_than_it_says_are_under_way() -> None:
@@ -139,10 +136,7 @@ async def test_reply_finds_its_item_by_its_token() -> None:
     await replies.to(2)
     await replies.to(0)
     assert bench.state is ProcessState.PROCESSED
-
-
-async def test_reply_with_the_token_of_no_item_counts_for_nothing() -> None:
-    """Nor does one to a step that the task has not."""
+    # Reply with the token of no item counts for nothing.
     bench = Bench(QUEUED)
     replies = _Replies(bench)
     await bench.run()

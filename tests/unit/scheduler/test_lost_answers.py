@@ -38,7 +38,7 @@ from tests.fakes.tasks import FIRST, claimed, completed, pending, started, told
 from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.conftest import MakeRemote
-from tests.unit.scheduler.bench import Bench, Process, over, refuse_results
+from tests.unit.scheduler.bench import Bench, Process, over
 from tests.unit.store.rows import Fault, MemoryRows
 from tests.unit.store.writers import Writer
 
@@ -339,22 +339,18 @@ DONE_BUT: dict[str, tuple[Callable[[], Json], str]] = {
 }
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
 @pytest.mark.parametrize(("behaviour", "reason"), DONE_BUT.values(), ids=DONE_BUT)
-async def test_step_that_was_done_is_held_with_the_reason(behaviour: Callable[[], Json], reason: str) -> None:
+async def test_step_that_was_done_is_held_with_the_reason(
+    behaviour: Callable[[], Json], reason: str, *, idempotent: bool
+) -> None:
     """Whatever its remedy: to call it refused would undo the order round an effect that stands."""
-    bench = Bench(PAYING)
+    pay = replace(PAYING.steps[1], idempotent=idempotent)
+    bench = Bench(replace(PAYING, steps=(PAYING.steps[0], pay)))
     bench.agents.behaviours["pay"] = behaviour
     assert await bench.run() == over("Error")
     assert bench.step("pay").state is StepState.UNRECORDED
     assert bench.store.record(TASK).task.last_error == f"pay: it was done, but {reason}"
-
-
-async def test_step_whose_result_the_store_refuses_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was done all the same."""
-    bench = Bench(workflow(step("pay", idempotent=False), name="once", remedy=Remedy.COMPENSATE))
-    refuse_results(bench.store, monkeypatch)
-    assert await bench.run() == over("Error")
-    assert bench.step("pay").state is StepState.UNRECORDED
 
 
 async def test_only_its_result_or_an_undo_leads_on() -> None:

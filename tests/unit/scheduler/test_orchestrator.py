@@ -109,10 +109,7 @@ def test_reply_is_waited_for_until_a_moment_after_complete_by(requesting: Instan
     """What is not asked for yet is not waited for."""
     assert _times(requesting) == ["2026-11-21T10:00:35"]
     assert requesting.output is None
-
-
-def test_reply_that_ends_the_task_cancels_the_timer(requesting: Instance) -> None:
-    """A timer that is not cancelled keeps the instance running."""
+    # Reply that ends the task cancels the timer.
     assert requesting.reply("reply:pay:1:1", **OVER) == []
     assert [timer["isCanceled"] for timer in requesting.timers] == [True]
     assert requesting.output == "Processed"
@@ -127,10 +124,7 @@ def test_reply_starts_what_it_makes_ready_whatever_still_runs() -> None:
     assert instance.output is None
     assert instance.end(1, **OVER) == []
     assert instance.output == "Processed"
-
-
-def test_reply_starts_what_it_makes_ready_beside_a_run_that_began_after_another_reply() -> None:
-    """The host acts on what follows, though nothing has ended that was new when the second run began."""
+    # Reply starts what it makes ready beside a run that began after another reply.
     instance = Instance(queued=("pay", "print"))
     instance.begin()
     assert instance.reply("reply:pay:1:1", runs=1) == [2]
@@ -185,16 +179,7 @@ def test_later_limit_replaces_the_timer() -> None:
     instance.end(2, awaited={"pay": IN_30_SECONDS, "print": IN_A_MINUTE})
     assert _times(instance) == ["2026-11-21T10:01:05"]
     assert instance.output is None
-
-
-def test_reply_that_does_not_come_ends_the_wait(requesting: Instance) -> None:
-    """The Supervisor decides what happens next."""
-    assert requesting.fire_timer() == []
-    assert requesting.output == "Processing"
-
-
-def test_time_limit_does_not_end_a_run() -> None:
-    """Beside a reply that does not come, a step goes on."""
+    # Time limit does not end a run.
     instance = Instance(queued=("pay",))
     instance.begin()
     instance.end(1, runs=1, awaited={"pay": IN_30_SECONDS})
@@ -202,6 +187,12 @@ def test_time_limit_does_not_end_a_run() -> None:
     assert instance.output is None
     instance.end(2, **OVER)
     assert instance.output == "Processed"
+
+
+def test_reply_that_does_not_come_ends_the_wait(requesting: Instance) -> None:
+    """The Supervisor decides what happens next."""
+    assert requesting.fire_timer() == []
+    assert requesting.output == "Processing"
 
 
 def test_doubled_reply_counts_once(requesting: Instance) -> None:
@@ -221,10 +212,7 @@ def test_scheduler_goes_on_when_a_wait_is_over_that_it_sits_out() -> None:
     assert instance.fire_timer() == [2]
     assert instance.end(2, state="Processed", over=True) == []
     assert instance.output == "Processed"
-
-
-def test_reply_from_before_a_wait_does_not_end_its_scheduler() -> None:
-    """It was recorded before the wait began, and came after the run that began it."""
+    # Reply from before a wait does not end its scheduler.
     instance = Instance(queued=("pay",))
     instance.begin()
     instance.end(1, again_at=IN_30_SECONDS)
@@ -241,10 +229,7 @@ def test_scheduler_ends_when_the_task_is_handed_back() -> None:
     assert instance.reply("reply:approve:1:1", runs=1) == [2]
     instance.end(2, state="Pending", over=True)
     assert instance.output == "Pending"
-
-
-def test_scheduler_that_knows_nothing_of_the_task_any_more_sits_out_no_wait() -> None:
-    """The Supervisor finds the task, and an instance that nobody needs would wait for months."""
+    # Scheduler that knows nothing of the task any more sits out no wait.
     instance = Instance()
     instance.begin()
     assert instance.end(1, again_at="2027-11-21T10:00:00+00:00", runs=1) == [2]
@@ -258,10 +243,7 @@ def test_timer_beside_a_long_step_lasts_a_day_at_most() -> None:
     instance.begin()
     instance.end(1, again_at="2027-11-21T10:00:00+00:00", awaited={"pick": "2026-11-24T10:00:00+00:00"})
     assert min(each["fireAt"] for each in instance.timers).startswith("2026-11-22T10:00:00")
-
-
-def test_wait_that_ends_before_those_that_are_known_is_not_sat_out_beyond_its_end() -> None:
-    """It began beside a long step and another wait, for whose timer it is too early."""
+    # Wait that ends before those that are known is not sat out beyond its end.
     instance = Instance(queued=("pick", "send"))
     days = {"awaited": {"send": "2026-11-24T10:00:00+00:00"}, "again_at": "2026-11-24T10:00:00+00:00"}
     instance.begin()
@@ -344,6 +326,10 @@ async def test_instance_is_named_by_task_and_epoch() -> None:
     await DurableSchedulers(client).start(TASK, SECOND, [PAY])
     given = {"task": "task-1", "epoch": 2, "queued": ["pay"]}
     assert client.started == [("scheduler", "task-1.2", given)]
+    # Event is named by step and epoch.
+    client = DurableClient()
+    await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
+    assert client.raised == [("task-1.2", "reply:pay:2:1", PROGRESS)]
 
 
 async def test_instance_that_runs_already_is_left_to_run() -> None:
@@ -356,13 +342,9 @@ async def test_any_other_failure_is_transient() -> None:
     """The start is tried again, and at last the message is delivered again."""
     with pytest.raises(TransientError, match=r"did not start task-1\.2"):
         await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND, ())
-
-
-async def test_event_is_named_by_step_and_epoch() -> None:
-    """No event of an instance has the name of another."""
-    client = DurableClient()
-    await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
-    assert client.raised == [("task-1.2", "reply:pay:2:1", PROGRESS)]
+    # Scheduler that cannot be woken now is woken later.
+    with pytest.raises(TransientError, match=r"did not wake task-1\.2"):
+        await DurableSchedulers(DurableClient("no storage")).wake(TASK, SECOND, PAY, PROGRESS)
 
 
 @pytest.mark.parametrize(
@@ -372,12 +354,6 @@ async def test_event_is_named_by_step_and_epoch() -> None:
 async def test_scheduler_that_has_ended_is_not_woken(refusal: str) -> None:
     """What the reply brought is recorded; nobody needs to hear of it."""
     await DurableSchedulers(DurableClient(refusal)).wake(TASK, SECOND, PAY, PROGRESS)
-
-
-async def test_scheduler_that_cannot_be_woken_now_is_woken_later() -> None:
-    """The reply is delivered again."""
-    with pytest.raises(TransientError, match=r"did not wake task-1\.2"):
-        await DurableSchedulers(DurableClient("no storage")).wake(TASK, SECOND, PAY, PROGRESS)
 
 
 Activity = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

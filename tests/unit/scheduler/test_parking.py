@@ -146,9 +146,12 @@ async def _asked_and_redeployed(request: RequestMaker = _broken) -> Deployed:
     return bench
 
 
-async def test_payment_stays_running_when_its_definition_breaks_after_it_was_sent() -> None:
+@pytest.mark.parametrize("request_", [_broken, _too_large])
+async def test_payment_stays_running_when_its_definition_breaks_after_it_was_sent(
+    request_: RequestMaker,
+) -> None:
     """Its outcome is unknown: an operator answers before anything is sent again."""
-    bench = await _asked_and_redeployed()
+    bench = await _asked_and_redeployed(request_)
     assert len(bench.requests.sent) == 1
     assert bench.step("pay").state is StepState.RUNNING
 
@@ -161,13 +164,6 @@ async def test_reply_to_what_was_sent_before_the_defect_counts() -> None:
     reply = done(request, {"receipt": 1}).model_dump_json().encode()
     await ReplyTaker(ports, limits(), RecordedRefusals().alert).take("m", reply, RecordedSchedulers())
     assert bench.step("pay").state is StepState.COMPLETED
-
-
-async def test_request_that_is_refused_when_sent_again_is_no_refusal() -> None:
-    """It is too large by now; the first one was not."""
-    bench = await _asked_and_redeployed(_too_large)
-    assert len(bench.requests.sent) == 1
-    assert bench.step("pay").state is StepState.RUNNING
 
 
 @pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])

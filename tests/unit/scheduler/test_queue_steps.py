@@ -67,6 +67,13 @@ async def test_request_says_whether_it_may_be_carried_out_twice() -> None:
         (Direction.DO, False),
         (Direction.UNDO, True),
     ]
+    # Undo is requested too.
+    of = replace(QUEUED, on_failure=Remedy.COMPENSATE)
+    bench = Bench(of)
+    bench.store.put(told(pending(of), claimed(), *done("pick"), started("send"), failed("send")))
+    await bench.run(epoch=2)
+    [(_, request)] = bench.requests.sent
+    assert (request.direction, request.effect_key) == (Direction.UNDO, "task-1.0a1b2c3d/pick/undo")
 
 
 async def test_run_again_sends_the_same_request() -> None:
@@ -79,10 +86,7 @@ async def test_run_again_sends_the_same_request() -> None:
     assert first == again
     await bench.run(2, share=True)
     assert len(bench.requests.sent) == 2
-
-
-async def test_next_epoch_has_its_own_token() -> None:
-    """A reply to the old request can't answer the new one."""
+    # Next epoch has its own token.
     bench = Bench(QUEUED)
     await bench.run()
     bench.store.put(recovered(bench.store.record(TASK)))
@@ -92,26 +96,13 @@ async def test_next_epoch_has_its_own_token() -> None:
     assert first.effect_key == second.effect_key == "task-1.0a1b2c3d/pick/do"
 
 
-async def test_undo_is_requested_too() -> None:
-    """The same queue, the other direction, the other effect key."""
-    of = replace(QUEUED, on_failure=Remedy.COMPENSATE)
-    bench = Bench(of)
-    bench.store.put(told(pending(of), claimed(), *done("pick"), started("send"), failed("send")))
-    await bench.run(epoch=2)
-    [(_, request)] = bench.requests.sent
-    assert (request.direction, request.effect_key) == (Direction.UNDO, "task-1.0a1b2c3d/pick/undo")
-
-
 async def test_request_is_sent_again_when_the_queue_fails() -> None:
     """A blip is outlived."""
     bench = Bench(QUEUED)
     bench.requests.faults = 1
     assert await bench.run() == going_on(awaited=AWAITED)
     assert len(bench.requests.sent) == 1
-
-
-async def test_request_that_cannot_be_sent_in_time_expires() -> None:
-    """The step stays as it is recorded, and the Supervisor finds it."""
+    # Request that cannot be sent in time expires.
     bench = Bench(QUEUED)
     bench.requests.faults = 1_000
 
@@ -158,10 +149,7 @@ async def test_request_may_wait_before_its_own_time_begins() -> None:
     [(_, request)] = bench.requests.sent
     assert (request.complete_by, request.complete_within) == (after(_WAIT + 10), 10)
     assert bench.step("pick").asked_at == after(0)
-
-
-async def test_activity_has_no_such_wait() -> None:
-    """It is called as soon as it is recorded."""
+    # Activity has no such wait.
     bench = Queues(workflow(step("pick")))
     await bench.run()
     assert [call.complete_by for call in bench.agents.calls] == [after(10)]
@@ -262,19 +250,13 @@ def test_scheduler_awaits_each_dispatch_by_a_name_of_its_own() -> None:
     assert instance.output is None
     instance.reply("reply:pick:1:2", state="Processed", over=True)
     assert instance.output == "Processed"
-
-
-def test_reply_that_comes_before_its_run_is_back_is_heard() -> None:
-    """The Agent was quicker than the run that asked it came back."""
+    # Reply that comes before its run is back is heard.
     instance = _dispatched_again()
     assert instance.reply("reply:pick:1:2", runs=1) == [3]
     assert instance.end(2, awaited={"pick": IN_TWO}, **SECOND_TIME) == []
     instance.end(3, state="Processed", over=True)
     assert instance.output == "Processed"
-
-
-def test_run_that_dispatched_it_may_be_heard_of_before_the_reply() -> None:
-    """Another run found the step ready first: what wakes for the first dispatch is no surprise."""
+    # Run that dispatched it may be heard of before the reply.
     instance = Instance(queued=("pick",))
     instance.begin()
     instance.end(1, awaited={"pick": IN_TWO}, **SECOND_TIME)
@@ -326,17 +308,11 @@ async def test_without_a_request_of_its_own_an_undo_gets_that_of_the_do() -> Non
     await bench.run(epoch=2)
     [call] = bench.agents.calls
     assert (call.request, call.result) == ({"weight": 3, "after": ["flight"]}, {"payment": "P-1"})
-
-
-async def test_do_gets_no_result() -> None:
-    """Also when an older epoch has left one."""
+    # Do gets no result.
     bench = Bench(workflow(step("flight")))
     await bench.run()
     assert [call.result for call in bench.agents.calls] == [None]
-
-
-async def test_agent_behind_a_queue_gets_the_same() -> None:
-    """In the request on its queue."""
+    # Agent behind a queue gets the same.
     bench = _undoing(replace(CHARGE, via=Way.QUEUE), *CHARGED)
     await bench.run(epoch=2)
     [(_, request)] = bench.requests.sent

@@ -86,13 +86,6 @@ async def test_refused_reply_is_told_with_the_reason(
     assert (bench.store.writes, bench.state, bench.schedulers.woken) == (writes, StepState.RUNNING, [])
 
 
-async def test_reply_that_is_encoded_twice_is_told_so() -> None:
-    """As a client does it that is given JSON as a text."""
-    bench = ReplyBench()
-    await _take(bench, json.dumps(json.dumps(RIGHT)))
-    assert [each.reason for each in bench.rejections.all] == ["a JSON text, not an object"]
-
-
 async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
     """Of each Agent; whatever is wrong in which field. Its sign of life is the other time that is kept."""
     bench = ReplyBench()
@@ -105,10 +98,7 @@ async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
     bench.clock.advance(3_601)
     await _take(bench, RIGHT | {"more": 1})
     assert len(bench.refusals.alerts) == 4
-
-
-async def test_another_instance_that_has_alerted_is_enough_for_its_hour() -> None:
-    """They share the time; the one that was late in it alerts in the next."""
+    # Another instance that has alerted is enough for its hour.
     bench, other = ReplyBench(), ReplyBench()
     other.times.kept = bench.times.kept
     await _take(bench, "{")
@@ -188,14 +178,15 @@ async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> N
     bench.times.failing = False
     await _take(bench, "{")
     assert len(bench.refusals.alerts) == 1
-
-
-async def test_task_that_cannot_be_read_keeps_no_refusal_from_being_told() -> None:
-    """Its Agent is not known then."""
+    # Task that cannot be read keeps no refusal from being told.
     bench = ReplyBench()
     bench.store.failure = UnreadableError("task-1|task", "damaged")
     await _take(bench, RIGHT | {"more": 1})
     assert bench.rejections.about == [About(task=TASK, step=PICK)]
+    # Reply that is encoded twice is told so.
+    bench = ReplyBench()
+    await _take(bench, json.dumps(json.dumps(RIGHT)))
+    assert [each.reason for each in bench.rejections.all] == ["a JSON text, not an object"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
+from functions.pattern.events import Event
 from functions.pattern.identity import StepName, TaskId, scheduler_id, start_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, ProcessState, StepState, Way
@@ -130,14 +131,6 @@ async def test_late_reply_is_refused(bench: ReplyBench) -> None:
     assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
 
 
-async def test_reply_of_an_older_epoch_is_refused(bench: ReplyBench) -> None:
-    """The step is requested anew; only the new request's reply counts."""
-    again = told(recovered(bench.store.record(TASK)), claimed(SECOND))
-    bench.store.put(told(again, started("pick", SECOND, token="another-token-of-it", complete_by=900)))
-    await bench.take()
-    assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
-
-
 async def test_doubled_reply_is_recorded_once_and_told_twice(bench: ReplyBench) -> None:
     """It may be the second delivery because the first could not tell the Scheduler."""
     bench.schedulers.failing = True
@@ -147,15 +140,6 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: ReplyBench) 
     await bench.take()
     assert bench.store.writes == writes
     assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
-
-
-async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: ReplyBench) -> None:
-    """The step is known to be done."""
-    await bench.take(result={"text": "x" * 25_000})
-    assert (
-        bench.store.record(TASK).task.last_error == "pick: it was done, but its result can't be recorded"
-        " (result: has 25011 bytes; at most 24576 can be sent)"
-    )
 
 
 async def test_task_is_held_for_an_outcome_that_the_store_refuses(
@@ -275,21 +259,25 @@ async def test_reply_of_an_older_epoch_says_so(caplog: pytest.LogCaptureFixture,
     level, why = await _log_of(bench, caplog)
     assert (level, why) == (logging.INFO, "it is of epoch 1, and the task is in epoch 2")
     assert (counted, len(bench.times.kept)) == ([], 1)
+    assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
 
 
-async def test_late_reply_says_how_late_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """From the step's complete-by on."""
+@pytest.mark.parametrize(
+    ("seconds", "has_ended", "why"),
+    [
+        (23.25, False, "it is late by 3.2 s"),
+        (30, True, "it is late by 10.0 s, and the task: finished"),
+    ],
+)
+async def test_late_reply_says_how_late_it_is(
+    caplog: pytest.LogCaptureFixture, seconds: float, why: str, *, has_ended: bool
+) -> None:
+    """From the complete-by of the step; and the state of a task that has ended."""
     bench = ReplyBench()
-    bench.clock.advance(23.25)
-    assert await _log_of(bench, caplog) == (logging.INFO, "it is late by 3.2 s")
-
-
-async def test_late_reply_to_a_task_that_has_ended_says_both(caplog: pytest.LogCaptureFixture) -> None:
-    """An operator sees what he could not wait for."""
-    bench = ReplyBench()
-    bench.clock.advance(30)
-    bench.store.put(told(bench.store.record(TASK), failed("pick", token=TOKEN)))
-    assert await _log_of(bench, caplog) == (logging.INFO, "it is late by 10.0 s, and the task: finished")
+    bench.clock.advance(seconds)
+    if has_ended:
+        bench.store.put(told(bench.store.record(TASK), failed("pick", token=TOKEN)))
+    assert await _log_of(bench, caplog) == (logging.INFO, why)
 
 
 async def test_refusal_of_what_is_done_says_why_it_counts_for_nothing(
@@ -401,30 +389,22 @@ ONCE = workflow(step("pick", via=Way.QUEUE, idempotent=False), name="shop")
 PICKING = started("pick", token=TOKEN, start_id=start_of(TOKEN))
 
 
-async def test_refusal_comes_twice_while_its_decision_waits() -> None:
+@pytest.mark.parametrize(
+    ("of", "beside", "seconds", "said", "state"),
+    [
+        (BOTH, [started("pay", complete_by=100)], 0, {"outcome": "failed", "error": "no"}, StepState.FAILED),
+        (ONCE, [], 21, {"outcome": "failed", "error": "no"}, StepState.FAILED),
+        (ONCE, [], 21, {"no_result": "not JSON"}, StepState.UNRECORDED),
+    ],
+    ids=["its decision waits", "late refusal", "late, without a usable result"],
+)
+async def test_reply_may_come_twice(
+    of: Workflow, beside: list[Event], seconds: float, said: dict[str, Any], state: StepState
+) -> None:
     """The Scheduler could not be woken, so the message is delivered again."""
-    bench = ReplyBench(BOTH)
-    bench.store.put(told(pending(BOTH), claimed(), PICKING, started("pay", complete_by=100)))
-    await bench.take(outcome=Outcome.FAILED, error="no")
-    await bench.take(outcome=Outcome.FAILED, error="no")
-    assert bench.state is StepState.FAILED
-
-
-async def test_late_refusal_comes_twice() -> None:
-    """It stands on the step since its first delivery."""
-    bench = ReplyBench(ONCE)
-    bench.store.put(told(pending(ONCE), claimed(), PICKING))
-    bench.clock.advance(21)
-    await bench.take(outcome=Outcome.FAILED, error="no")
-    await bench.take(outcome=Outcome.FAILED, error="no")
-    assert bench.state is StepState.FAILED
-
-
-async def test_unusable_answer_comes_twice_and_late() -> None:
-    """The step is known to be done."""
-    bench = ReplyBench(ONCE)
-    bench.store.put(told(pending(ONCE), claimed(), PICKING))
-    bench.clock.advance(21)
-    await bench.take(no_result="not JSON")
-    await bench.take(no_result="not JSON")
-    assert bench.state is StepState.UNRECORDED
+    bench = ReplyBench(of)
+    bench.store.put(told(pending(of), claimed(), PICKING, *beside))
+    bench.clock.advance(seconds)
+    for _ in range(2):
+        await bench.take(**said)
+    assert bench.state is state

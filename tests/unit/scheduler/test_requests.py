@@ -48,6 +48,11 @@ async def test_request_starts_its_scheduler_without_a_read() -> None:
         SchedulerRequest(task_id=TASK, epoch=SECOND, queued=("pick",)).model_dump_json().encode()
     )
     assert (bench.schedulers.started, bench.schedulers.queued) == ([(TASK, SECOND)], [("pick",)])
+    # Request names the run.
+    bench = Bench()
+    request = SchedulerRequest(task_id=TASK, epoch=SECOND, queued=(), run=3)
+    await bench.take(request.model_dump_json().encode())
+    assert (bench.schedulers.started, bench.schedulers.runs) == ([(TASK, SECOND)], [3])
 
 
 async def test_message_that_is_no_request_is_kept_aside() -> None:
@@ -59,14 +64,6 @@ async def test_message_that_is_no_request_is_kept_aside() -> None:
         "scheduler-requests",
         "task_id: Field required; epoch: Field required",
     )
-
-
-async def test_request_names_the_run() -> None:
-    """What waited goes on with an instance of its own."""
-    bench = Bench()
-    request = SchedulerRequest(task_id=TASK, epoch=SECOND, queued=(), run=3)
-    await bench.take(request.model_dump_json().encode())
-    assert (bench.schedulers.started, bench.schedulers.runs) == ([(TASK, SECOND)], [3])
 
 
 async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:

@@ -176,13 +176,14 @@ async def test_older_epoch_claims_nothing(bench: Bench) -> None:
     writes = bench.store.writes
     assert await bench.run() == over("stale epoch")
     assert (bench.store.writes, bench.agents.calls) == (writes, [])
-
-
-async def test_task_that_is_held_by_another_is_left_alone(bench: Bench) -> None:
-    """Which can't be, since a Scheduler is named by its epoch; but two names are compared."""
+    # Task that is held by another is left alone.
     held = told(pending(LINE), claimed())
     bench.store.put(replace(held, task=replace(held.task, locked_by=SchedulerId("another"))))
     assert await bench.run() == over("not the holder")
+    # Unknown task is over.
+    assert await bench.runs.run({"task": "other", "epoch": 1, "number": 1, "share": False}) == over(
+        "no such task"
+    )
 
 
 async def test_recovered_task_goes_on_after_its_completed_steps() -> None:
@@ -193,13 +194,6 @@ async def test_recovered_task_goes_on_after_its_completed_steps() -> None:
     assert await bench.run(epoch=2) == over("Processed")
     assert sorted(bench.agents.steps[:2]) == ["left", "right"]
     assert bench.agents.steps[2:] == ["close"]
-
-
-async def test_unknown_task_is_over(bench: Bench) -> None:
-    """A start for a task that housekeeping has removed."""
-    assert await bench.runs.run({"task": "other", "epoch": 1, "number": 1, "share": False}) == over(
-        "no such task"
-    )
 
 
 def _undoing() -> Bench:
@@ -216,25 +210,12 @@ async def test_undo_runs_in_reverse_order_under_its_own_keys() -> None:
     assert await bench.run(epoch=2) == over("Compensated")
     assert bench.agents.steps == ["car undo", "flight undo"]
     assert bench.step("flight").state is StepState.UNDONE
-
-
-async def test_refused_undo_makes_the_task_an_error_that_names_the_step() -> None:
-    """What is left undone is the operator's to see."""
+    # Refused undo makes the task an error that names the step.
     bench = _undoing()
     bench.agents.behaviours["car"] = raising(PermanentError("no refunds"))
     assert await bench.run(epoch=2) == over("Error")
     assert bench.store.record(TASK).task.last_error == "undo of car: no refunds"
     assert bench.agents.steps == ["car undo"]
-
-
-async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> None:
-    """The step is done: to call it refused would have it undone, or done again."""
-    bench.agents.behaviours["pick"] = lambda: {"text": "x" * 25_000}
-    assert await bench.run() == over("Error")
-    assert (
-        bench.store.record(TASK).task.last_error
-        == "pick: it was done, but its result has 25011 bytes; at most 24576 can be sent"
-    )
 
 
 async def test_run_that_was_cut_short_calls_its_step_again_in_the_same_time() -> None:
@@ -247,10 +228,7 @@ async def test_run_that_was_cut_short_calls_its_step_again_in_the_same_time() ->
     assert bench.agents.calls[0].complete_by == after(7)
     task = bench.store.record(TASK).task
     assert (task.epoch, task.failure_count) == (1, 0)
-
-
-async def test_other_run_leaves_it_alone() -> None:
-    """A reply began it, while the first still works."""
+    # Other run leaves it alone.
     bench = Bench(LINE)
     bench.store.put(told(pending(LINE), claimed(), started("pick")))
     assert await bench.run(2, share=True) == going_on()

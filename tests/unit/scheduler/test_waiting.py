@@ -90,10 +90,7 @@ async def test_event_is_waited_for_and_followed() -> None:
     await life.run(1)
     assert life.task.process_state is ProcessState.PROCESSED
     assert life.agents.calls[0].request["after"] == ["approve"]
-
-
-async def test_former_scheduler_that_runs_again_leaves_the_task_alone() -> None:
-    """Durable Functions runs activities at least once."""
+    # Former scheduler that runs again leaves the task alone.
     life = Life(workflow(awaiting("approve"), step("send", "approve")))
     await life.run()
     assert (await life.run())["over"]
