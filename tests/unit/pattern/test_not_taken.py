@@ -26,7 +26,7 @@ from tests.fakes.interventions import cancellation, giving_up, recovery
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import TASK, awaiting, each, step, workflow
 
-PAY, SEND = StepName("pay"), StepName("send")
+PAY = StepName("pay")
 QUEUED = workflow(step("pay", via=Way.QUEUE, undo=True), step("send", "pay"), remedy=Remedy.COMPENSATE)
 ONCE = workflow(step("pay", via=Way.QUEUE, idempotent=False), step("send", "pay"), remedy=Remedy.COMPENSATE)
 

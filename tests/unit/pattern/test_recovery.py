@@ -42,7 +42,7 @@ from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending,
 from tests.fakes.workflows import LINE, TASK, TRIP, step, trip, workflow
 
 THIRD = Epoch(3)
-FLIGHT, HOTEL, CAR = StepName("flight"), StepName("hotel"), StepName("car")
+HOTEL = StepName("hotel")
 FLOWN = told(pending(TRIP), claimed(), *done("flight"))
 BOOKING = told(FLOWN, started("hotel", complete_by=20))
 HELD = told(pending(trip(remedy=Remedy.HOLD)), claimed(), *done("flight"), *refused("hotel"))

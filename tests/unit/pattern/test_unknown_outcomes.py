@@ -271,7 +271,6 @@ def test_charge_that_no_undo_covers_is_alerted(kind: str) -> None:
     assert [each.kind for each in announcements(undone, late)] != [], "nobody hears of it"
 
 
-FEE = StepName("fee")
 TWO_PAYMENTS = workflow(
     step("seat", undo=True), step("pay", "seat", idempotent=False), step("fee", "seat", idempotent=False)
 )
