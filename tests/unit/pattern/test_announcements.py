@@ -121,13 +121,6 @@ def test_causes_for_alarm_are_messages_of_their_own() -> None:
     assert [each.cause for each in lacking.task.sent] == [alert.cause for alert in alerts]
 
 
-def test_caller_without_reply_queue_hears_nothing() -> None:
-    """The operator does."""
-    silent = pending(trip(remedy=Remedy.HOLD))
-    assert _kinds(None, silent) == []
-    assert _kinds(silent, supervised(silent, giving_up())) == [ALERT]
-
-
 def test_announcement_says_what_happened() -> None:
     """To which order, when, why, and under which correlation id."""
     notice, alert = announcements(WHY_NOT, HELD)
@@ -139,6 +132,10 @@ def test_announcement_says_what_happened() -> None:
     )
     assert (notice.reply_to, notice.correlation_id) == ("notices-demo", "c-1")
     assert alert == replace(notice, kind=ALERT, cause=AlertCause.ERROR)
+    # Caller without reply queue hears nothing.
+    silent = pending(trip(remedy=Remedy.HOLD))
+    assert _kinds(None, silent) == []
+    assert _kinds(silent, supervised(silent, giving_up())) == [ALERT]
 
 
 def test_next_epoch_needs_a_scheduler() -> None:
@@ -309,16 +306,10 @@ def test_end_of_a_step_has_its_time_from_dispatch_to_outcome() -> None:
     assert occurrences(record, changed).steps == (
         StepEnd(record.step(StepName("pick")).shape, Direction.DO, Outcome.COMPLETED, 2),
     )
-
-
-def test_end_of_an_item_is_an_end_of_its_step() -> None:
-    """The item has no name of its own."""
+    # End of an item is an end of its step.
     record = told(pending(workflow(each("call")), weight=2), claimed(), started("call.0", complete_by=11))
     assert _ends(record, told(record, completed("call.0"), now=after(2))) == [("call", Outcome.COMPLETED, 1)]
-
-
-def test_step_that_may_fail_and_ran_out_of_time_has_expired() -> None:
-    """No service refused it."""
+    # Step that may fail and ran out of time has expired.
     flow = workflow(step("mail", on_failure=Remedy.CONTINUE), step("file", "mail"))
     record = told(pending(flow), claimed(), started("mail", complete_by=20))
     given_up = judge(record, after(40), POLICY)

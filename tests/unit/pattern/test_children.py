@@ -116,6 +116,14 @@ def test_end_is_kept_while_nobody_holds_the_parent() -> None:
     again = told(recovered(busy), ended())
     assert again.step(CAR).state is StepState.COMPLETED
     assert again.task.process_state is ProcessState.PENDING
+    # Late decision is carried out with the end.
+    of = workflow(step("pay", idempotent=False), nested("car"), remedy=Remedy.COMPENSATE)
+    record = told(pending(of), claimed(), started("pay"), started("car", complete_by=HOUR), cancellation())
+    decided = told(record, ended())
+    assert decided.step(CAR).state is StepState.COMPLETED
+    assert decided.task.decision is not None
+    over = told(decided, completed("pay"))
+    assert (over.history[-1].ended_by, over.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)
 
 
 @pytest.mark.parametrize(
@@ -266,17 +274,6 @@ def test_items_in_other_epochs_take_their_room() -> None:
     assert ready_steps(told(recovered(record), claimed(SECOND))) == ("other",)
 
 
-def test_late_decision_is_carried_out_with_the_end() -> None:
-    """What is known is kept, whatever was decided meanwhile."""
-    of = workflow(step("pay", idempotent=False), nested("car"), remedy=Remedy.COMPENSATE)
-    record = told(pending(of), claimed(), started("pay"), started("car", complete_by=HOUR), cancellation())
-    decided = told(record, ended())
-    assert decided.step(CAR).state is StepState.COMPLETED
-    assert decided.task.decision is not None
-    over = told(decided, completed("pay"))
-    assert (over.history[-1].ended_by, over.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)
-
-
 @pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.UNRECORDED])
 def test_child_undone_after_it_was_processed_is_noted(state: StepState) -> None:
     """By an operator, once: those of the parent are alerted, also before they gave its result."""
@@ -299,10 +296,7 @@ def test_child_that_is_done_after_its_parent_went_on_without_it_is_noted() -> No
     assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
     assert told(noted, ended()) is noted
     assert told(noted, UNDONE).step(CAR).noted == "its task is undone by now"
-
-
-def test_child_that_is_done_although_an_operator_gave_its_result_is_noted() -> None:
-    """It was done by hand as well: operators are alerted. That a child was undone before is nothing new."""
+    # Child that is done although an operator gave its result is noted.
     held = after_the_end(handed_back(renting(flow(Remedy.HOLD))), HOUR)
     given = told(held, result_given("car"), now=after(HOUR + 9))
     assert told(given, UNDONE) is given
@@ -359,6 +353,13 @@ def test_workflow_that_is_not_there_is_named_with_the_fix() -> None:
         "workflow 'trip': step 'car': there is no workflow 'cars': name one of line, trip, or register it"
     )
     assert str(refusal.value) == expected
+    # Depth is bounded.
+    chain = [_named(name, nested("next", of=of)) for name, of in ("ab", "bc", "cd")]
+    Registry((*chain[1:], _named("d", step("end"))), {})
+    with pytest.raises(DefinitionError) as refusal:
+        Registry((*chain, _named("d", step("end"))), {})
+    text = "workflow 'c': step 'next': more than 3 workflows in each other (a → b → c → d): take one out"
+    assert str(refusal.value) == text
 
 
 def test_circle_is_refused() -> None:
@@ -371,16 +372,6 @@ def test_circle_is_refused() -> None:
     older = _named("trip", nested("car", of="car"))
     newer = _named("trip", step("walk"), version=2)
     assert len(list(Registry((older, newer, _named("car", nested("back", of="trip"))), {}))) == 3
-
-
-def test_depth_is_bounded() -> None:
-    """Three workflows in each other are possible, and no fourth."""
-    chain = [_named(name, nested("next", of=of)) for name, of in ("ab", "bc", "cd")]
-    Registry((*chain[1:], _named("d", step("end"))), {})
-    with pytest.raises(DefinitionError) as refusal:
-        Registry((*chain, _named("d", step("end"))), {})
-    text = "workflow 'c': step 'next': more than 3 workflows in each other (a → b → c → d): take one out"
-    assert str(refusal.value) == text
 
 
 def _child(task: str = "trip-1", birth: str = "3f9a0c27", step: str = "car") -> TaskId:

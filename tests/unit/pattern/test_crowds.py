@@ -158,13 +158,6 @@ def test_tasks_of_a_line_that_went_on_by_themselves_do_not_count_on(due: int, le
     assert [each.tasks for each in after_sweep(known, (blocked,), after(60), 20).known] == [20_000 - due]
 
 
-def test_crowd_that_a_long_sweep_has_found_is_not_over_at_its_end() -> None:
-    """Its sweep took minutes: it would be told anew by the next one."""
-    known = after_sweep((), (_crowd(),), after(60), 20).known
-    found = after_sweep(known, (_crowd(found=90, until=90),), after(400), 20)
-    assert (len(found.known), found.begun, found.ended) == (1, (), ())
-
-
 def test_each_task_counts_and_the_oldest_tells_since_when() -> None:
     """And the whole time until each has had its turn."""
     crowd = replace(_crowd(tasks=0), since=after(50))
@@ -195,6 +188,10 @@ def test_crowd_that_is_many_again_begins_anew() -> None:
     assert [each.tasks for each in again.begun] == [25]
     assert again.known == again.begun
     assert after_sweep((few,), (), after(90), 20).known == (few,)
+    # Crowd that a long sweep has found is not over at its end.
+    known = after_sweep((), (_crowd(),), after(60), 20).known
+    found = after_sweep(known, (_crowd(found=90, until=90),), after(400), 20)
+    assert (len(found.known), found.begun, found.ended) == (1, (), ())
 
 
 @pytest.mark.parametrize("wait", [900, 3_000, 4 * 3_600])
@@ -308,6 +305,12 @@ def test_after_them_it_is_recovered_and_counted() -> None:
     verdict = judge(extended, after(60), policy)
     assert verdict is not None
     assert told(extended, verdict, now=after(60)).task.failure_count == 1
+    # Operator gives it all its extensions again.
+    extended = _extended(pending(trip(remedy=Remedy.HOLD)), OVERDUE, policy)
+    counted = recovered(extended)
+    assert counted.task.extended == extended.task.extended
+    held = supervised(counted, giving(SECOND))
+    assert told(held, resubmission(SECOND)).task.extended is None
 
 
 def test_task_that_nobody_has_claimed_is_asked_for_again_in_its_epoch() -> None:
@@ -346,13 +349,3 @@ def test_task_that_a_scheduler_held_goes_on_in_the_next_epoch_uncounted() -> Non
     # One of few gets another scheduler instead of another request.
     extended = _extended(pending(LINE), OVERDUE)
     assert isinstance(turn(extended, CROWD, after(200), POLICY, in_crowd=False), Resumed)
-
-
-def test_operator_gives_it_all_its_extensions_again() -> None:
-    """As all its recoveries; a recovery does not."""
-    policy = replace(POLICY, crowd=CrowdPolicy(longest=timedelta(seconds=10)))
-    extended = _extended(pending(trip(remedy=Remedy.HOLD)), OVERDUE, policy)
-    counted = recovered(extended)
-    assert counted.task.extended == extended.task.extended
-    held = supervised(counted, giving(SECOND))
-    assert told(held, resubmission(SECOND)).task.extended is None

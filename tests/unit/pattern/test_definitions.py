@@ -417,6 +417,11 @@ def test_shape_is_written_compactly() -> None:
         b'{"name":"send","agent":"send","via":"activity","needs":[0],"undo":false,"idempotent":true,'
         b'"complete_within":10}]}'
     )
+    # Widest workflow fits.
+    names = [f"{_LONG}{number:02d}" for number in range(90)]
+    widest = workflow(*(step(name, *names[:number]) for number, name in enumerate(names)))
+    assert len(widest.shape.written) < MAX_SHAPE_BYTES
+    assert read_shape(widest.shape.written) == widest.shape
 
 
 @pytest.mark.parametrize(
@@ -428,14 +433,6 @@ def test_damaged_shape_is_refused(damaged: bytes) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match=r"can't be read|Expecting"):
         read_shape(damaged)
-
-
-def test_widest_workflow_fits() -> None:
-    """90 steps with the longest names, each of which needs all before it."""
-    names = [f"{_LONG}{number:02d}" for number in range(90)]
-    widest = workflow(*(step(name, *names[:number]) for number, name in enumerate(names)))
-    assert len(widest.shape.written) < MAX_SHAPE_BYTES
-    assert read_shape(widest.shape.written) == widest.shape
 
 
 def test_shape_that_no_row_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,18 +58,15 @@ def test_defect_whose_text_has_a_defect_is_told_all_the_same() -> None:
     assert cause_of(_NoSeatError("7")) == "_NoSeatError: no seat in row 7"
     assert cause_of(_NoSeatError()) == "_NoSeatError: (its text raises IndexError)"
     assert cause_of(PatternError("known")) == "known"
-
-
-class _Seat(BaseModel):
-    row: Annotated[str, Field(max_length=1)]
-
-
-def test_pydantic_error_does_not_say_what_was_given() -> None:
-    """Of a long text, it would show both ends."""
+    # Pydantic error does not say what was given.
     with pytest.raises(ValidationError) as wrong:
         _Seat(row="secret")
     said = "1 wrong in _Seat: row: String should have at most 1 character"
     assert (said_by(wrong.value), cause_of(wrong.value)) == (said, f"ValidationError: {said}")
+
+
+class _Seat(BaseModel):
+    row: Annotated[str, Field(max_length=1)]
 
 
 PICK, SEND = StepName("pick"), StepName("send")
@@ -114,18 +111,6 @@ def test_class_is_its_own_class_and_bounded(error: str) -> None:
     assert len(found.encode()) <= MAX_CLASS_BYTES
 
 
-def test_id_of_the_task_is_taken_out_whatever_it_looks_like() -> None:
-    """A name without a number is an id, too."""
-    record = told(
-        pending(LINE, TaskId("miller")),
-        claimed(task=TaskId("miller")),
-        started("pick", task=TaskId("miller")),
-        failed("pick", task=TaskId("miller"), error="nobody knows miller"),
-    )
-    assert class_of_task(record) == "pick: nobody knows …"
-    assert class_of_task(pending(LINE)) is None
-
-
 def test_step_is_named_that_the_last_error_tells_of() -> None:
     """What begins like a step's name, and is none, names nothing."""
     record = _refused()
@@ -150,6 +135,15 @@ def test_task_stands_at_the_step_of_which_an_item_runs_or_failed() -> None:
     record = told(running, failed("call.1", error="no answer"))
     assert (class_of_task(record), failed_step(record)) == ("call: no answer", "call")
     assert stands_at(record, StepName("call"))
+    # Id of the task is taken out whatever it looks like.
+    record = told(
+        pending(LINE, TaskId("miller")),
+        claimed(task=TaskId("miller")),
+        started("pick", task=TaskId("miller")),
+        failed("pick", task=TaskId("miller"), error="nobody knows miller"),
+    )
+    assert class_of_task(record) == "pick: nobody knows …"
+    assert class_of_task(pending(LINE)) is None
 
 
 def test_task_under_way_stands_at_what_runs() -> None:

@@ -119,6 +119,12 @@ def test_hold_waits_too() -> None:
     held = told(waiting, completed("pay"), now=after(50))
     assert (held.task.process_state, held.task.last_error) == (ProcessState.ERROR, "seat: no money")
     assert held.step(PAY).state is StepState.COMPLETED
+    # Operator waits for a payment of a task that was held early.
+    held = told(_paying(Remedy.HOLD), giving_up(hold=True), now=after(61))
+    cancelled = cancellation(by_operator=True)
+    for deed in (resubmission(), undo_request(), cancelled):
+        assert apply(held, deed, after(30)) == Refused(RefusalReason.OUTCOME_AWAITED)
+    assert told(held, cancelled, now=after(62)).task.direction is Direction.UNDO
 
 
 @pytest.mark.parametrize("event", [started("mail"), skipped("mail")], ids=["start", "skip"])
@@ -141,10 +147,7 @@ def test_recovery_waits_for_a_payment_beside_an_overdue_step() -> None:
     paid = told(postponed, completed("pay"), now=after(40))
     assert paid.task.due_at <= after(40)
     assert isinstance(judge(paid, after(41), POLICY), Recovered)
-
-
-def test_recovery_waits_for_the_last_of_several_payments() -> None:
-    """Then it is known that an outcome is unknown, and the task is held."""
+    # Recovery waits for the last of several payments.
     two = told(pending(FLOW), claimed(), started("pay", complete_by=20), started("other", complete_by=90))
     assert judge(two, after(30), POLICY) == Postponed(epoch=FIRST, due_at=after(90))
     verdict = judge(two, after(95), POLICY)
@@ -152,15 +155,6 @@ def test_recovery_waits_for_the_last_of_several_payments() -> None:
     held = told(two, verdict, now=after(95))
     assert held.task.process_state is ProcessState.ERROR
     assert held.task.last_error == "pay: its outcome is unknown, and it must not run twice"
-
-
-def test_operator_waits_for_a_payment_of_a_task_that_was_held_early() -> None:
-    """The host that held it has a clock that is ahead."""
-    held = told(_paying(Remedy.HOLD), giving_up(hold=True), now=after(61))
-    cancelled = cancellation(by_operator=True)
-    for event in (resubmission(), undo_request(), cancelled):
-        assert apply(held, event, after(30)) == Refused(RefusalReason.OUTCOME_AWAITED)
-    assert told(held, cancelled, now=after(62)).task.direction is Direction.UNDO
 
 
 def test_unknown_outcome_that_no_undo_covers_is_noted_and_alerted() -> None:
@@ -223,6 +217,13 @@ def test_task_goes_on_without_a_refused_step() -> None:
     processed = told(record, *done("file"))
     assert processed.task.process_state is ProcessState.PROCESSED
     assert all_results(processed)[MAIL] is None
+    # Resubmission leaves what has failed without harm.
+    held = replace(_shop(), on_failure=Remedy.HOLD)
+    record = told(_paid(held), *refused("mail"), *refused("file"))
+    assert record.task.process_state is ProcessState.ERROR
+    again = told(record, resubmission(), claimed(SECOND))
+    assert again.step(MAIL).state is StepState.FAILED
+    assert ready_steps(again) == ("file",)
 
 
 def test_task_goes_on_without_a_step_of_unknown_outcome() -> None:
@@ -239,6 +240,10 @@ def test_task_goes_on_without_a_step_of_unknown_outcome() -> None:
     record = told(_paid(), started("mail"), _unknown(), cancellation())
     assert record.task.direction is Direction.UNDO
     assert all(each.needs_undo for each in record.steps if each.name in {"pay", "mail"})
+    # What may fail is no operators question.
+    record = told(_paid(_shop(mail_idempotent=False)), started("mail"))
+    assert record.step(MAIL).never_twice
+    assert in_question(record) is None
 
 
 def _charge() -> Workflow:
@@ -271,23 +276,6 @@ def test_refusal_of_what_was_given_up_is_known_late(turns: tuple[Event, ...]) ->
     assert known.task == record.task
     assert (known.step(MAIL).error, known.step(MAIL).noted) == (refusal.error, None)
     assert told(known, cancellation()).step(MAIL).noted is None
-
-
-def test_what_may_fail_is_no_operators_question() -> None:
-    """Not even if it must not be repeated."""
-    record = told(_paid(_shop(mail_idempotent=False)), started("mail"))
-    assert record.step(MAIL).never_twice
-    assert in_question(record) is None
-
-
-def test_resubmission_leaves_what_has_failed_without_harm() -> None:
-    """What needs it may have seen None already."""
-    held = replace(_shop(), on_failure=Remedy.HOLD)
-    record = told(_paid(held), *refused("mail"), *refused("file"))
-    assert record.task.process_state is ProcessState.ERROR
-    again = told(record, resubmission(), claimed(SECOND))
-    assert again.step(MAIL).state is StepState.FAILED
-    assert ready_steps(again) == ("file",)
 
 
 def test_defect_holds_the_task_whatever_may_fail() -> None:
@@ -361,10 +349,7 @@ def test_task_whose_last_step_is_skipped_is_processed() -> None:
     # Task of skipped steps only is processed.
     record = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
     assert record.task.process_state is ProcessState.PROCESSED
-
-
-def test_skipped_step_needs_no_undo() -> None:
-    """It was never dispatched."""
+    # Skipped step needs no undo.
     record = told(pending(TRIP), claimed(), skipped("flight"), *done("hotel"), started("car"), failed("car"))
     undone = told(record, claimed(SECOND), started("car", SECOND), completed("car", SECOND))
     assert undone.task.process_state is ProcessState.COMPENSATED

@@ -44,6 +44,12 @@ def test_task_has_a_step_for_each_item() -> None:
     assert [each.name for each in record.steps] == ["open", *SENT, "close"]
     assert record.order.items == (3,)
     assert record.order.shape == read_shape(FLOW.shape.written)
+    # Each item has an effect of its own.
+    resource = order(FLOW).resource
+    key = effect_key(resource, StepName("send.2"), Direction.DO)
+    assert key == "task-1.0a1b2c3d/send.2/do"
+    assert resource_of(key) == "task-1.0a1b2c3d.2"
+    assert resource_of(effect_key(resource, StepName("open"), Direction.DO)) == resource
 
 
 def test_items_do_not_wait_for_one_another() -> None:
@@ -107,15 +113,6 @@ def test_undo_of_an_item_gets_its_own_result() -> None:
     assert undo_order(record) == ("send.1", "send.0", "send.2", "open")
 
 
-def test_each_item_has_an_effect_of_its_own() -> None:
-    """Under its own key, and at a path of its own."""
-    resource = order(FLOW).resource
-    key = effect_key(resource, StepName("send.2"), Direction.DO)
-    assert key == "task-1.0a1b2c3d/send.2/do"
-    assert resource_of(key) == "task-1.0a1b2c3d.2"
-    assert resource_of(effect_key(resource, StepName("open"), Direction.DO)) == resource
-
-
 def test_order_with_too_many_items_is_refused() -> None:
     """Steps and items together: the steps without items count, too."""
     assert len(pending(FLOW, weight=88).steps) == 90
@@ -172,10 +169,7 @@ def test_function_that_wants_an_item_is_refused_on_a_plain_step() -> None:
     # Wait is for the whole order.
     with pytest.raises(DefinitionError, match="a step by way timer has no for_each: leave it out"):
         workflow(replace(timer("nap"), for_each=lambda parcel: [parcel.weight]))
-
-
-def test_sixteen_items_run_at_once_unless_it_says_otherwise() -> None:
-    """It is recorded with the task; a plain step has no such limit."""
+    # Sixteen items run at once unless it says otherwise.
     flow = workflow(each("send"), each("call", at_once=3), step("close"))
     assert [shape.at_once for shape in flow.shape.steps] == [16, 3, None]
 
@@ -256,10 +250,7 @@ def test_plain_step_that_was_made_one_for_each_item_waits() -> None:
     look = _here(record, changed).look_at(StepName("flight"))
     assert isinstance(look, CannotStart)
     assert look.parks
-
-
-def test_refused_item_is_named() -> None:
-    """With its number."""
+    # Refused item is named.
     flow = workflow(each("send", via=Way.QUEUE))
     assert told(pending(flow), claimed(), *refused("send.1")).task.last_error == "send.1: no money"
 

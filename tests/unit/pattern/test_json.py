@@ -78,10 +78,7 @@ def test_characters_and_depth_are_taken() -> None:
     assert parse_json(deep)
     fault = _refusal(b'{"result":' + deep + b"}").fault
     assert (fault.place[0], fault.text) == ("result", "nested deeper than 100 levels")
-
-
-def test_values_are_counted_with_objects_and_lists() -> None:
-    """The limit itself is taken."""
+    # Values are counted with objects and lists.
     body = b'{"a": [1, 2, {}], "b": null}'
     assert parse_json(body, most_values=6)
     with pytest.raises(NotJsonError, match="more than 5 values"):
@@ -139,17 +136,6 @@ def test_field_of_a_request_has_a_text_for_its_name(field: object, kind: str) ->
     assert _request_refusal({"a": 1, field: 2}) == f"its request can't be written as JSON: {reason}"
 
 
-def test_request_without_an_end_is_refused() -> None:
-    """Of whichever kind."""
-    circle: dict[str, Any] = {}
-    circle["again"] = [circle]
-    deep: list[Any] = []
-    for _ in range(100_000):
-        deep = [deep]
-    for endless in (circle, {"deep": deep}):
-        assert _request_refusal(endless).endswith("it is nested too deeply, or in itself")
-
-
 def test_size_is_bounded_and_named() -> None:
     """The bound itself can be sent, in whichever script."""
     room = MOST - len(b'{"text": ""}')
@@ -161,6 +147,14 @@ def test_size_is_bounded_and_named() -> None:
     # Fault behind a list without any is found.
     with pytest.raises(PermanentError, match=r"request\.weight is inf"):
         request_bytes({"items": [1, "a", None], "weight": float("inf")})
+    # Request without an end is refused.
+    circle: dict[str, Any] = {}
+    circle["again"] = [circle]
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for endless in (circle, {"deep": deep}):
+        assert _request_refusal(endless).endswith("it is nested too deeply, or in itself")
 
 
 def nested(levels: int) -> dict[str, Any]:

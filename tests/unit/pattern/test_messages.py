@@ -95,12 +95,13 @@ def test_order_carries_what_the_submission_said() -> None:
     order = order_of(submission(), TRIP, BIRTH)
     assert order.shape == TRIP.shape
     assert order.resource == "task-1.0a1b2c3d"
-
-
-def test_wrong_payload_is_refused() -> None:
-    """The payload must be its workflow's."""
+    # Wrong payload is refused.
     with pytest.raises(ValidationError):
         order_of(submission().model_copy(update={"payload": {"weight": "heavy"}}), DIAMOND, BIRTH)
+    # Payload that no row can hold is refused.
+    assert len(_letter(MAX_PAYLOAD_BYTES)) == MAX_PAYLOAD_BYTES
+    with pytest.raises(PayloadTooLargeError, match="payload: more than 49152 bytes"):
+        _letter(MAX_PAYLOAD_BYTES + 1)
 
 
 class _Letter(BaseModel):
@@ -111,13 +112,6 @@ def _letter(size: int) -> bytes:
     text = "x" * (size - len(b'{"text":""}'))
     message = submission().model_copy(update={"payload": {"text": text}})
     return order_of(message, replace(DIAMOND, payload=_Letter), BIRTH).payload
-
-
-def test_payload_that_no_row_can_hold_is_refused() -> None:
-    """At the limit it is taken, one byte above it is not."""
-    assert len(_letter(MAX_PAYLOAD_BYTES)) == MAX_PAYLOAD_BYTES
-    with pytest.raises(PayloadTooLargeError, match="payload: more than 49152 bytes"):
-        _letter(MAX_PAYLOAD_BYTES + 1)
 
 
 def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
@@ -303,6 +297,10 @@ def test_request_travels_as_the_document_shows_it() -> None:
     assert REQUEST.complete_by == datetime(2026, 11, 21, 12, 6, 0, 250_000, UTC)
     # Each agent has a queue of its own.
     assert requests_queue("payment") == "agent-payment-requests"
+    # Work has its time from its begin and never past complete by.
+    now = REQUEST.complete_by - timedelta(seconds=300)
+    assert REQUEST.work_ends_by(now) == now + timedelta(seconds=60)
+    assert REQUEST.work_ends_by(REQUEST.complete_by - timedelta(seconds=20)) == REQUEST.complete_by
 
 
 @pytest.mark.parametrize("shown", SHOWN_REPLIES, ids=lambda shown: str(shown["outcome"]))
@@ -344,20 +342,10 @@ def test_request_that_has_less_than_its_time_left_waited_too_long(
     assert endless.work_ends_by(now) == REQUEST.complete_by
 
 
-def test_work_has_its_time_from_its_begin_and_never_past_complete_by() -> None:
-    """What was left of the wait on the queue is not for the work."""
-    now = REQUEST.complete_by - timedelta(seconds=300)
-    assert REQUEST.work_ends_by(now) == now + timedelta(seconds=60)
-    assert REQUEST.work_ends_by(REQUEST.complete_by - timedelta(seconds=20)) == REQUEST.complete_by
-
-
 def test_document_shows_each_outcome() -> None:
     """Whoever reads it needs to know no fourth."""
     assert [shown["outcome"] for shown in SHOWN_REPLIES] == ["completed", "failed", "not_taken"]
-
-
-def test_schemas_are_current() -> None:
-    """Whoever changes a message is told to write them anew."""
+    # Schemas are current.
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     assert written == schema_files(), "run: python -m tests.contract.schemas"
 

@@ -92,6 +92,11 @@ def test_step_is_ready_again_in_its_epoch() -> None:
     assert not step.was_not_taken
     done = told(again, _told_of(completed("pay"), 2), now=after(70))
     assert done.step(PAY).state is StepState.COMPLETED
+    # It is counted as not taken.
+    again = told(asking, _not_taken(), now=after(61))
+    counted = occurrences(asking, again)
+    assert counted.steps == (StepEnd(asking.step(PAY).shape, Direction.DO, Outcome.NOT_TAKEN, 61.0),)
+    assert [*counted.counters] == []
 
 
 @pytest.mark.parametrize("dispatched_again", [False, True])
@@ -135,6 +140,12 @@ def test_step_is_dispatched_so_often_in_an_epoch_and_no_more() -> None:
     next_epoch = told(told(record, recovery(), now=after(100)), claimed(SECOND))
     assert ready_steps(next_epoch) == (PAY,)
     assert told(next_epoch, _asked(1, SECOND)).step(PAY).not_taken == ()
+    # Undo that was never taken is no failure that may be.
+    mail = step("pay", via=Way.QUEUE, undo=True, on_failure=Remedy.CONTINUE)
+    undoing = told(_asking(workflow(mail)), cancellation(), claimed(SECOND))
+    for dispatch in range(1, MOST_DISPATCHES + 1):
+        undoing = told(undoing, _asked(dispatch, SECOND), _not_taken(dispatch, SECOND))
+    assert (undoing.step(PAY).state, ready_steps(undoing)) == (StepState.UNDOING, ())
 
 
 def _exhausted(of: Workflow, *beside: Event) -> TaskRecord:
@@ -158,6 +169,10 @@ def test_step_that_was_never_taken_is_overdue_beside_a_long_step_too() -> None:
     assert _planned(record) == ()
     handing_back = HandedBack(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST))
     assert apply(record, handing_back, after(2)) == Refused(RefusalReason.BUSY)
+    # What was not taken is dispatched in time beside a long step.
+    of = workflow(step("pay", via=Way.QUEUE), step("weigh", via=Way.QUEUE))
+    asked = told(pending(of), claimed(), started("weigh", token="w" * 32, complete_by=86_400), _asked())
+    assert told(asked, _not_taken(), now=after(61)).task.complete_by == after(90)
 
 
 def test_task_goes_on_without_a_step_that_was_never_taken_and_may_fail() -> None:
@@ -168,22 +183,6 @@ def test_task_goes_on_without_a_step_that_was_never_taken_and_may_fail() -> None
     assert ready_steps(record) == ("note",)
     assert apply(record, _not_taken(MOST_DISPATCHES), after(3)) is record
     assert told(record, cancellation()).step(PAY).needs_undo
-
-
-def test_undo_that_was_never_taken_is_no_failure_that_may_be() -> None:
-    """It is overdue, like any other."""
-    mail = step("pay", via=Way.QUEUE, undo=True, on_failure=Remedy.CONTINUE)
-    undoing = told(_asking(workflow(mail)), cancellation(), claimed(SECOND))
-    for dispatch in range(1, MOST_DISPATCHES + 1):
-        undoing = told(undoing, _asked(dispatch, SECOND), _not_taken(dispatch, SECOND))
-    assert (undoing.step(PAY).state, ready_steps(undoing)) == (StepState.UNDOING, ())
-
-
-def test_what_was_not_taken_is_dispatched_in_time_beside_a_long_step() -> None:
-    """The Scheduler that is told may be gone."""
-    of = workflow(step("pay", via=Way.QUEUE), step("weigh", via=Way.QUEUE))
-    asked = told(pending(of), claimed(), started("weigh", token="w" * 32, complete_by=86_400), _asked())
-    assert told(asked, _not_taken(), now=after(61)).task.complete_by == after(90)
 
 
 @pytest.mark.parametrize("now", [60, 75])
@@ -208,10 +207,7 @@ def test_agent_that_did_it_all_the_same_is_found_out() -> None:
     # Agent cannot take back what it refused.
     refused = told(_asking(ONCE), _told_of(failed("pay"), 1))
     assert isinstance(apply(refused, _not_taken(), after(5)), Refused)
-
-
-def test_step_without_which_its_task_went_on_is_known_not_to_be_done() -> None:
-    """Of one that may fail, nobody has to find it out."""
+    # Step without which its task went on is known not to be done.
     of = workflow(
         step("pay", via=Way.QUEUE, idempotent=False, on_failure=Remedy.CONTINUE), step("send"), step("note")
     )
@@ -251,15 +247,6 @@ def test_reply_is_of_the_item_whose_request_it_was() -> None:
     again = told(asked, _not_taken(7, name="pay.1"), _asked(8, name="pay.1"))
     assert replied_step(again, PAY, _token(7)) == "pay.1"
     assert replied_step(again, PAY, _token(8)) == "pay.1"
-
-
-def test_it_is_counted_as_not_taken() -> None:
-    """The wait began when the request was sent; no counter of tasks is incremented."""
-    asking = _asking()
-    again = told(asking, _not_taken(), now=after(61))
-    counted = occurrences(asking, again)
-    assert counted.steps == (StepEnd(asking.step(PAY).shape, Direction.DO, Outcome.NOT_TAKEN, 61.0),)
-    assert [*counted.counters] == []
 
 
 def test_what_its_agent_gave_up_is_overdue_when_its_own_time_ends() -> None:

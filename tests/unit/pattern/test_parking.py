@@ -79,11 +79,7 @@ def test_supervisor_changes_the_reason_of_a_parked_task() -> None:
     assert apply(changed, now_lacks, after(99)) is changed
     assert apply(changed, parking(HELD), after(99)) is changed
     assert announcements(changed, told(changed, now_lacks)) == ()
-
-
-def test_both_alerts_of_a_parked_task_are_marked_as_sent() -> None:
-    """A mark that changed nothing would leave the second in the outbox."""
-    [first] = announcements(HELD, PARKED)
+    # Both alerts of a parked task are marked as sent.
     marked = told(PARKED, AnnouncementSent(announcement=first, sent_at=after(2)))
     changed = told(marked, Parked(epoch=FIRST, scheduler=None, reason="another"), now=after(90))
     [second] = announcements(marked, changed)
@@ -169,6 +165,15 @@ def test_parking_is_alerted_once() -> None:
     assert announcements(again, told(again, parking(again))) == ()
     assert len(announcements(again, told(again, parking(again, "another reason")))) == 1
     assert announcements(PARKED, told(PARKED, release(PARKED))) == ()
+    # Known reasons outlive a wait.
+    begun = waiting()
+    parked = told(begun, parking(begun))
+    resting = handed_back(told(parked, release(parked), claimed(SECOND)))
+    next_run = scheduler_id(TASK, SECOND, 1)
+    taken_up = told(resting, event_of(), replace(claimed(SECOND), scheduler=next_run))
+    again = told(taken_up, replace(parking(taken_up), scheduler=next_run))
+    assert again.task.is_parked
+    assert announcements(taken_up, again) == ()
 
 
 def test_each_reason_is_alerted_once_while_hosts_that_lack_this_and_that_take_turns() -> None:
@@ -183,18 +188,6 @@ def test_each_reason_is_alerted_once_while_hosts_that_lack_this_and_that_take_tu
     assert len(record.task.parked_reasons) == 10
     assert told(record, release(record)).task.parked_reasons == record.task.parked_reasons
     assert told(record, cancellation()).task.parked_reasons == ()
-
-
-def test_known_reasons_outlive_a_wait() -> None:
-    """Handed back and taken up by the next run, it stops for the same reason: operators know it."""
-    begun = waiting()
-    parked = told(begun, parking(begun))
-    resting = handed_back(told(parked, release(parked), claimed(SECOND)))
-    next_run = scheduler_id(TASK, SECOND, 1)
-    taken_up = told(resting, event_of(), replace(claimed(SECOND), scheduler=next_run))
-    again = told(taken_up, replace(parking(taken_up), scheduler=next_run))
-    assert again.task.is_parked
-    assert announcements(taken_up, again) == ()
 
 
 THIRD = Epoch(3)

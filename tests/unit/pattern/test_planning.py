@@ -38,19 +38,16 @@ def _done(*steps: str) -> list[Event]:
     return [event for step in steps for event in (started(step), completed(step))]
 
 
-def test_steps_without_needs_are_ready_first() -> None:
-    """The diamond has one entrance."""
+def test_independent_steps_are_ready_together() -> None:
+    """The diamond's two sides run side by side, in the order of the definition."""
+    assert _ready_after(claimed(), *_done("open")) == ("left", "right")
+    # Steps without needs are ready first.
     assert _ready_after(claimed()) == ("open",)
     # Nothing is ready before the claim.
     assert _ready_after() == ()
     # Nothing is ready in a finished task.
     assert _ready_after(claimed(), *_done("open", "left", "right", "close")) == ()
     assert _ready_after(claimed(), *_done("open"), started("left"), failed("left")) == ()
-
-
-def test_independent_steps_are_ready_together() -> None:
-    """The diamond's two sides run side by side, in the order of the definition."""
-    assert _ready_after(claimed(), *_done("open")) == ("left", "right")
 
 
 def test_step_waits_for_all_that_it_needs() -> None:
@@ -113,6 +110,10 @@ def test_everything_ready_is_started_by_one_run() -> None:
     # More than there is room for is left to several runs.
     made = _plan(told(pending(WIDE), claimed()), at_once=2)
     assert (made.events, made.left) == ((), ("s0", "s1", "s2", "s3", "s4"))
+    # Nothing is planned for a task that is held by another.
+    assert _plan(pending(WIDE)) == StepPlan()
+    newer = told(pending(WIDE), claimed(), recovery(), claimed(SECOND), now=after(40))
+    assert _plan(newer) == StepPlan()
 
 
 def test_run_that_has_its_share_starts_what_it_has_room_for() -> None:
@@ -139,13 +140,6 @@ def test_step_that_might_outlast_the_activity_is_left() -> None:
     assert _started(made) == ["s1", "s2", "s3", "s4"]
 
 
-def test_nothing_is_planned_for_a_task_that_is_held_by_another() -> None:
-    """Of a newer epoch, or by nobody."""
-    assert _plan(pending(WIDE)) == StepPlan()
-    newer = told(pending(WIDE), claimed(), recovery(), claimed(SECOND), now=after(40))
-    assert _plan(newer) == StepPlan()
-
-
 def test_run_repeated_takes_up_its_own_steps_only() -> None:
     """Those that may be repeated; of another number's it knows nothing."""
     mixed = workflow(step("a"), step("once", idempotent=False), step("sent", via=Way.QUEUE), step("other"))
@@ -159,10 +153,7 @@ def test_run_repeated_takes_up_its_own_steps_only() -> None:
     assert [each.name for each in taken_up(record, _runner(2))] == ["other"]
     over = told(record, recovery(), claimed(SECOND), now=after(40))
     assert taken_up(over, _runner()) == ()
-
-
-def test_replies_are_awaited_for_queue_steps_under_way() -> None:
-    """Until their complete-by; a queue step takes no room of a run."""
+    # Replies are awaited for queue steps under way.
     mixed = workflow(step("a"), step("sent", via=Way.QUEUE), step("later", "a", via=Way.QUEUE))
     record = told(pending(mixed), claimed(), started("sent", complete_by=20), started("a"))
     assert awaited_replies(record) == {"sent": after(20)}
@@ -260,6 +251,12 @@ def test_task_is_put_off_when_no_step_has_a_place() -> None:
     everywhere = {"s0": after(40), "s1": after(20), "s2": after(30)}
     assert _plan_with(HELD, everywhere | {"s2": False}).events == ()
     assert _plan_with(told(HELD, started("s2")), everywhere).events == ()
+    # Event that comes meanwhile is kept.
+    flow = flow_of(step("other"))
+    record = told(waiting(flow), PUT_OFF)
+    approved = told(record, event_of())
+    assert approved.step(StepName("approve")).known_result is not None
+    assert (approved.task.run, approved.task.not_before) == (1, after(20))
 
 
 def test_next_run_is_asked_for_later() -> None:
@@ -295,15 +292,6 @@ def test_task_that_its_scheduler_has_let_go_of_is_not_put_off(
 ) -> None:
     """It is another run's."""
     assert refusal_of(record, PUT_OFF) is reason
-
-
-def test_event_that_comes_meanwhile_is_kept() -> None:
-    """The next run finds it."""
-    flow = flow_of(step("other"))
-    record = told(waiting(flow), PUT_OFF)
-    approved = told(record, event_of())
-    assert approved.step(StepName("approve")).known_result is not None
-    assert (approved.task.run, approved.task.not_before) == (1, after(20))
 
 
 def _kept() -> TaskRecord:

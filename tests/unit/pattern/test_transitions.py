@@ -89,10 +89,7 @@ def test_started_step_runs_until_its_complete_by() -> None:
         FIRST,
     )
     assert (record.task.complete_by, record.task.due_at) == (after(12), after(12))
-
-
-def test_task_is_due_with_the_earliest_running_step() -> None:
-    """Of two steps side by side the shorter one counts, in whatever order they started."""
+    # Task is due with the earliest running step.
     ready = told(pending(), claimed(), started("open", complete_by=8), completed("open"))
     for first, second in ((12, 18), (18, 12)):
         record = told(ready, started("left", complete_by=first), started("right", complete_by=second))
@@ -291,11 +288,6 @@ def test_outcome_with_the_token_counts() -> None:
     assert apply(REQUESTED, started("pick", token=OTHER), after(1)) is REQUESTED
 
 
-def test_step_that_was_never_dispatched_takes_no_outcome_with_a_token() -> None:
-    """There was no request to answer; the forgery is refused, and is no defect of ours."""
-    assert apply(REQUESTED, completed("send", token=TOKEN), after(1)) == WRONG
-
-
 def test_forged_outcome_of_a_completed_step_is_refused() -> None:
     """Also when the task ended by it."""
     done = told(REQUESTED, completed("pick", token=TOKEN))
@@ -304,6 +296,12 @@ def test_forged_outcome_of_a_completed_step_is_refused() -> None:
     assert ended.task.process_state is ProcessState.PROCESSED
     assert apply(ended, completed("send", token=OTHER), after(1)) == Refused(RefusalReason.FINISHED)
     assert apply(ended, completed("send", token=TOKEN), after(1)) is ended
+    # Step that was never dispatched takes no outcome with a token.
+    assert apply(REQUESTED, completed("send", token=TOKEN), after(1)) == WRONG
+    # Closed epoch and texts keep no token.
+    again = recovered(REQUESTED)
+    assert TOKEN not in str(asdict(again.history[0]))
+    assert TOKEN not in repr(REQUESTED)
 
 
 def test_token_of_an_older_epoch_is_refused() -> None:
@@ -311,13 +309,6 @@ def test_token_of_an_older_epoch_is_refused() -> None:
     again = told(recovered(REQUESTED), claimed(SECOND), started("pick", SECOND, token=OTHER))
     assert apply(again, completed("pick", SECOND, token=TOKEN), after(1)) == WRONG
     assert apply(again, completed("pick", token=TOKEN), after(1)) == Refused(RefusalReason.STALE_EPOCH)
-
-
-def test_closed_epoch_and_texts_keep_no_token() -> None:
-    """It is a secret: neither the history nor a log shows it."""
-    again = recovered(REQUESTED)
-    assert TOKEN not in str(asdict(again.history[0]))
-    assert TOKEN not in repr(REQUESTED)
 
 
 SIDES = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
@@ -372,17 +363,11 @@ def test_refused_event_leaves_the_others_as_they_are() -> None:
     assert isinstance(illegal.fault, IllegalTransitionError)
     assert illegal.changes == ()
     assert taken.record.step(DIAMOND.steps[1].name).state is StepState.COMPLETED
-
-
-def test_outcome_holds_when_what_follows_is_refused() -> None:
-    """A start that must not be is left out; the outcome is recorded all the same."""
+    # Outcome holds when what follows is refused.
     late = [Told(completed("left"), lambda _, __: [started("right", start_id="another"), claimed(SECOND)])]
     folded = fold(SIDES, late, START)
     assert [type(event) for event in folded.answers[0].events] == [StepCompleted]
-
-
-def test_events_after_the_end_of_an_epoch_are_refused() -> None:
-    """A refusal by the service ends the epoch in the same fold in which a sibling still completes."""
+    # Events after the end of an epoch are refused.
     line = told(pending(TRIP), claimed(), started("flight"))
     folded = fold(line, [Told(failed("flight")), Told(completed("flight"))], START)
     assert folded.answers[0].record.task.process_state is ProcessState.PENDING

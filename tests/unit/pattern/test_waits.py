@@ -106,10 +106,7 @@ def test_expiry_runs_through_all_epochs() -> None:
     assert ready_steps(again) == ("other",)
     assert again.step(APPROVE).complete_by == after(DAYS)
     assert told(again, event_of()).step(APPROVE).known_result == YES
-
-
-def test_wait_of_a_task_that_nobody_has_claimed_ends_all_the_same() -> None:
-    """Its next run is asked for at once; an event that comes before that is kept on the step."""
+    # Wait of a task that nobody has claimed ends all the same.
     again = recovered(told(waiting(flow_of(step("other"))), started("other")))
     assert told(again, event_of()).task == again.task
     late = replace(again, task=replace(again.task, complete_by=after(DAYS)))
@@ -128,6 +125,12 @@ def test_end_of_a_wait_is_not_overdue() -> None:
     assert napping(seconds=0).step(StepName("nap")).state is StepState.COMPLETED
     # Supervisor gives the task of a lost scheduler to the next run.
     assert after_the_end(napping(seconds=50), 50).task.run == 1
+    # Step that may fail is not recovered.
+    flow = workflow(step("mail", on_failure=Remedy.CONTINUE), step("file", "mail"))
+    record = after_the_end(told(pending(flow), claimed(), started("mail")), 20)
+    mail = record.step(StepName("mail"))
+    assert (mail.state, mail.error) == (StepState.FAILED, "outcome unknown")
+    assert (record.task.epoch, record.task.failure_count, record.task.run) == (FIRST, 0, 1)
 
 
 def test_last_wait_ends_the_task() -> None:
@@ -150,6 +153,12 @@ def test_scheduler_sits_out_a_short_wait() -> None:
     awake = told(record, ended, now=after(50))
     assert (awake.task.process_state, awake.task.run) == (ProcessState.PROCESSING, None)
     assert ready_steps(awake) == ("go",)
+    # Supervisor leaves the task to a scheduler that runs something.
+    flow = workflow(timer("nap"), step("go", "nap"), step("slow"))
+    record = told(pending(flow), claimed(), started("nap", complete_by=15), started("slow", complete_by=20))
+    late = replace(record, task=replace(record.task, complete_by=after(15)))
+    awake = after_the_end(late, 15)
+    assert (awake.task.process_state, awake.task.complete_by) == (ProcessState.PROCESSING, after(20))
 
 
 def test_supervisor_that_looked_before_the_task_was_handed_back_does_not_recover_it() -> None:
@@ -166,15 +175,6 @@ def test_supervisor_that_looked_before_the_task_was_handed_back_does_not_recover
     assert told(early, again, now=now).task.due_at == after(DAYS)
 
 
-def test_supervisor_leaves_the_task_to_a_scheduler_that_runs_something() -> None:
-    """It goes on with all that is ready."""
-    flow = workflow(timer("nap"), step("go", "nap"), step("slow"))
-    record = told(pending(flow), claimed(), started("nap", complete_by=15), started("slow", complete_by=20))
-    late = replace(record, task=replace(record.task, complete_by=after(15)))
-    awake = after_the_end(late, 15)
-    assert (awake.task.process_state, awake.task.complete_by) == (ProcessState.PROCESSING, after(20))
-
-
 @pytest.mark.parametrize(("needs", "ready"), [(["mail"], ("file",)), (["mail", "render"], ())])
 def test_scheduler_hears_that_no_reply_came_in_time_from_what_may_fail(
     needs: list[str], ready: tuple[str, ...]
@@ -189,15 +189,6 @@ def test_scheduler_hears_that_no_reply_came_in_time_from_what_may_fail(
     assert ready_steps(ended) == ready
     soon = after(20) + POLICY.skew + POLICY.start_within
     assert ended.task.complete_by == (soon if ready else after(DAYS))
-
-
-def test_step_that_may_fail_is_not_recovered() -> None:
-    """When its time is over, the task goes on without it."""
-    flow = workflow(step("mail", on_failure=Remedy.CONTINUE), step("file", "mail"))
-    record = after_the_end(told(pending(flow), claimed(), started("mail")), 20)
-    mail = record.step(StepName("mail"))
-    assert (mail.state, mail.error) == (StepState.FAILED, "outcome unknown")
-    assert (record.task.epoch, record.task.failure_count, record.task.run) == (FIRST, 0, 1)
 
 
 def test_waits_end_no_more_when_it_is_decided_how_the_epoch_ends() -> None:
@@ -261,10 +252,7 @@ def test_event_ends_the_wait_and_asks_for_the_next_run() -> None:
     # History knows the runs of an epoch.
     record = told(handed_back(waiting()), event_of(), cancellation())
     assert [closed.run for closed in record.history] == [1]
-
-
-def test_reason_of_an_operator_is_bounded() -> None:
-    """As each text on a step is."""
+    # Reason of an operator is bounded.
     record = told(waiting(), replace(event_of(), reason="\U0001f600" * 500))
     why = record.step(APPROVE).told_why
     assert why is not None
@@ -308,28 +296,22 @@ def test_same_event_again_changes_nothing_and_another_is_refused() -> None:
     for each in (record, told(record, cancellation())):
         assert told(each, event_of()) is each
         assert refusal_of(each, event_of(NO)) is RefusalReason.OTHER_EVENT
-
-
-def test_record_decides_whether_an_event_came_in_time() -> None:
-    """Not the clock: as long as the expiry is not recorded, it counts."""
+    # Record decides whether an event came in time.
     assert told(handed_back(waiting()), event_of(), now=after(2 * DAYS)).step(APPROVE).known_result == YES
     expired = after_the_end(handed_back(waiting()))
     assert refusal_of(expired, event_of()) is RefusalReason.STEP_ENDED
+    # Event counts for nothing when the task has turned back.
+    assert refusal_of(told(waiting(), cancellation()), event_of()) is RefusalReason.FINISHED
+    flow = flow_of(step("other", idempotent=False))
+    decided = told(waiting(flow), started("other"), cancellation())
+    assert decided.task.decision is not None
+    assert refusal_of(decided, event_of()) is RefusalReason.DECIDED
 
 
 @pytest.mark.parametrize("name", ["pay", "nothing"])
 def test_only_a_step_that_waits_takes_an_event(name: str) -> None:
     """Any other is unknown to callers."""
     assert refusal_of(waiting(), event_of(step=name)) is RefusalReason.NO_SUCH_STEP
-
-
-def test_event_counts_for_nothing_when_the_task_has_turned_back() -> None:
-    """Or is about to: what was decided stands."""
-    assert refusal_of(told(waiting(), cancellation()), event_of()) is RefusalReason.FINISHED
-    flow = flow_of(step("other", idempotent=False))
-    decided = told(waiting(flow), started("other"), cancellation())
-    assert decided.task.decision is not None
-    assert refusal_of(decided, event_of()) is RefusalReason.DECIDED
 
 
 def test_event_counts_while_the_task_is_in_error() -> None:
@@ -458,12 +440,6 @@ def test_noted_wait_does_not_end_by_its_time(
     assert longer.task.locked_by == (record.task.locked_by if is_busy or holder else None)
 
 
-def test_note_of_before_the_wait_does_not_lengthen_it() -> None:
-    """All of its time is still to come then."""
-    early = told(pending(flow_of()), AWAY, claimed(), *done("pay"), started("approve", complete_by=DAYS))
-    assert after_the_end(handed_back(early)).step(APPROVE).state is StepState.FAILED
-
-
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
@@ -485,3 +461,6 @@ def test_released_task_has_the_hour_too() -> None:
     released = told(parked, Released(epoch=FIRST, start_by=after(DAYS + 31)), now=after(DAYS + 1))
     approve = released.step(APPROVE)
     assert (approve.complete_by, approve.turned_away_at) == (after(DAYS + 3601), None)
+    # Note of before the wait does not lengthen it.
+    early = told(pending(flow_of()), AWAY, claimed(), *done("pay"), started("approve", complete_by=DAYS))
+    assert after_the_end(handed_back(early)).step(APPROVE).state is StepState.FAILED

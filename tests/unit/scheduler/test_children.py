@@ -348,13 +348,6 @@ async def test_parent_is_parked_where_the_child_s_workflow_is_not_deployed() -> 
     assert (family.state, family.parent.task.failure_count) == (ProcessState.PROCESSED, 0)
 
 
-async def test_child_takes_the_newest_version() -> None:
-    """Of its admission; the parent's own stays as it was."""
-    family = Family(trip(), rental(), rental(version=2))
-    await family.settle()
-    assert (family.child().order.workflow_version, family.state) == (2, ProcessState.PROCESSED)
-
-
 async def test_each_item_has_a_child_of_its_own() -> None:
     """The results come in their order; so many run at once as the step says."""
     each = replace(
@@ -372,17 +365,10 @@ async def test_each_item_has_a_child_of_its_own() -> None:
         b'{"weight":3}',
     ]
     assert family.agents.calls[-1].request["after"] == ["car"]
-
-
-async def test_wait_is_nobody_s_while_other_steps_run() -> None:
-    """The parent's Scheduler hears of the child's end; what needs it begins at once."""
-    family = family_of(step("slow", complete_within=100))
-    family.agents.slow("slow")
-    running = asyncio.create_task(family.settle())
-    await family.agents.until_called("slow")
-    family.agents.let_go("slow")
-    await running
-    assert family.state is ProcessState.PROCESSED
+    # Child takes the newest version.
+    family = Family(trip(), rental(), rental(version=2))
+    await family.settle()
+    assert (family.child().order.workflow_version, family.state) == (2, ProcessState.PROCESSED)
 
 
 async def test_short_wait_for_a_child_is_sat_out() -> None:
@@ -393,6 +379,14 @@ async def test_short_wait_for_a_child_is_sat_out() -> None:
     await family.store.change(TASK, cancellation())
     await family.settle()
     assert (family.state, family.parent.task.run) == (ProcessState.COMPENSATED, None)
+    # Wait is nobody s while other steps run.
+    family = family_of(step("slow", complete_within=100))
+    family.agents.slow("slow")
+    running = asyncio.create_task(family.settle())
+    await family.agents.until_called("slow")
+    family.agents.let_go("slow")
+    await running
+    assert family.state is ProcessState.PROCESSED
 
 
 async def test_operator_has_an_undo_go_on_whose_time_was_over() -> None:

@@ -96,15 +96,6 @@ def _times(instance: Instance) -> list[str]:
     return [timer["fireAt"][:19] for timer in instance.timers if not timer["isCanceled"]]
 
 
-def test_replies_can_come_from_the_first_episode_on() -> None:
-    """By events whose names no other attempt has; without a timer they cost no history."""
-    instance = Instance(queued=("pay", "print"))
-    instance.begin()
-    assert instance.awaited == ["reply:pay:1:1", "reply:print:1:1"]
-    instance.end(1, **OVER)
-    assert (instance.output, instance.events) == ("Processed", 8)
-
-
 def test_reply_is_waited_for_until_a_moment_after_complete_by(requesting: Instance) -> None:
     """What is not asked for yet is not waited for."""
     assert _times(requesting) == ["2026-11-21T10:00:35"]
@@ -150,15 +141,18 @@ def test_guard_beside_a_run_keeps_no_instance() -> None:
     assert _times(instance) == ["2026-11-22T10:00:00"]
     instance.end(2, **OVER)
     assert (_times(instance), instance.output) == ([], "Processed")
-
-
-def test_run_that_knows_nothing_of_a_reply_does_not_wait_for_it_again() -> None:
-    """The reply was recorded by another process meanwhile."""
+    # Run that knows nothing of a reply does not wait for it again.
     instance = Instance(queued=("pay",))
     instance.begin()
     instance.reply("reply:pay:1:1")
     instance.end(1, awaited={"pay": IN_30_SECONDS})
     assert (instance.timers, instance.output) == ([], "Processing")
+    # Replies can come from the first episode on.
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    assert instance.awaited == ["reply:pay:1:1", "reply:print:1:1"]
+    instance.end(1, **OVER)
+    assert (instance.output, instance.events) == ("Processed", 8)
 
 
 def test_one_timer_waits_for_the_latest_reply(requesting: Instance) -> None:
@@ -330,10 +324,7 @@ async def test_instance_is_named_by_task_and_epoch() -> None:
     client = DurableClient()
     await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
     assert client.raised == [("task-1.2", "reply:pay:2:1", PROGRESS)]
-
-
-async def test_instance_that_runs_already_is_left_to_run() -> None:
-    """The message was delivered twice."""
+    # Instance that runs already is left to run.
     refusal = "An Orchestration instance with the status Running already exists."
     await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND, ())
 

@@ -123,21 +123,18 @@ def _be_short_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places_module.PLACE_SECONDS == 1
 
 
-async def test_step_that_finds_a_place_is_done() -> None:
-    """Though the instance had no share when it looked first; the place is free afterwards."""
+async def test_nothing_is_written_where_nothing_is_limited() -> None:
+    """Nor read."""
+    bench = PlacesBench(services={"pay": None})
+    assert await bench.run() == over("Processed")
+    assert (bench.rows.reads, bench.rows.written) == (0, [])
+    # Step that finds a place is done.
     bench = PlacesBench()
     for task in ("done", "done again"):
         assert await bench.run() == over("Processed"), task
         bench.store.put(pending(ONE))
     assert bench.agents.steps == ["pay", "pay"]
     assert len(bench.rows.written) <= 2
-
-
-async def test_nothing_is_written_where_nothing_is_limited() -> None:
-    """Nor read."""
-    bench = PlacesBench(services={"pay": None})
-    assert await bench.run() == over("Processed")
-    assert (bench.rows.reads, bench.rows.written) == (0, [])
 
 
 async def test_step_without_a_place_has_its_task_put_off() -> None:
@@ -194,6 +191,16 @@ async def test_place_of_a_step_whose_agent_failed_is_free() -> None:
     bench.agents.behaviour = fail
     await bench.run()
     async with asyncio.timeout(5):
+        await bench.taken_here()
+    # Place of a step whose request fails is free.
+    made = iter([dict[str, int]()])
+    bench = PlacesBench(workflow(step("log"), replace(step("pay"), request=lambda *_: next(made))))
+    (await bench.taken_here()).release()
+    async with bench.running_beside("log"), asyncio.timeout(10):
+        await bench.taken_here()
+    # Place that came when there was no room any more is free.
+    bench = PlacesBench(workflow(step("pay"), step("log")), steps_at_once=1)
+    async with bench.running_beside("log", share=True), asyncio.timeout(10):
         await bench.taken_here()
 
 
@@ -356,15 +363,6 @@ async def test_run_that_began_late_leaves_nothing_that_it_could_begin(
     assert bench.store.record(TASK).task.process_state is ProcessState.PROCESSED
 
 
-async def test_place_of_a_step_whose_request_fails_is_free() -> None:
-    """Though another step lasts; it could be made when it was looked at."""
-    made = iter([dict[str, int]()])
-    bench = PlacesBench(workflow(step("log"), replace(step("pay"), request=lambda *_: next(made))))
-    (await bench.taken_here()).release()
-    async with bench.running_beside("log"), asyncio.timeout(10):
-        await bench.taken_here()
-
-
 async def test_place_of_a_step_that_another_run_started_first_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -383,13 +381,6 @@ async def test_place_of_a_step_that_another_run_started_first_is_free(
 
     monkeypatch.setattr(bench.store, "change", second)
     async with bench.running_beside("log"), asyncio.timeout(10):
-        await bench.taken_here()
-
-
-async def test_place_that_came_when_there_was_no_room_any_more_is_free() -> None:
-    """Another step lasts: the service does not lie idle for as long as that."""
-    bench = PlacesBench(workflow(step("pay"), step("log")), steps_at_once=1)
-    async with bench.running_beside("log", share=True), asyncio.timeout(10):
         await bench.taken_here()
 
 

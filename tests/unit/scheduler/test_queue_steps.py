@@ -91,9 +91,9 @@ async def test_run_again_sends_the_same_request() -> None:
     await bench.run()
     bench.store.put(recovered(bench.store.record(TASK)))
     await bench.run(epoch=2)
-    first, second = (request for _, request in bench.requests.sent)
-    assert first.token != second.token
-    assert first.effect_key == second.effect_key == "task-1.0a1b2c3d/pick/do"
+    before, after_it = (request for _, request in bench.requests.sent)
+    assert before.token != after_it.token
+    assert before.effect_key == after_it.effect_key == "task-1.0a1b2c3d/pick/do"
 
 
 async def test_request_is_sent_again_when_the_queue_fails() -> None:

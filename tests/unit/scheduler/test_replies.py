@@ -365,18 +365,12 @@ async def test_late_reply_is_known_on_its_step_only() -> None:
     assert known.task == held.task
     again = told(known, resubmission(), now=bench.clock.now())
     assert again.task.process_state is ProcessState.PROCESSED
-
-
-async def test_late_reply_without_a_usable_result_says_that_it_was_done() -> None:
-    """Nobody may have it run again."""
+    # Late reply without a usable result says that it was done.
     bench, token = await _requested_and_held()
     await _take(bench, token=token, outcome=Outcome.COMPLETED, no_result="no JSON")
     pay = bench.store.record(TASK).step(PAY)
     assert (pay.state, pay.error) == (StepState.UNRECORDED, "it was done, but no JSON")
-
-
-async def test_late_reply_with_another_token_counts_for_nothing() -> None:
-    """Whoever knows the start id alone, which is no secret, can't make one."""
+    # Late reply with another token counts for nothing.
     bench, _ = await _requested_and_held()
     start_id = bench.step("pay").start_id
     assert start_id is not None

@@ -82,6 +82,20 @@ async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
         await bench.take(request.model_dump_json().encode())
     assert bench.schedulers.woken == [(TASK, FIRST, "approve", going_on(runs=1))]
     assert bench.schedulers.started == []
+    # Scheduler lets go when only a long wait is left.
+    bench = Bench()
+    waiting = told(
+        pending(workflow(awaiting("approve"), nested("car"))),
+        claimed(),
+        started("approve", complete_by=30),
+        started("car", complete_by=3_600),
+    )
+    event = EventReceived(step=StepName("approve"), body=b"{}", who="anna", start_by=after(30))
+    bench.store.put(told(waiting, event))
+    await bench.take(
+        SchedulerRequest(task_id=TASK, epoch=FIRST, wake=StepName("approve")).model_dump_json().encode()
+    )
+    assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
 
 
 async def test_scheduler_is_woken_by_the_dispatch_that_it_waits_for() -> None:
@@ -108,23 +122,6 @@ async def test_scheduler_is_woken_by_the_dispatch_that_it_waits_for() -> None:
     await bench.take(request.model_dump_json().encode())
     assert bench.schedulers.woken == [(TASK, FIRST, "mail", going_on(runs=1))]
     assert bench.schedulers.dispatches == [2]
-
-
-async def test_scheduler_lets_go_when_only_a_long_wait_is_left() -> None:
-    """The short one, which it sat out, has ended."""
-    bench = Bench()
-    waiting = told(
-        pending(workflow(awaiting("approve"), nested("car"))),
-        claimed(),
-        started("approve", complete_by=30),
-        started("car", complete_by=3_600),
-    )
-    event = EventReceived(step=StepName("approve"), body=b"{}", who="anna", start_by=after(30))
-    bench.store.put(told(waiting, event))
-    await bench.take(
-        SchedulerRequest(task_id=TASK, epoch=FIRST, wake=StepName("approve")).model_dump_json().encode()
-    )
-    assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
 
 
 async def test_parent_hears_of_the_end_of_its_child() -> None:

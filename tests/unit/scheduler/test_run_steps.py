@@ -326,14 +326,20 @@ async def test_slow_step_holds_up_only_what_needs_it() -> None:
     assert bench.step("quick").state == "Completed"
     bench.agents.let_go("slow", "after")
     assert await running == over("Processed")
-
-
-async def test_one_that_fails_does_not_end_its_neighbours() -> None:
-    """The others go on, and what follows from them."""
+    # One that fails does not end its neighbours.
     bench = Bench(workflow(step("bad"), step("good"), step("after", "good"), name="forked"))
     bench.agents.behaviours["bad"] = raising(RuntimeError("a defect"))
     assert await bench.run() == going_on()
     assert bench.states == {"bad": "Running", "good": "Completed", "after": "Completed"}
+    # Step that is not needed takes no room.
+    skip = step("skip", "quick", when=lambda *_: False)
+    bench = Bench(workflow(step("slow"), step("quick"), step("next", "quick"), skip), limits(at_once=2))
+    bench.agents.slow("slow", "next")
+    running = asyncio.create_task(bench.run())
+    await bench.agents.until_called("slow", "next")
+    assert bench.states["skip"] == "Skipped"
+    bench.agents.let_go("slow", "next")
+    await running
 
 
 async def test_too_much_for_one_run_is_left_to_several() -> None:
@@ -373,10 +379,7 @@ async def test_step_that_might_outlast_the_activity_is_left_to_a_fresh_one() -> 
     assert bench.agents.steps == ["pick"]
     assert await bench.run(2, share=True) == over("Processed")
     assert bench.agents.steps == ["pick", "send"]
-
-
-async def test_run_that_finds_nothing_to_do_asks_for_no_other() -> None:
-    """However long: runs that can do nothing make no chain."""
+    # Run that finds nothing to do asks for no other.
     bench = Bench(workflow(step("pick"), step("send", "pick"), name="line"))
     bench.agents.slow("pick")
     first = asyncio.create_task(bench.run())
@@ -384,6 +387,14 @@ async def test_run_that_finds_nothing_to_do_asks_for_no_other() -> None:
     assert await bench.run(2, share=True) == going_on()
     bench.agents.let_go("pick")
     assert await first == over("Processed")
+    # Steps without room are left to others when all have expired.
+    bench = Bench(_wide(3), limits(at_once=2))
+    for number in range(3):
+        bench.agents.behaviours[f"s{number}"] = raising(TransientError("no answer"))
+    progress: list[Progress] = [await bench.run(2, share=True)]
+    assert progress == [going_on(runs=1)]
+    assert await bench.run(3, share=True) == going_on()
+    assert bench.agents.steps == ["s0", "s1", "s2"]
 
 
 async def test_runs_that_can_begin_nothing_make_no_chain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,29 +407,6 @@ async def test_runs_that_can_begin_nothing_make_no_chain(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(bench.store, "change", without_starts)
     assert await bench.run(2, share=True) == going_on()
-
-
-async def test_steps_without_room_are_left_to_others_when_all_have_expired() -> None:
-    """Expired ones take their room until they are recovered."""
-    bench = Bench(_wide(3), limits(at_once=2))
-    for number in range(3):
-        bench.agents.behaviours[f"s{number}"] = raising(TransientError("no answer"))
-    progress: list[Progress] = [await bench.run(2, share=True)]
-    assert progress == [going_on(runs=1)]
-    assert await bench.run(3, share=True) == going_on()
-    assert bench.agents.steps == ["s0", "s1", "s2"]
-
-
-async def test_step_that_is_not_needed_takes_no_room() -> None:
-    """It is skipped at once, so that what needs it can begin."""
-    skip = step("skip", "quick", when=lambda *_: False)
-    bench = Bench(workflow(step("slow"), step("quick"), step("next", "quick"), skip), limits(at_once=2))
-    bench.agents.slow("slow", "next")
-    running = asyncio.create_task(bench.run())
-    await bench.agents.until_called("slow", "next")
-    assert bench.states["skip"] == "Skipped"
-    bench.agents.let_go("slow", "next")
-    await running
 
 
 PICK = StepName("pick")
@@ -514,10 +502,7 @@ async def test_other_steps_are_left_to_the_supervisor() -> None:
     await bench.run()
     assert bench.states["pay"] == "Running"
     assert bench.state is ProcessState.PROCESSING
-
-
-async def test_store_that_does_not_answer_leaves_it_to_the_supervisor() -> None:
-    """What is not recorded has not happened."""
+    # Store that does not answer leaves it to the supervisor.
     bench = Bench(SHOP)
 
     def fail() -> dict[str, bool]:

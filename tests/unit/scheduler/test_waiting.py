@@ -194,10 +194,7 @@ async def test_scheduler_sits_out_a_short_wait() -> None:
     assert (await life.supervised.sweep()).found == 0
     life.clock.advance(20)
     assert (await life.run())["state"] == "Processed"
-
-
-async def test_no_wait_is_looked_at_again_and_again_whose_task_ends_as_decided() -> None:
-    """It ends no more by itself; a run each second would fill the history while an outcome is awaited."""
+    # No wait is looked at again and again whose task ends as decided.
     pay = step("pay", via=Way.QUEUE, idempotent=False, complete_within=3_600)
     life = Life(workflow(pay, timer("nap", until=after(20)), step("send"), remedy=Remedy.COMPENSATE))
     life.agents.behaviours["send"] = raising(PermanentError("no such address"))
@@ -205,6 +202,14 @@ async def test_no_wait_is_looked_at_again_and_again_whose_task_ends_as_decided()
     assert life.task.decision is not None
     assert list(progress["awaited"]) == ["pay"]
     assert "again_at" not in progress
+    # Wait and work go side by side.
+    life = Life(
+        workflow(awaiting("approve"), step("pick"), step("pack", "pick"), step("send", "approve", "pack"))
+    )
+    await life.run()
+    assert life.agents.steps == ["pick", "pack"]
+    assert life.task.is_handed_back
+    assert life.store.record(TASK).step(StepName("approve")).state is StepState.RUNNING
 
 
 @pytest.mark.parametrize("until", [after(-5), datetime.min.replace(tzinfo=UTC)])
@@ -229,17 +234,6 @@ async def test_time_that_can_t_be_waited_for_holds_the_task(until: datetime, err
     await life.run()
     assert life.task.process_state is ProcessState.ERROR
     assert error in life.task.last_error
-
-
-async def test_wait_and_work_go_side_by_side() -> None:
-    """What has begun is done first; then the task is handed back."""
-    life = Life(
-        workflow(awaiting("approve"), step("pick"), step("pack", "pick"), step("send", "approve", "pack"))
-    )
-    await life.run()
-    assert life.agents.steps == ["pick", "pack"]
-    assert life.task.is_handed_back
-    assert life.store.record(TASK).step(StepName("approve")).state is StepState.RUNNING
 
 
 async def test_ten_thousand_waiting_tasks_cost_a_sweep_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
