@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -31,7 +30,7 @@ from functions.pattern.step_records import OUTCOME_UNKNOWN
 from functions.pattern.wait_events import ChildEnded, HandedBack
 from tests.fakes.interventions import cancellation, done, found_done, recovered, resubmission, result_given
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import BIRTH, LINE, TASK, TRIP, nested, step, timer, workflow
+from tests.fakes.workflows import BIRTH, LINE, TASK, TRIP, nested, step, workflow
 from tests.unit.pattern.waiting_tasks import after_the_end, handed_back, refusal_of
 
 HOUR = 3_600
@@ -309,32 +308,6 @@ def test_child_that_is_done_after_its_parent_went_on_without_it_is_noted() -> No
 
 def _named(name: str, *steps: Step, version: int = 1) -> Workflow:
     return replace(workflow(*steps, name=name, resource=f"{name}s"), version=version)
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"agent": "car"}, "a step by way workflow has no agent: leave it out"),
-        ({"undo": True}, "a step by way workflow has no undo: leave it out"),
-        ({"undo_request": lambda *_: {}}, "a step by way workflow has no undo_request: leave it out"),
-        ({"idempotent": False}, "a step by way workflow has no idempotent: leave it out"),
-        ({"role": "Submitter"}, "a step by way workflow has no role: leave it out"),
-        ({"workflow": None}, "workflow must be the name of a workflow, not None"),
-        ({"request": None}, "request must be a function of the payload and the results, not None"),
-        ({"complete_within": 0}, "complete_within must be more than 0"),
-    ],
-)
-def test_step_that_can_t_work_is_refused(fields: Any, text: str) -> None:
-    """When it is defined, with the field and the fix."""
-    with pytest.raises(DefinitionError, match=text):
-        workflow(replace(nested("car"), **fields))
-
-
-@pytest.mark.parametrize("other", [step("car"), timer("car")])
-def test_other_steps_have_no_workflow(other: Step) -> None:
-    """They would never ask for it."""
-    with pytest.raises(DefinitionError, match=f"a step by way {other.via} has no workflow: leave it out"):
-        workflow(replace(other, workflow="line"))
 
 
 def test_child_can_always_be_undone_and_its_workflow_is_recorded() -> None:

@@ -20,160 +20,30 @@ from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape, read_shap
 from functions.pattern.states import Expiry, FaultKind, Remedy, Way
 from tests.fakes.clock import START
 from tests.fakes.tasks import pending
-from tests.fakes.workflows import DIAMOND, LINE, TRIP, Approval, awaiting, step, timer, trip, workflow
+from tests.fakes.workflows import (
+    DIAMOND,
+    LINE,
+    TRIP,
+    Approval,
+    awaiting,
+    each,
+    nested,
+    step,
+    timer,
+    trip,
+    workflow,
+)
+
+_FLY = step("fly", undo=True)
+_FUNCTION = "must be a function of the payload and the results"
+_OURS = ("docs", "health", "openapi", "ops", "services")
+_FUNCTIONS = ("request", "when", "undo_request")
 
 
 def _refusal(*steps: Step) -> str:
     with pytest.raises(DefinitionError) as refusal:
         workflow(*steps, name="trips")
     return str(refusal.value)
-
-
-def test_step_is_found_by_its_name() -> None:
-    """A workflow knows its steps, and no others."""
-    assert DIAMOND.step(StepName("left")).agent == "left"
-    with pytest.raises(KeyError):
-        DIAMOND.step(StepName("middle"))
-    # Steps may be a list.
-    steps: Any = [step("fly")]
-    assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
-
-
-def test_unknown_need_is_named() -> None:
-    """A need that no step fulfils is named with its step and workflow."""
-    assert (
-        _refusal(step("fly", "pack"))
-        == "workflow 'trips': step 'fly' needs 'pack', which is not one of its steps"
-    )
-    # Circle is shown.
-    text = _refusal(step("a", "c"), step("b", "a"), step("c", "b"), step("d"))
-    assert text.startswith("workflow 'trips': its steps need each other in a circle: ")
-    assert {"a", "b", "c"} == set(text.rpartition(": ")[2].split(" → "))
-    # Step that needs itself is a circle.
-    assert _refusal(step("a", "a")).endswith("in a circle: a → a")
-    # Step defined twice is named.
-    assert _refusal(step("a"), step("a")) == "workflow 'trips': step 'a' is defined twice"
-    # Request for an undo that never comes is refused.
-    assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
-        "workflow 'trips': step 'fly': it has undo_request, but no undo: add undo=True"
-    )
-    # Agent that is missing is asked for at its step.
-    text = _refusal(replace(step("fly"), agent=""))
-    assert text.startswith("workflow 'trips': step 'fly': agent '' must match")
-    # Request is not left out.
-    assert "request must be a function" in _refusal(replace(step("fly"), request=cast("Any", None)))
-
-
-@pytest.mark.parametrize("count", [0, 91])
-def test_number_of_steps_is_bounded(count: int) -> None:
-    """A task must fit into one transaction."""
-    assert _refusal(*(step(f"s{n}") for n in range(count))).endswith(f"{count} steps; 1 to 90 are possible")
-    # As many steps as are possible are taken.
-    assert len(workflow(*(step(f"s{n}") for n in range(90))).steps) == 90
-
-
-@pytest.mark.parametrize("name", ["", "Fly", "9lives", "a_b", "a" * 33, "a|b", "fly\n"])
-def test_step_name_is_checked(name: str) -> None:
-    """Names become parts of keys and URLs, so few characters are allowed."""
-    assert f": step name '{name}' must match" in _refusal(step(name))
-
-
-@pytest.mark.parametrize(
-    ("of", "name", "resource"), [("name", "No Good", "trips"), ("resource", "trips", "No Good")]
-)
-def test_workflow_and_resource_names_are_checked(of: str, name: str, resource: str) -> None:
-    """They go by the rule of the step names."""
-    with pytest.raises(DefinitionError, match=f": {of} 'No Good' must match"):
-        replace(DIAMOND, name=name, resource=resource)
-
-
-@pytest.mark.parametrize("limit", [0, -1.5, float("nan"), float("inf"), 365 * 86_400 + 1, True, "10"])
-def test_complete_within_must_be_time_with_an_end(limit: Any) -> None:
-    """A step without time can't complete, and one with endless time is never found lost."""
-    text = _refusal(step("fly", complete_within=limit))
-    assert text == (
-        "workflow 'trips': step 'fly': complete_within must be more than 0 and at most 31536000 seconds,"
-        f" not {limit!r}"
-    )
-
-
-@pytest.mark.parametrize("written", [{"pack"}, frozenset({"pack"}), ["pack"], ("pack",)], ids=repr)
-def test_needs_may_be_any_collection_of_names(written: Any) -> None:
-    """They are a set, however they were written."""
-    fly = workflow(step("pack"), replace(step("fly"), needs=written)).step(StepName("fly"))
-    assert fly.needs == frozenset({"pack"})
-    assert hash(fly)
-
-
-def test_needs_may_not_be_a_bare_text() -> None:
-    """It would be taken for a set of letters."""
-    assert _refusal(step("pack"), replace(step("fly"), needs=cast("Any", "pack"))) == (
-        "workflow 'trips': step 'fly': needs must be a set of names: write {'pack'} instead of 'pack'"
-    )
-
-
-@pytest.mark.parametrize("written", [None, {}, {"pack": 1}, [1], [["pack"]]], ids=repr)
-def test_needs_may_be_nothing_else(written: Any) -> None:
-    """The developer sees what was written."""
-    assert _refusal(replace(step("fly"), needs=written)) == (
-        "workflow 'trips': step 'fly': needs must be a set of steps' names, such as {'payment'},"
-        f" not {written!r}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("written", "found"),
-    [
-        (step("fly"), "Step"),
-        (None, "NoneType"),
-        ({step("fly")}, "set"),
-        ([step("fly"), "pay"], "one with a str in it"),
-    ],
-)
-def test_steps_are_a_list_of_steps(written: Any, found: str) -> None:
-    """A lone one in its place is an easy slip."""
-    with pytest.raises(DefinitionError) as refusal:
-        replace(DIAMOND, steps=written)
-    assert str(refusal.value) == f"workflow 'diamond': steps must be a list of Step(…), not {found}"
-
-
-@pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
-def test_remedy_may_be_written_as_its_text(field: str) -> None:
-    """Rules compare it with the enum's members, so it becomes one."""
-    remedies: Any = {field: "compensate"}
-    assert getattr(replace(DIAMOND, **remedies), field) is Remedy.COMPENSATE
-
-
-@pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
-@pytest.mark.parametrize("written", ["undo", "Compensate", None])
-def test_unknown_remedy_is_refused_with_the_choices(field: str, written: Any) -> None:
-    """Misspelt, it would mean one of them, unseen."""
-    remedies: Any = {field: written}
-    with pytest.raises(DefinitionError) as refusal:
-        replace(DIAMOND, **remedies)
-    assert str(refusal.value) == (
-        f"workflow 'diamond': {field} must be Remedy.COMPENSATE or Remedy.HOLD, not {written!r}"
-    )
-
-
-@pytest.mark.parametrize("field", ["undo", "idempotent"])
-@pytest.mark.parametrize("written", ["no", "", 0, None])
-def test_flag_is_true_or_false(field: str, written: Any) -> None:
-    """Any text is true: what must not be repeated would be."""
-    flags: Any = {field: written}
-    assert _refusal(replace(step("fly"), **flags)) == (
-        f"workflow 'trips': step 'fly': {field} must be True or False, not {written!r}"
-    )
-
-
-@pytest.mark.parametrize("field", ["request", "when", "undo_request"])
-def test_function_of_a_step_can_be_called(field: str) -> None:
-    """It would be found out by the first order."""
-    functions: Any = {field: {"seat": "4A"}}
-    assert _refusal(replace(step("fly", undo=True), **functions)) == (
-        f"workflow 'trips': step 'fly': {field} must be a function of the payload and the results,"
-        " not {'seat': '4A'}"
-    )
 
 
 async def _later(*_: object) -> Any:
@@ -189,108 +59,258 @@ class _Checks:
         return False
 
 
-@pytest.mark.parametrize("field", ["request", "when", "undo_request"])
-@pytest.mark.parametrize("function", [_later, partial(_later), _bit_by_bit, _Checks()])
-def test_function_of_a_step_is_not_asynchronous(field: str, function: Any) -> None:
-    """What it gives is a promise: a condition would hold for every order, also for one that is refused."""
-    functions: Any = {field: function}
-    assert _refusal(replace(step("fly", undo=True), **functions)) == (
-        f"workflow 'trips': step 'fly': {field} must be a function of the payload and the results"
-        " that gives it at once: leave out its async, or its yield"
-    )
-
-
-@pytest.mark.parametrize("payload", [dict, dict[str, str], {}, None])
-def test_payload_is_a_model(payload: Any) -> None:
-    """It says what callers may send."""
-    with pytest.raises(DefinitionError) as refusal:
-        replace(DIAMOND, payload=payload)
-    assert str(refusal.value) == (
-        f"workflow 'diamond': payload must be a pydantic model class, not {payload!r}"
-    )
-
-
-def test_answer_can_be_called() -> None:
-    """It is called once only, when all is done."""
-    with pytest.raises(DefinitionError, match="workflow 'diamond': answer must be a function of the payload"):
-        replace(DIAMOND, answer=cast("Any", {"seat": "4A"}))
-
-
-def test_way_is_read_as_remedies_are() -> None:
-    """The same mistake in another field."""
-    assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE
-    assert _refusal(replace(step("fly"), via=cast("Any", "bus"))) == (
-        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE or Way.EVENT or Way.TIMER"
-        " or Way.WORKFLOW, not 'bus'"
-    )
-
-
-@pytest.mark.parametrize("resource", ["docs", "health", "openapi", "ops", "services"])
-def test_resources_of_the_application_itself_are_refused(resource: str) -> None:
-    """The host would send such an order elsewhere."""
-    with pytest.raises(DefinitionError) as refusal:
-        replace(DIAMOND, resource=resource)
-    assert str(refusal.value) == (
-        f"workflow 'diamond': resource '{resource}' must be renamed: the application itself has docs,"
-        " health, openapi, ops, services"
-    )
-
-
-@pytest.mark.parametrize("field", ["id", "reply_to", "correlation_id"])
-def test_payload_may_not_use_the_envelopes_fields(field: str) -> None:
-    """The submission itself has fields of these names."""
-    payload = type("Taken", (BaseModel,), {"__annotations__": {field: str}})
-    with pytest.raises(DefinitionError, match=f"workflow 'trips': payload field '{field}' is taken"):
-        Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))
+def test_step_is_found_by_its_name() -> None:
+    """A workflow has its steps, and no others; they may be written as a list."""
+    assert DIAMOND.step(StepName("left")).agent == "left"
+    with pytest.raises(KeyError):
+        DIAMOND.step(StepName("middle"))
+    steps: Any = [step("fly")]
+    assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
 
 
 @pytest.mark.parametrize(
-    "alias", ["id", AliasPath("id", "text"), AliasChoices("number", "id"), AliasChoices(AliasPath("id", 0))]
+    ("steps", "text"),
+    [
+        ([step("fly", "pack")], "step 'fly' needs 'pack', which is not one of its steps"),
+        ([step("a", "a")], "its steps need each other in a circle: a → a"),
+        ([step("a"), step("a")], "step 'a' is defined twice"),
+        *(
+            ([step(f"s{n}") for n in range(count)], f"it has {count} steps; 1 to 90 are possible")
+            for count in (0, 91)
+        ),
+    ],
 )
-def test_payload_may_not_be_called_by_the_envelopes_fields(alias: str | AliasPath | AliasChoices) -> None:
-    """Callers know a field by its aliases."""
-    payload = create_model("Called", number=(str, Field(validation_alias=alias)))
-    with pytest.raises(DefinitionError, match="workflow 'trips': payload field 'id' is taken"):
-        Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))
+def test_steps_that_cannot_work_together_are_refused(steps: list[Step], text: str) -> None:
+    """The text names the workflow, the step and the need."""
+    assert _refusal(*steps) == f"workflow 'trips': {text}"
 
 
-def _defined(**fields: Any) -> str:
-    with pytest.raises(DefinitionError) as refusal:
-        workflow(replace(awaiting("ok"), **fields))
-    return str(refusal.value)
+def test_circle_is_shown() -> None:
+    """Steps that wait for each other are shown in their order."""
+    text = _refusal(step("a", "c"), step("b", "a"), step("c", "b"), step("d"))
+    assert text.startswith("workflow 'trips': its steps need each other in a circle: ")
+    assert {"a", "b", "c"} == set(text.rpartition(": ")[2].split(" → "))
+
+
+def test_as_many_steps_as_are_possible_are_taken() -> None:
+    """The bound itself is allowed."""
+    assert len(workflow(*(step(f"s{n}") for n in range(90))).steps) == 90
+
+
+@pytest.mark.parametrize("name", ["", "Fly", "9lives", "a_b", "a" * 33, "a|b", "fly\n"])
+def test_step_name_is_checked(name: str) -> None:
+    """Names become parts of keys and URLs, so few characters are allowed."""
+    assert f": step name '{name}' must match" in _refusal(step(name))
 
 
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"agent": "ok"}, "a step by way event has no agent: leave it out"),
-        ({"undo": True}, "a step by way event has no undo: leave it out"),
-        ({"idempotent": False}, "a step by way event has no idempotent: leave it out"),
-        ({"payload": None}, "payload must be a pydantic model class, not None"),
-        ({"role": "boss"}, "role must be Submitter, Operator or a name such as Approver"),
-        ({"role": "Boss of all"}, "not 'Boss of all'"),
-        ({"role": "B" * 33}, "up to 31 letters, digits, dots and dashes"),
-        ({"role": None}, "not None"),
-        ({"role": "OPERATOR"}, "role must be written Operator, not 'OPERATOR'"),
-        ({"on_expiry": "wait"}, "on_expiry must be Expiry.REFUSE or Expiry.HOLD, not 'wait'"),
-        ({"on_expiry": Default({"approved": 7})}, "the default of its on_expiry does not fit (approved: "),
-        ({"on_expiry": Default({"approved": "no"})}, "does not fit (approved: Input should be a valid bool"),
-        (
-            {"on_expiry": Default({"approved": object()})},
-            "its on_expiry is no JSON (Unable to serialize",
+        *(
+            ({"complete_within": limit}, f"must be more than 0 and at most 31536000 seconds, not {limit!r}")
+            for limit in (0, -1.5, float("nan"), float("inf"), 365 * 86_400 + 1, True, "10")
         ),
-        ({"on_expiry": Default({})}, "the default of its on_expiry does not fit (approved: Field required)"),
-        ({"on_expiry": Expiry.HOLD, "on_failure": Remedy.CONTINUE}, "only a refused step has an on_failure"),
-        ({"complete_within": 0}, "complete_within must be more than 0"),
-        ({"via": Way.TIMER}, "until must be a function of the payload and the results, not None"),
-        ({"via": Way.TIMER, "until": lambda *_: START}, "a step by way timer has no complete_within"),
-        ({"via": Way.ACTIVITY, "request": lambda *_: {}}, "a step by way activity has no payload"),
+        ({"needs": "pack"}, "must be a set of names: write {'pack'} instead of 'pack'"),
+        *(
+            ({"needs": needs}, f"must be a set of steps' names, such as {{'payment'}}, not {needs!r}")
+            for needs in (None, {}, {"pack": 1}, [1], [["pack"]])
+        ),
+        *(
+            ({flag: value}, f"must be True or False, not {value!r}")
+            for flag in ("undo", "idempotent")
+            for value in ("no", "", 0, None)
+        ),
+        *(({name: {"seat": "4A"}}, f"{_FUNCTION}, not {{'seat': '4A'}}") for name in _FUNCTIONS),
+        *(
+            (
+                {name: function},
+                f"{_FUNCTION} that gives it at once: leave out its async, or its yield",
+            )
+            for name in _FUNCTIONS
+            for function in (_later, partial(_later), _bit_by_bit, _Checks())
+        ),
+        ({"request": None}, f"{_FUNCTION}, not None"),
+        (
+            {"via": "bus"},
+            "must be Way.ACTIVITY or Way.QUEUE or Way.EVENT or Way.TIMER or Way.WORKFLOW, not 'bus'",
+        ),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_wait_that_can_t_work_is_refused(fields: Any, text: str) -> None:
+def test_step_that_cannot_work_is_refused(fields: dict[str, Any], text: str) -> None:
+    """The text names the workflow, the step, the field and its value."""
+    [field] = fields
+    assert _refusal(step("pack"), replace(_FLY, **fields)) == f"workflow 'trips': step 'fly': {field} {text}"
+
+
+def test_step_lacks_its_agent_or_its_undo() -> None:
+    """An empty name alone would not say what of; an `undo_request` without `undo` is forgotten."""
+    text = _refusal(replace(step("fly"), agent=""))
+    assert text.startswith("workflow 'trips': step 'fly': agent '' must match")
+    assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
+        "workflow 'trips': step 'fly': it has undo_request, but no undo: add undo=True"
+    )
+
+
+@pytest.mark.parametrize("written", [{"pack"}, frozenset({"pack"}), ["pack"], ("pack",)], ids=repr)
+def test_needs_may_be_any_collection_of_names(written: Any) -> None:
+    """They are a set, however they were written."""
+    fly = workflow(step("pack"), replace(step("fly"), needs=written)).step(StepName("fly"))
+    assert fly.needs == frozenset({"pack"})
+    assert hash(fly)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"steps": step("fly")}, "steps must be a list of Step(…), not Step"),
+        ({"steps": None}, "steps must be a list of Step(…), not NoneType"),
+        ({"steps": {step("fly")}}, "steps must be a list of Step(…), not set"),
+        ({"steps": [step("fly"), "pay"]}, "steps must be a list of Step(…), not one with a str in it"),
+        *(
+            ({field: remedy}, f"{field} must be Remedy.COMPENSATE or Remedy.HOLD, not {remedy!r}")
+            for field in ("on_failure", "on_exhausted")
+            for remedy in ("undo", "Compensate", None, Remedy.CONTINUE)
+        ),
+        *(
+            ({"payload": payload}, f"payload must be a pydantic model class, not {payload!r}")
+            for payload in (dict, dict[str, str], {}, None)
+        ),
+        *(
+            (
+                {"resource": resource},
+                f"resource '{resource}' must be renamed: the application itself has {', '.join(_OURS)}",
+            )
+            for resource in _OURS
+        ),
+    ],
+)
+def test_workflow_that_cannot_work_is_refused(fields: dict[str, Any], text: str) -> None:
+    """The text names the workflow, the field and its value."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, **fields)
+    assert str(refusal.value) == f"workflow 'diamond': {text}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"name": "No Good"}, "workflow 'No Good': name 'No Good' must match"),
+        ({"resource": "No Good"}, "workflow 'diamond': resource 'No Good' must match"),
+        ({"answer": {"seat": "4A"}}, "workflow 'diamond': answer must be a function of the payload"),
+    ],
+)
+def test_names_and_answer_of_a_workflow_are_checked(fields: dict[str, Any], text: str) -> None:
+    """Names go by the rule of the step names; the answer is called once only, when all is done."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, **fields)
+    assert str(refusal.value).startswith(text)
+
+
+@pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
+def test_remedy_and_way_may_be_written_as_texts(field: str) -> None:
+    """Rules compare them with members of the enum, so they become these."""
+    remedies: Any = {field: "compensate"}
+    assert getattr(replace(DIAMOND, **remedies), field) is Remedy.COMPENSATE
+    assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        *(
+            (field, type("Taken", (BaseModel,), {"__annotations__": {field: str}}))
+            for field in ("id", "reply_to", "correlation_id")
+        ),
+        *(
+            ("id", create_model("Called", number=(str, Field(validation_alias=alias))))
+            for alias in (
+                "id",
+                AliasPath("id", "text"),
+                AliasChoices("number", "id"),
+                AliasChoices(AliasPath("id", 0)),
+            )
+        ),
+    ],
+)
+def test_payload_may_not_use_the_envelopes_fields(name: str, model: type[BaseModel]) -> None:
+    """The submission itself has fields of these names; callers know a field by its aliases."""
+    with pytest.raises(DefinitionError, match=f"workflow 'trips': payload field '{name}' is taken"):
+        Workflow(name="trips", resource="trips", payload=model, steps=(step("fly"),))
+
+
+def _way(way: str, field: str) -> str:
+    return f"a step by way {way} has no {field}: leave it out"
+
+
+_WAITS, _NESTED, _EACH = awaiting("ok"), nested("car"), each("send", undo=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "text"),
+    [
+        (_WAITS, {"agent": "ok"}, _way("event", "agent")),
+        (_WAITS, {"undo": True}, _way("event", "undo")),
+        (_WAITS, {"idempotent": False}, _way("event", "idempotent")),
+        (_WAITS, {"payload": None}, "payload must be a pydantic model class, not None"),
+        (_WAITS, {"role": "boss"}, "role must be Submitter, Operator or a name such as Approver"),
+        (_WAITS, {"role": "Boss of all"}, "not 'Boss of all'"),
+        (_WAITS, {"role": "B" * 33}, "up to 31 letters, digits, dots and dashes"),
+        (_WAITS, {"role": None}, "not None"),
+        (_WAITS, {"role": "OPERATOR"}, "role must be written Operator, not 'OPERATOR'"),
+        (_WAITS, {"on_expiry": "wait"}, "on_expiry must be Expiry.REFUSE or Expiry.HOLD, not 'wait'"),
+        (
+            _WAITS,
+            {"on_expiry": Default({"approved": 7})},
+            "default of its on_expiry does not fit (approved: ",
+        ),
+        (_WAITS, {"on_expiry": Default({"approved": "no"})}, "fit (approved: Input should be a valid bool"),
+        (_WAITS, {"on_expiry": Default({"approved": object()})}, "on_expiry is no JSON (Unable to serialize"),
+        (_WAITS, {"on_expiry": Default({})}, "of its on_expiry does not fit (approved: Field required)"),
+        (_WAITS, {"on_expiry": Expiry.HOLD, "on_failure": Remedy.CONTINUE}, "only a refused step has an"),
+        (_WAITS, {"complete_within": 0}, "complete_within must be more than 0"),
+        (_WAITS, {"via": Way.TIMER}, "until must be a function of the payload and the results, not None"),
+        (_WAITS, {"via": Way.TIMER, "until": lambda *_: START}, "a step by way timer has no complete_within"),
+        (_WAITS, {"via": Way.ACTIVITY, "request": lambda *_: {}}, "a step by way activity has no payload"),
+        (_NESTED, {"agent": "car"}, _way("workflow", "agent")),
+        (_NESTED, {"undo": True}, _way("workflow", "undo")),
+        (_NESTED, {"undo_request": lambda *_: {}}, _way("workflow", "undo_request")),
+        (_NESTED, {"idempotent": False}, _way("workflow", "idempotent")),
+        (_NESTED, {"role": "Submitter"}, _way("workflow", "role")),
+        (_NESTED, {"workflow": None}, "workflow must be the name of a workflow, not None"),
+        (_NESTED, {"request": None}, "request must be a function of the payload and the results, not None"),
+        (_NESTED, {"complete_within": 0}, "complete_within must be more than 0"),
+        (step("car"), {"workflow": "line"}, _way("activity", "workflow")),
+        (timer("car"), {"workflow": "line"}, _way("timer", "workflow")),
+        (timer("nap"), {"for_each": lambda parcel: [parcel.weight]}, _way("timer", "for_each")),
+        (_EACH, {"for_each": 3}, "for_each must be a function of the payload, not 3"),
+        (_EACH, {"for_each": lambda: [1]}, "for_each must be a function of the payload (too many"),
+        (_EACH, {"request": lambda *, item: item}, f"request {_FUNCTION} and"),
+        (_EACH, {"when": lambda _parcel: True}, f"when {_FUNCTION} and the"),
+        (_EACH, {"undo_request": lambda: {"n": 1}}, f"undo_request {_FUNCTION}"),
+        (_EACH, {"at_once": 0}, "at_once must be a whole number from 1 to 90, not 0"),
+        (_EACH, {"at_once": 91}, "at_once must be a whole number from 1 to 90, not 91"),
+        (_EACH, {"at_once": True}, "at_once must be a whole number from 1 to 90, not True"),
+        (
+            _EACH,
+            {"for_each": None, "request": lambda *_: {}, "at_once": 2},
+            "it has at_once, but no for_each",
+        ),
+        (step("send"), {"request": lambda _parcel, _results, item: {"n": item}}, f"request {_FUNCTION} "),
+        (
+            step("fly"),
+            {"on_failure": "ignore"},
+            "must be Remedy.COMPENSATE or Remedy.HOLD or Remedy.CONTINUE",
+        ),
+        (step("fly"), {"retry": 3}, "retry must be a Retry(…), not 3"),
+    ],
+)
+def test_step_of_its_way_that_cannot_work_is_refused(given: Step, fields: dict[str, Any], text: str) -> None:
     """When it is defined, with the field and the fix."""
-    assert text in _defined(**fields)
+    assert text in _refusal(replace(given, **fields))
+
+
+def _defined(**fields: Any) -> str:
+    return _refusal(replace(awaiting("ok"), **fields))
 
 
 def test_default_is_bounded() -> None:

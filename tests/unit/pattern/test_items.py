@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 
 from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Registry, Step, Workflow
-from functions.pattern.errors import DefinitionError, UnfitOrderError
+from functions.pattern.errors import UnfitOrderError
 from functions.pattern.events import Event
 from functions.pattern.identity import StepName, effect_key, resource_of, start_of
 from functions.pattern.inputs import all_results, results_of, undo_results_of
@@ -24,7 +24,7 @@ from functions.pattern.shape import read_shape
 from functions.pattern.states import Direction, ProcessState, Remedy, Way
 from tests.fakes.interventions import done, found_not_done, giving_up, recovery, refused
 from tests.fakes.tasks import SECOND, claimed, completed, pending, skipped, started, told
-from tests.fakes.workflows import each, order, step, timer, trip, workflow
+from tests.fakes.workflows import each, order, step, trip, workflow
 
 FLOW = workflow(step("open"), each("send", "open", undo=True), step("close", "send"))
 SENT = ("send.0", "send.1", "send.2")
@@ -135,41 +135,13 @@ THIRD = StepName("send.2")
 UNDOABLE = workflow(each("send", undo=True))
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"for_each": 3}, "for_each must be a function of the payload, not 3"),
-        ({"for_each": lambda: [1]}, "for_each must be a function of the payload (too many"),
-        ({"request": lambda *, item: item}, "request must be a function of the payload and the results and"),
-        ({"when": lambda _parcel: True}, "when must be a function of the payload and the results and the"),
-        (
-            {"undo_request": lambda: {"n": 1}},
-            "undo_request must be a function of the payload and the results",
-        ),
-        ({"at_once": 0}, "at_once must be a whole number from 1 to 90, not 0"),
-        ({"at_once": 91}, "at_once must be a whole number from 1 to 90, not 91"),
-        ({"at_once": True}, "at_once must be a whole number from 1 to 90, not True"),
-        ({"for_each": None, "request": lambda *_: {}, "at_once": 2}, "it has at_once, but no for_each"),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "",
-)
-def test_step_for_each_item_that_can_t_work_is_refused(fields: Any, text: str) -> None:
-    """When it is defined, with the field and the fix."""
-    with pytest.raises(DefinitionError) as refusal:
-        workflow(replace(each("send", undo=True), **fields))
-    assert text in str(refusal.value)
-
-
-def test_function_that_wants_an_item_is_refused_on_a_plain_step() -> None:
-    """It has none."""
-    with pytest.raises(DefinitionError, match="request must be a function of the payload and the results "):
-        workflow(replace(step("send"), request=lambda _parcel, _results, item: {"item": item}))
-    # Function whose arguments nobody knows is taken.
+def test_function_whose_arguments_nobody_knows_is_taken() -> None:
+    """As some are that are built in."""
     assert workflow(replace(step("send"), when=max)).steps[0].when is max
-    # Wait is for the whole order.
-    with pytest.raises(DefinitionError, match="a step by way timer has no for_each: leave it out"):
-        workflow(replace(timer("nap"), for_each=lambda parcel: [parcel.weight]))
-    # Sixteen items run at once unless it says otherwise.
+
+
+def test_sixteen_items_run_at_once_unless_it_says_otherwise() -> None:
+    """It is recorded with the task; a plain step has no such limit."""
     flow = workflow(each("send"), each("call", at_once=3), step("close"))
     assert [shape.at_once for shape in flow.shape.steps] == [16, 3, None]
 
