@@ -98,23 +98,21 @@ async def _all_behind_the_first(post: Post, *letters: Letter) -> list[str | Base
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_flush_is_filled_to_its_limit_and_not_beyond(post: Post) -> None:
-    """Three halves need two flushes."""
-    await _all_behind_the_first(post, *(Letter(text, share=0.5) for text in "abc"))
-    assert post.envelopes == [["first"], ["a", "b"], ["c"]]
-
-
-async def test_item_that_fills_a_flush_goes_alone(post: Post) -> None:
-    """The largest item that is allowed takes all of it, and keeps its place in the row."""
-    await _all_behind_the_first(post, Letter("a"), Letter("large", share=1.0), Letter("b"))
-    assert post.envelopes == [["first"], ["a"], ["large"], ["b"]]
-
-
-async def test_same_key_never_goes_together(post: Post) -> None:
-    """The second letter to one addressee waits for the next flush, and so does what stands behind it."""
-    letters = (Letter("a", addressee="Ada"), Letter("b", addressee="Ada"), Letter("c", addressee="Bob"))
+@pytest.mark.parametrize(
+    ("letters", "envelopes"),
+    [
+        ([Letter(text, share=0.5) for text in "abc"], [["a", "b"], ["c"]]),
+        ([Letter("a"), Letter("large", share=1.0), Letter("b")], [["a"], ["large"], ["b"]]),
+        ([Letter("a", addressee="A"), Letter("b", addressee="A"), Letter("c")], [["a"], ["b", "c"]]),
+    ],
+    ids=["three halves", "one that fills a flush", "two of one key"],
+)
+async def test_flush_is_filled_to_its_limit_and_not_beyond(
+    post: Post, letters: list[Letter], envelopes: list[list[str]]
+) -> None:
+    """Nor has it a key twice; each item keeps its place in the row."""
     await _all_behind_the_first(post, *letters)
-    assert post.envelopes == [["first"], ["a"], ["b", "c"]]
+    assert post.envelopes == [["first"], *envelopes]
 
 
 async def test_error_reaches_each_of_its_flush_and_nobody_else(post: Post) -> None:

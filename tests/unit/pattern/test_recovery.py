@@ -327,11 +327,3 @@ def test_finished_task_is_nobodys_concern(state: str) -> None:
     }
     assert ends[state].task.process_state == state
     assert judge(ends[state], after(10_000), POLICY) is None
-
-
-def test_operator_gives_a_task_all_its_recoveries_again() -> None:
-    """The failure count starts anew."""
-    held = supervised(recovered(pending(trip(remedy=Remedy.HOLD))), giving_up(SECOND))
-    again = told(held, resubmission(SECOND))
-    assert again.task.failure_count == 0
-    assert isinstance(judge(again, after(10_000), POLICY), Recovered)

@@ -109,25 +109,6 @@ def test_last_step_finishes_the_task() -> None:
     assert (record.task.process_state, record.task.complete_by) == (ProcessState.PROCESSING, after(30))
 
 
-def test_refusal_by_the_service_makes_an_error() -> None:
-    """`Error` with the reason; the operator decides."""
-    record = told(_picked(), started("send"), failed("send", error="no such address"), now=after(3))
-    assert record.step(SEND).state is StepState.FAILED
-    assert record.step(SEND).error == "no such address"
-    task = record.task
-    assert (task.process_state, task.last_error) == (ProcessState.ERROR, "send: no such address")
-    assert (task.locked_by, task.complete_by, task.finished_at) == (None, None, after(3))
-
-
-def test_next_epoch_resumes_after_the_completed_steps() -> None:
-    """A recovered task keeps its results, and its running step starts anew."""
-    lost = told(_picked(), started("send", complete_by=20))
-    again = told(recovered(lost), claimed(recovered(lost).task.epoch), now=after(40))
-    assert again.step(PICK).result == b'{"bin":7}'
-    restarted = told(again, started("send", again.task.epoch, complete_by=60), now=after(41)).step(SEND)
-    assert (restarted.epoch, restarted.started_at, restarted.complete_by) == (2, after(41), after(60))
-
-
 CLAIMED = told(pending(LINE), claimed())
 RUNNING = told(CLAIMED, started("pick", complete_by=20))
 PICKED = told(RUNNING, completed("pick"))

@@ -193,16 +193,6 @@ async def test_child_is_processed_and_its_parent_goes_on() -> None:
     assert family.parent.step(CAR).result == b'{"rented":true}'
 
 
-async def test_refused_child_is_undone_and_its_parent_too() -> None:
-    """Each by its own workflow's remedy."""
-    family = family_of()
-    family.agents.behaviours["insure"] = raising(PermanentError("no"))
-    await family.settle()
-    assert family.agents.steps == ["fly", "rent", "insure", "rent undo", "fly undo"]
-    assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2
-    assert family.parent.task.last_error == "car: insure: no"
-
-
 async def test_parent_waits_for_an_operator_of_its_child() -> None:
     """Uncounted; then it goes on as if nothing had been."""
     family = family_of(remedy=Remedy.HOLD)

@@ -12,9 +12,8 @@ from typing import Any
 from functions.pattern.agent_messages import AgentReply, AgentRequest, done
 from functions.pattern.definition import Json, Results
 from functions.pattern.identity import StepName
-from functions.pattern.states import ProcessState, StepState, Way
+from functions.pattern.states import ProcessState, Way
 from functions.scheduler.takers import ReplyTaker
-from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
@@ -144,18 +143,6 @@ async def test_reply_finds_its_item_by_its_token() -> None:
     await replies.to(0, step=StepName("other"))
     assert set(bench.states.values()) == {"Running", "NotStarted"}
     assert replies.schedulers.woken == []
-
-
-async def test_late_reply_to_an_earlier_request_is_known_on_its_item() -> None:
-    """Its token was that item's in an epoch before; nobody asks for what must not be repeated again."""
-    bench = Bench(ONCE)
-    replies = _Replies(bench)
-    await bench.run()
-    bench.clock.advance(10)
-    bench.store.put(recovered(bench.store.record(TASK)))
-    await replies.to(2)
-    assert bench.step("send.2").state is StepState.COMPLETED
-    assert bench.step("send.0").state is StepState.RUNNING
 
 
 async def test_reply_that_can_t_be_read_is_told_of_its_item() -> None:
