@@ -36,6 +36,7 @@ from tests.fakes.workflows import (
 
 _FLY = step("fly", undo=True)
 _FUNCTION = "must be a function of the payload and the results"
+_NO_MODELS: tuple[Any, ...] = (dict, dict[str, str], {}, None)
 _OURS = ("docs", "health", "openapi", "ops", "services")
 _FUNCTIONS = ("request", "when", "undo_request")
 
@@ -173,7 +174,7 @@ def test_needs_may_be_any_collection_of_names(written: Any) -> None:
         ),
         *(
             ({"payload": payload}, f"payload must be a pydantic model class, not {payload!r}")
-            for payload in (dict, dict[str, str], {}, None)
+            for payload in _NO_MODELS
         ),
         *(
             (
