@@ -92,7 +92,7 @@ def test_each_entry_into_error_has_its_own_alert() -> None:
         announcements(again, supervised(again, giving_up(SECOND)))[-1],
     )
     assert (first.message_id, second.message_id) == ("task-1.1.alert.error", "task-1.2.alert.error")
-    # Alert names the epoch that it tells of.
+    # The alert names its epoch.
     in_the_next = replace(HELD, task=replace(HELD.task, epoch=SECOND))  # unparked, with nothing left to do
     assert announcements(WHY_NOT, in_the_next)[-1].epoch == SECOND
     assert announcements(RUNNING, supervised(RUNNING, giving_up()))[-1].epoch == FIRST

@@ -226,7 +226,7 @@ def test_ramp_never_grows_by_more_than_twice_an_interval(events: list[tuple[int,
 def test_limit_is_reached_while_there_is_work_for_more(wanted: int, until: float, *, expected: bool) -> None:
     """Of instances that are gone, nobody waits."""
     assert is_reached(_with_demand(BACK, wanted, until=until), START) is expected
-    # What is not limited is never reached.
+    # A service without a limit is never at its limit.
     assert not is_reached(_with_demand(new_record("drone", START), 1_000), START)
 
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_divided_stays_where_it_is() -> None:
     """So that it does not change hands each time."""
     for holder in HOLDERS[:3]:
         assert fair_places(10, dict.fromkeys(HOLDERS[:3], 9), {holder: 4})[holder] == 4
-    # What nobody wants is given out too.
+    # Places without demand are divided as well.
     assert fair_places(10, {"one": 1, "two": 0}, {}) == {"one": 5, "two": 5}
     # Alone an instance gets all.
     [share] = renewed((), 10, _demand(wanted=2), START, START + LEASE)

@@ -106,7 +106,7 @@ def test_task_stays_behind_what_it_was_extended_for() -> None:
     assert behind(extended, after(500), Signs({PAY: after(400)}, {})) == Behind(
         "Agent pay", CrowdCause.NO_REPLY
     )
-    # Task that another version has extended for another cause is late by itself.
+    # An unknown cause of an extension explains no delay.
     extended = told(ASKED, replace(_MORE, cause="the tide"), now=LATE)
     assert behind(extended, after(500), Signs({PAY: after(400)}, {})) is None
 
@@ -246,13 +246,13 @@ def test_extension_changes_nothing_but_the_time() -> None:
     assert not starts_scheduler(RUNNING, extended)
     assert announcements(RUNNING, extended) == ()
     assert isinstance(apply(extended, more_time(extended, CROWD, OVERDUE, POLICY), OVERDUE), Refused)
-    # Extended task goes on as if nothing had been.
+    # A claim ends the extension.
     waiting = _extended(pending(LINE), OVERDUE)
     held = told(waiting, claimed(start_by=60), now=after(40))
     assert (held.task.process_state, held.task.is_extended) == (ProcessState.PROCESSING, False)
-    # Place in line decides when many may go on.
+    # The place in line sets the time.
     assert more_time(RUNNING, CROWD, OVERDUE, POLICY, place=50).until == after(41)
-    # What is known of its end comes first.
+    # A completed step leaves nothing to extend.
     done = told(RUNNING, completed(LINE.steps[0].name))
     assert isinstance(apply(done, more_time(RUNNING, CROWD, after(20), POLICY), after(20)), Refused)
 

@@ -42,7 +42,7 @@ def test_cut_is_marked() -> None:
     """So that nobody takes it for the whole; no character is torn."""
     assert bounded("äöüäöü", 9) == "äöü…"
     assert bounded('say "no"', 9) == 'say "…'
-    # What cannot be shown becomes a space.
+    # Control characters become spaces.
     assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"
 
 
@@ -118,7 +118,7 @@ def test_step_is_named_that_the_last_error_tells_of() -> None:
     assert failed_step(pending(LINE)) is None
     other = replace(record, task=replace(record.task, last_error="task: still overdue"))
     assert failed_step(other) is None
-    # Task in error stands at the step of its last error.
+    # A task in `Error` is listed at the step of its last error.
     assert stands_at(record, PICK)
     assert not stands_at(record, SEND)
     held = told(pending(LINE), claimed(), started("pick"), unrecorded("pick"))
@@ -152,7 +152,7 @@ def test_task_under_way_stands_at_what_runs() -> None:
     assert not stands_at(record, PICK)
     assert stands_at(record, SEND)
     assert not stands_at(record, StepName("fly"))
-    # Finished task stands at what failed.
+    # A finished task is listed at its failed step.
     mail = workflow(step("pick"), step("mail", on_failure=Remedy.CONTINUE))
     record = told(
         pending(mail),

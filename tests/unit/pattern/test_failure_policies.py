@@ -232,14 +232,14 @@ def test_task_goes_on_without_a_step_of_unknown_outcome() -> None:
     assert (mail.state, mail.error) == (StepState.FAILED, "outcome unknown (mail answered 503)")
     assert told(record, _unknown()) is record
     assert record.task.epoch == FIRST
-    # Only what may fail is given up like that.
+    # A step that may not fail keeps running.
     record = told(_paid(_shop(remedy=Remedy.HOLD)), started("mail"))
     assert told(record, _unknown()) is record
-    # What may have been done is undone.
+    # A step of unknown outcome is undone.
     record = told(_paid(), started("mail"), _unknown(), cancellation())
     assert record.task.direction is Direction.UNDO
     assert all(each.needs_undo for each in record.steps if each.name in {"pay", "mail"})
-    # What may fail is no operators question.
+    # A step that may fail needs no verdict.
     record = told(_paid(_shop(mail_idempotent=False)), started("mail"))
     assert record.step(MAIL).never_twice
     assert in_question(record) is None
@@ -282,7 +282,7 @@ def test_defect_holds_the_task_whatever_may_fail() -> None:
     record = told(_paid(), _BROKEN)
     assert record.task.process_state is ProcessState.ERROR
     assert ready_steps(told(record, resubmission(), claimed(SECOND))) == ("mail",)
-    # Defect that is told after the outcome changes nothing.
+    # A defect after the outcome changes nothing.
     record = told(_paid(), *refused("mail"))
     assert told(record, _BROKEN) is record
 

@@ -120,7 +120,7 @@ def test_order_with_too_many_items_is_refused() -> None:
         order(FLOW, weight=89)
     with pytest.raises(UnfitOrderError, match="more than 90 steps"):
         order(FLOW, weight=10**4)
-    # Order whose items can t be told is refused.
+    # An order is refused if `for_each` raises.
     broken = replace(each("send"), for_each=lambda parcel: parcel.nothing)
     with pytest.raises(UnfitOrderError, match=r"^The items of its step 'send' can't be told\.$"):
         order(workflow(broken))

@@ -259,6 +259,6 @@ def test_list_whose_items_are_wrong_is_not_called_too_short() -> None:
     # List that is too short is called so beside other faults.
     told = _told({"counts": [0], "names": []})
     assert told == [(("counts", 0), "greater_than_equal"), (("names",), "too_short")]
-    # No more is told than anybody reads.
+    # At most 100 faults are returned.
     told = _told({"counts": [0] * 9_000, "names": ["tea"]})
     assert told == [(("counts", number), "greater_than_equal") for number in range(100)]

@@ -241,7 +241,7 @@ def test_message_carries_its_counts_and_all_that_it_had() -> None:
         assert Counts.of(content) == counts
     assert counts == Counts(put_back=3, attempts=0)
     assert resent("m-1", content, 1)[1] == _content(tenant="blue")
-    # What is sent twice after a crash has one id.
+    # A repeated send has the same id.
     assert Counts(1, 2).sent_with("m-1", _content()) == Counts(1, 2).sent_with("m-1", _content())
 
 

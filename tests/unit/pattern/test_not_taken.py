@@ -162,14 +162,14 @@ def test_step_that_was_never_taken_is_overdue_beside_a_long_step_too() -> None:
     assert record.task.complete_by == after(70)
     more = told(record, started("note", complete_by=86_400), now=after(2))
     assert more.task.complete_by == after(70)
-    # Step that was never taken keeps its task from being let go of.
+    # The task is not handed back.
     of = workflow(step("pay", via=Way.QUEUE), awaiting("approve"))
     record = _exhausted(of, started("approve", complete_by=3 * 86_400))
     assert record.task.complete_by == after(70)
     assert _planned(record) == ()
     handing_back = HandedBack(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST))
     assert apply(record, handing_back, after(2)) == Refused(RefusalReason.BUSY)
-    # What was not taken is dispatched in time beside a long step.
+    # The next dispatch has its own limit beside a long step.
     of = workflow(step("pay", via=Way.QUEUE), step("weigh", via=Way.QUEUE))
     asked = told(pending(of), claimed(), started("weigh", token="w" * 32, complete_by=86_400), _asked())
     assert told(asked, _not_taken(), now=after(61)).task.complete_by == after(90)
@@ -207,7 +207,7 @@ def test_agent_that_did_it_all_the_same_is_found_out() -> None:
     # Agent cannot take back what it refused.
     refused = told(_asking(ONCE), _told_of(failed("pay"), 1))
     assert isinstance(apply(refused, _not_taken(), after(5)), Refused)
-    # Step without which its task went on is known not to be done.
+    # A later reply "not begun" resolves the doubt.
     of = workflow(
         step("pay", via=Way.QUEUE, idempotent=False, on_failure=Remedy.CONTINUE), step("send"), step("note")
     )

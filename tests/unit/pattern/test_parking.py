@@ -122,7 +122,7 @@ def test_task_is_parked_by_its_scheduler_only() -> None:
     ended = told(HELD, *refused("pick"))
     assert apply(ended, parking(HELD), START) == Refused(RefusalReason.FINISHED)
     assert apply(PARKED, parking(HELD), after(1)) is PARKED
-    # Task that nobody claimed is parked by the supervisor.
+    # The Supervisor parks a task that is not claimed.
     unclaimed = Parked(epoch=FIRST, scheduler=None, reason=REASON)
     assert told(pending(LINE), unclaimed, now=after(40)).task.is_parked
     assert apply(HELD, unclaimed, after(40)) == Refused(RefusalReason.NOT_HOLDER)
@@ -265,7 +265,7 @@ def test_cancelled_it_turns_back_and_is_parked_no_more() -> None:
     assert (undoing.task.direction, undoing.task.is_parked) == (Direction.UNDO, False)
     again = told(undoing, park_request(THIRD))
     assert (again.task.direction, again.task.is_parked_by_operator) == (Direction.UNDO, True)
-    # Cancelled by an operator on its way back it goes on.
+    # An operator's cancel resumes a parked undo.
     turned = told(pending(UNDONE), claimed(), *done("open"), cancellation(), park_request(SECOND))
     by_others = cancellation(), cancellation(by_operator=True)
     assert [apply(turned, each, START) for each in by_others] == [turned, turned]

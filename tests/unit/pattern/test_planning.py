@@ -316,7 +316,7 @@ def test_task_is_not_overdue_for_want_of_a_place_beside_a_long_step() -> None:
     assert (kept.task.process_state, kept.task.run) == (ProcessState.PROCESSING, None)
     assert (kept.task.complete_by, kept.task.locked_by) == (after(50), claimed().scheduler)
     assert _plan_with(kept, {"send": after(20)}).events == ()
-    # Task that is kept is overdue with its step all the same.
+    # A kept task is overdue with its step.
     record = told(HELD, started("s0", complete_by=40))
     assert told(record, PUT_OFF) is record
     assert _plan_with(record, {"s1": after(20), "s2": after(20)}).events == ()

@@ -138,7 +138,7 @@ def test_resubmitted_task_resumes_at_the_failed_step() -> None:
     ]
     assert again.step(HOTEL).error is None
     assert told(again, *done("hotel", "car", epoch=SECOND)).task.process_state is ProcessState.PROCESSED
-    # Resubmission starts the count anew.
+    # Resubmission resets the failure count.
     task = told(HELD, resubmission(), now=after(9)).task
     assert (task.process_state, task.epoch, task.failure_count) == (ProcessState.PENDING, SECOND, 0)
     assert (task.finished_at, task.due_at, task.updated_at) == (None, after(300), after(9))
@@ -285,7 +285,7 @@ def test_recovery_has_an_end() -> None:
     early = judge(_with_failures(RUNNING, 1), LATE, soon)
     assert isinstance(early, GivenUp)
     assert early.reason == "flight: still overdue after 1 recovery"
-    # Task that no scheduler takes is given up as such.
+    # A task that is never claimed names no step.
     assert _given_up(pending(TRIP)).reason == "task: still overdue after 4 recoveries"
 
 
@@ -310,7 +310,7 @@ def test_step_that_must_not_run_twice_is_held_at_once() -> None:
     assert isinstance(verdict, GivenUp)
     assert verdict.hold
     assert verdict.reason == "hotel: its outcome is unknown, and it must not run twice"
-    # Undo goes on past a step that must not run twice.
+    # An undo is recovered despite an unknown outcome.
     workflow = trip(hotel_idempotent=False)
     booking = told(pending(workflow), claimed(), *done("flight"), started("hotel"))
     turned = replace(booking, task=replace(booking.task, direction=Direction.UNDO))

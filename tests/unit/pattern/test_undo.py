@@ -118,7 +118,7 @@ def test_refused_undo_is_an_error_that_names_the_step() -> None:
     stuck = told(UNDOING, *refused("car", SECOND))
     assert (_end(stuck), stuck.task.last_error) == (ProcessState.ERROR, "undo of car: no money")
     assert (stuck.step(CAR).state, stuck.step(CAR).error) == (StepState.UNDOING, "no money")
-    # Resubmitted undo goes on undoing.
+    # A resubmitted undo continues.
     again = told(UNDOING, *refused("car", SECOND), resubmission(SECOND), claimed(THIRD))
     assert again.task.direction is Direction.UNDO
     undone = told(again, *done("car", "flight", epoch=THIRD))
@@ -202,7 +202,7 @@ def test_what_was_never_begun_is_compensated_at_once() -> None:
     assert cancelled.task.process_state is ProcessState.COMPENSATED
     assert [each.kind for each in announcements(record, cancelled)] == [AnnouncementKind.COMPENSATED]
     assert not starts_scheduler(record, cancelled)
-    # Cancel reaches the task in whatever epoch it is.
+    # A cancel counts in every epoch.
     again = recovered(told(BORN, claimed(), started("flight")))
     assert told(again, cancellation()).task.direction is Direction.UNDO
 

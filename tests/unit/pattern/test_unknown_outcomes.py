@@ -132,7 +132,7 @@ def test_outcome_of_a_start_that_nobody_knows_counts_for_nothing(start_id: Start
     """Only who made the start, and its Agent, know its id."""
     for record in (HELD, TURNED):
         assert isinstance(apply(record, replace(PAID, start_id=start_id), LATER), Refused)
-    # Late outcome of what may be repeated counts for nothing.
+    # A late outcome of a repeatable step is refused.
     late = replace(completed("seat"), start_id=StartId("seat.1.1"))
     running = told(pending(FLOW), claimed(), started("seat", complete_by=5))
     assert isinstance(apply(running, late, LATER), Refused)

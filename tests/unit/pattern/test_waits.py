@@ -106,7 +106,7 @@ def test_expiry_runs_through_all_epochs() -> None:
     assert ready_steps(again) == ("other",)
     assert again.step(APPROVE).complete_by == after(DAYS)
     assert told(again, event_of()).step(APPROVE).known_result == YES
-    # Wait of a task that nobody has claimed ends all the same.
+    # A wait ends in a task that is not claimed.
     again = recovered(told(waiting(flow_of(step("other"))), started("other")))
     assert told(again, event_of()).task == again.task
     late = replace(again, task=replace(again.task, complete_by=after(DAYS)))
@@ -461,6 +461,6 @@ def test_released_task_has_the_hour_too() -> None:
     released = told(parked, Released(epoch=FIRST, start_by=after(DAYS + 31)), now=after(DAYS + 1))
     approve = released.step(APPROVE)
     assert (approve.complete_by, approve.turned_away_at) == (after(DAYS + 3601), None)
-    # Note of before the wait does not lengthen it.
+    # A note from an earlier time does not lengthen the wait.
     early = told(pending(flow_of()), AWAY, claimed(), *done("pay"), started("approve", complete_by=DAYS))
     assert after_the_end(handed_back(early)).step(APPROVE).state is StepState.FAILED

@@ -369,7 +369,7 @@ async def test_short_wait_for_a_child_is_sat_out() -> None:
     await family.store.change(TASK, cancellation())
     await family.settle()
     assert (family.state, family.parent.task.run) == (ProcessState.COMPENSATED, None)
-    # Wait is nobody s while other steps run.
+    # The wait ends while another step runs.
     family = family_of(step("slow", complete_within=100))
     family.agents.slow("slow")
     running = asyncio.create_task(family.settle())

@@ -150,7 +150,7 @@ def test_guard_beside_a_run_keeps_no_instance() -> None:
     assert _times(instance) == ["2026-11-22T10:00:00"]
     instance.end(2, **OVER)
     assert (_times(instance), instance.output) == ([], "Processed")
-    # Run that knows nothing of a reply does not wait for it again.
+    # A run without news of a reply does not wait again.
     instance = Instance(queued=("pay",))
     instance.begin()
     instance.reply("reply:pay:1:1")
@@ -232,7 +232,7 @@ def test_scheduler_ends_when_the_task_is_handed_back() -> None:
     assert instance.reply("reply:approve:1:1", runs=1) == [2]
     instance.end(2, state="Pending", over=True)
     assert instance.output == "Pending"
-    # Scheduler that knows nothing of the task any more sits out no wait.
+    # A lost run ends the wait.
     instance = Instance()
     instance.begin()
     assert instance.end(1, again_at="2027-11-21T10:00:00+00:00", runs=1) == [2]

@@ -256,7 +256,7 @@ def test_scheduler_awaits_each_dispatch_by_a_name_of_its_own() -> None:
     assert instance.end(2, awaited={"pick": IN_TWO}, **SECOND_TIME) == []
     instance.end(3, state="Processed", over=True)
     assert instance.output == "Processed"
-    # Run that dispatched it may be heard of before the reply.
+    # The end of the dispatching run may arrive first.
     instance = Instance(queued=("pick",))
     instance.begin()
     instance.end(1, awaited={"pick": IN_TWO}, **SECOND_TIME)

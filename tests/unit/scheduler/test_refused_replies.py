@@ -183,7 +183,7 @@ async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> N
     bench.store.failure = UnreadableError("task-1|task", "damaged")
     await _take(bench, RIGHT | {"more": 1})
     assert bench.rejections.about == [About(task=TASK, step=PICK)]
-    # Reply that is encoded twice is told so.
+    # A reply that is encoded twice is rejected with this reason.
     bench = ReplyBench()
     await _take(bench, json.dumps(json.dumps(RIGHT)))
     assert [each.reason for each in bench.rejections.all] == ["a JSON text, not an object"]

@@ -203,7 +203,10 @@ async def test_undo_runs_in_reverse_order_under_its_own_keys() -> None:
     assert await bench.run(epoch=2) == over("Compensated")
     assert bench.agents.steps == ["car undo", "flight undo"]
     assert bench.step("flight").state is StepState.UNDONE
-    # Refused undo makes the task an error that names the step.
+
+
+async def test_refused_undo_makes_the_task_an_error_that_names_the_step() -> None:
+    """A step that is not undone is left for an operator."""
     bench = _undoing()
     bench.agents.behaviours["car"] = raising(PermanentError("no refunds"))
     assert await bench.run(epoch=2) == over("Error")
@@ -372,7 +375,7 @@ async def test_step_that_might_outlast_the_activity_is_left_to_a_fresh_one() -> 
     assert bench.agents.steps == ["pick"]
     assert await bench.run(2, share=True) == over("Processed")
     assert bench.agents.steps == ["pick", "send"]
-    # Run that finds nothing to do asks for no other.
+    # A run without a ready step requests no other run.
     bench = Bench(workflow(step("pick"), step("send", "pick"), name="line"))
     bench.agents.slow("pick")
     first = asyncio.create_task(bench.run())
