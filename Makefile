@@ -42,9 +42,8 @@ reset: $(RUN_PACKAGES) ## Delete all local state
 test: $(TEST_PACKAGES) $(BROWSER) ## Run the tests before a commit: at most 15 minutes on 2 cores
 	@$(TESTS)
 
-test-all: $(TEST_PACKAGES) $(BROWSER) ## Run every test, and the full-size runs: crowds, stream, a million tasks
+test-all: $(TEST_PACKAGES) $(BROWSER) ## Run every test, and the full-size runs: stream, a million tasks
 	@failed=0; VAST_TASKS=1000000 $(TESTS) --night || failed=1; \
-	$(VENV)/python -m tests.e2e.crowds || failed=1; \
 	$(STREAM) || failed=1; exit $$failed
 
 test-shuffled: $(TEST_PACKAGES) $(BROWSER) ## Run the tests of `make test` in another order (SEED=…)
