@@ -1,24 +1,41 @@
-"""Rejected messages on the real table: kept whole, listed, and handed out to be sent again."""
+"""Rejected messages, the tables at start, and the depths of queues."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
-from azure.data.tables import TableEntity
+from azure.data.tables import TableEntity, TableServiceClient
 from azure.data.tables.aio import TableClient
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+from azure.storage.blob.aio import ContainerClient
 
+from functions.bus import queue_depths
+from functions.bus.queue_depths import PeekedLine, PeekedQueues
+from functions.connections import Connection
+from functions.pattern.errors import SettingsError, TransientError
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.intake import Line
+from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.rejected import About, Content, Labels, SentByAnotherError
 from functions.pattern.request_figures import StoreFigures
+from functions.store.connect import connect_at_start
 from functions.store.entity_groups import EntityGroups
-from functions.store.rejected import TableRejectedMessages
-from tests.fakes.clock import FakeClock
+from functions.store.rejected import REJECTED_TABLE, TableRejectedMessages
+from functions.store.tables import TASKS_TABLE, prepare_tables
+from local.hub_positions import BlobPositions, connect_checkpoints
+from servicebus_local.config import queues_named
+from servicebus_local.testing import running_broker
+from tests.fakes.clock import START, FakeClock
 from tests.fakes.tasks import after
-from tests.integration.processes import Loss, LossyGroups
+from tests.integration.processes import Loss, LossyGroups, Process
 
 pytestmark = pytest.mark.process
+
 
 LABELS = Labels(subject="line", correlation_id="c-7", properties={"tenant": "blau ü", "weight": 2})
 
@@ -258,3 +275,193 @@ async def test_pages_follow_each_other(rejected: TableRejectedMessages, clock: F
         clock.advance(1)
         await rejected.reject("submissions", f"late-{len(found)}", b"{", "why")
     assert sorted(found) == [f"m-{number}" for number in range(7)]
+
+
+NAMES = (TASKS_TABLE, REJECTED_TABLE)
+
+
+@pytest.fixture
+def at_start(connection: Connection) -> Iterator[TableServiceClient]:
+    """Connect as the application does when it starts, and delete the tables afterwards."""
+    with connect_at_start(connection) as service:
+        yield service
+        for name in NAMES:
+            service.delete_table(name)
+
+
+def test_tables_are_created_once(at_start: TableServiceClient) -> None:
+    """A second start finds them."""
+    for _ in range(2):
+        prepare_tables(at_start, NAMES, shards=16)
+    assert set(NAMES) <= {table.name for table in at_start.list_tables()}
+
+
+def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None:
+    """Tasks would be looked up in the wrong shards; the error names the setting and the fix."""
+    prepare_tables(at_start, NAMES, shards=16)
+    with pytest.raises(
+        SettingsError, match=r"^setting STATE_SHARDS is 8, but the table has 16: set it to 16$"
+    ):
+        prepare_tables(at_start, NAMES, shards=8)
+    prepare_tables(at_start, NAMES, shards=16)
+
+
+def test_table_of_another_format_is_refused(at_start: TableServiceClient) -> None:
+    """Before any row is misread; one line names the table, its format and what to do."""
+    settings = {"PartitionKey": "!settings", "RowKey": "shards", "Shards": 16, "Format": 4}
+    at_start.create_table(TASKS_TABLE).create_entity(settings)
+    at_start.create_table(REJECTED_TABLE)
+    with pytest.raises(SettingsError) as refusal:
+        prepare_tables(at_start, NAMES, shards=16)
+    assert str(refusal.value) == (
+        "setting StateStore: the table Tasks holds rows of format 4, and this version reads"
+        " format 1: finish its tasks with the version that wrote them, then set a new storage account or"
+        " delete the tables (locally: python -m local reset)"
+    )
+
+
+# The SDK tests the truth value of an XML element when it reads a 403.
+@pytest.mark.filterwarnings("ignore:Testing an element's truth value:DeprecationWarning")
+def test_storage_that_does_not_answer_stops_the_start(connection: Connection) -> None:
+    """With one line that names the setting."""
+    address = str(connection.connection_string).replace("AccountKey=", "AccountKey=AAAA")
+    with (
+        connect_at_start(Connection(address, None, None)) as service,
+        pytest.raises(SettingsError, match=r"^setting StateStore: Table Storage does not answer") as refusal,
+    ):
+        prepare_tables(service, NAMES, shards=16)
+    assert "\n" not in str(refusal.value)
+
+
+async def test_store_is_checked_by_reading(process: Process) -> None:
+    """Every prepared table has the row with the number of shards; without it the check fails."""
+    with pytest.raises(TransientError):
+        await process.store.check()
+    await process.table.create_entity({"PartitionKey": "!settings", "RowKey": "shards", "Shards": 1})
+    await process.store.check()
+
+
+async def test_rejected_message_is_recorded_once(table: TableClient, groups: EntityGroups) -> None:
+    """It can be redelivered before it is completed."""
+    rejected = TableRejectedMessages(table, groups, clock=FakeClock(), figures=StoreFigures())
+    for _ in range(2):
+        await rejected.reject("submissions", "m-1", b"{", "message: Invalid JSON")
+    [row] = [row async for row in table.list_entities()]
+    assert (row["Queue"], row["MessageID"], row["Body0"]) == ("submissions", "m-1", b"{")
+    assert (row["Reason"], row["BodyBytes"], row["RejectedAt"]) == ("message: Invalid JSON", 1, START)
+
+
+async def test_different_messages_are_recorded_separately(table: TableClient, groups: EntityGroups) -> None:
+    """They differ by id, content or queue, whatever characters these contain."""
+    rejected = TableRejectedMessages(table, groups, clock=FakeClock(), figures=StoreFigures())
+    for queue, message_id, body in (
+        ("submissions", "m-1", b"{"),
+        ("submissions", "m-1", b"["),
+        ("submissions", "m/2\\#?\t", b"{"),
+        ("submissions/$deadletterqueue", "m-1", b"{"),
+    ):
+        await rejected.reject(queue, message_id, body, "why")
+    assert len([row async for row in table.list_entities()]) == 4
+
+
+#: Seconds, more than a busy machine needs for anything here.
+_PATIENCE = 60
+
+_NOTHING = Pile(count=0, more=False, oldest_at=None)
+
+
+@pytest.fixture
+async def client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServiceBusClient]:
+    """Run a broker, and connect to it as the application does; no look at it is given up."""
+    for seconds in ("_LOOK_SECONDS", "_LINE_SECONDS"):
+        monkeypatch.setattr(queue_depths, seconds, _PATIENCE)
+    with running_broker(queues_named(["orders", "solo"])) as broker:
+        async with ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client:
+            yield client
+
+
+async def _put(client: ServiceBusClient, queue: str, count: int) -> None:
+    async with client.get_queue_sender(queue) as sender:
+        await sender.send_messages([ServiceBusMessage(str(number)) for number in range(count)])
+
+
+async def test_messages_are_counted_and_the_age_of_the_oldest_is_given(client: ServiceBusClient) -> None:
+    """Dead letters separately; a scheduled message is not counted; nothing is removed."""
+    await _put(client, "orders", 3)
+    async with (
+        client.get_queue_sender("orders") as sender,
+        client.get_queue_receiver("orders") as receiver,
+    ):
+        await sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
+        [first] = await receiver.receive_messages(1, _PATIENCE)
+        await receiver.dead_letter_message(first, reason="bad")
+    queues = PeekedQueues(lambda: client, ["orders", "solo"])
+    for _ in range(2):
+        orders, solo = await queues.depths()
+        assert orders.waiting is not None
+        assert orders.dead is not None
+        assert (orders.waiting.count, orders.waiting.scheduled, orders.waiting.more) == (2, 1, False)
+        assert orders.waiting.oldest_at is not None
+        assert timedelta(0) <= datetime.now(UTC) - orders.waiting.oldest_at < timedelta(minutes=1)
+        assert orders.dead.count == 1
+        assert solo == QueueDepth("solo", _NOTHING, _NOTHING)
+
+
+async def test_long_queue_is_not_counted_to_its_end(client: ServiceBusClient) -> None:
+    """The result says that there are more."""
+    await _put(client, "solo", 101)
+    [solo] = await PeekedQueues(lambda: client, ["solo"]).depths()
+    assert solo.waiting is not None
+    assert (solo.waiting.count, solo.waiting.more) == (100, True)
+
+
+async def test_long_line_is_measured_by_few_peeks(client: ServiceBusClient) -> None:
+    """As nearly as it has to be, as often as one looks; nothing is removed, and a short line has no age."""
+    line = PeekedLine(lambda: client, "solo")
+    assert await line.look() == Line(0, None)
+    await _put(client, "solo", 5)
+    assert await line.look() == Line(1, None)
+    await _put(client, "solo", 995)
+    for _ in range(2):
+        measured = await line.look()
+        assert 850 <= measured.count <= 1_000
+        assert measured.since is not None
+        assert timedelta(0) <= datetime.now(UTC) - measured.since < timedelta(minutes=1)
+
+
+async def test_queue_that_cannot_be_read_hides_no_other(
+    client: ServiceBusClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the others are still read."""
+    missing, solo = await PeekedQueues(lambda: client, ["missing", "solo"]).depths()
+    assert missing == QueueDepth("missing", None, None)
+    assert solo == QueueDepth("solo", _NOTHING, _NOTHING)
+    ours = [each.getMessage() for each in caplog.records if each.name == "functions.bus.queue_depths"]
+    assert len(ours) == 2
+    assert ours[0].startswith("queue missing can't be looked at: ")
+
+
+_FOLDER = "127.0.0.1/order-events/ingestion"
+
+
+@pytest.fixture
+async def blobs(connection: Connection) -> AsyncIterator[Callable[[], ContainerClient]]:
+    """Connect to the host's container, which is not there yet."""
+    container = connect_checkpoints(connection)
+    yield container
+    await container().close()
+
+
+async def test_checkpoints_are_read_with_their_numbers(blobs: Callable[[], ContainerClient]) -> None:
+    """All in one listing; before the first one there is not even a container."""
+    positions = BlobPositions(
+        cast("Any", None), blobs, namespace="127.0.0.1", name="order-events", consumer_group="ingestion"
+    )
+    assert await positions.checkpoints() == {}
+    await blobs().create_container()
+    for partition, number in (("0", "17"), ("31", "2147483648")):
+        metadata = {"offset": "880", "sequencenumber": number, "clientidentifier": "x"}
+        await blobs().upload_blob(f"{_FOLDER}/checkpoint/{partition}", b"", metadata=metadata)
+        await blobs().upload_blob(f"{_FOLDER}/ownership/{partition}", b"", metadata={"ownerid": "x"})
+    await blobs().upload_blob("127.0.0.1/other/ingestion/checkpoint/0", b"", metadata={"sequencenumber": "3"})
+    assert await positions.checkpoints() == {"0": 17, "31": 2_147_483_648}

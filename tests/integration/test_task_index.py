@@ -1,26 +1,44 @@
-"""The indexes on Table Storage: pages between two times, and tasks by id prefix."""
+"""The index of tasks: its pages, its filters, and the batch that is replayed."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
+from http import HTTPStatus
 
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.events import Event
-from functions.pattern.identity import TaskId
+from functions.operations.tasks import bulk as selections
+from functions.operations.tasks.bulk import Selection
+from functions.operations.tasks.query import Filter
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Event, Parked, Released
+from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.ports import Ports
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.search_keys import search_key
-from functions.pattern.store_ports import Index
+from functions.pattern.shared_rows import Chore
+from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 from functions.pattern.transitions import admit
+from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.indexes import TableTaskIndex
+from functions.web.problems import ProblemError
+from tests.fakes.clock import START
+from tests.fakes.interventions import park_request, resubmission
+from tests.fakes.ports import fake_ports
 from tests.fakes.shards import shards_in
-from tests.fakes.tasks import after, claimed, completed, failed, pending, started
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, order, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
+
 
 ONE_STEP = workflow(step("pick"))
 WEIGHED = workflow(step("pick"), find_by=lambda parcel: [f"Weight {parcel.weight}"])
@@ -112,3 +130,209 @@ async def test_index_row_tells_the_cause_of_an_error(process: Process, index: Ta
 
 async def _named(index: TableTaskIndex, prefix: str) -> list[str]:
     return [each.task for each in (await index.named(prefix, 0, most=10)).entries]
+
+
+@pytest.fixture
+def ports(process: Process, table: TableClient) -> Ports:
+    """Read a table with one shard."""
+    index = TableTaskIndex(shards_in(table), StoreFigures())
+    return fake_ports(index=index, store=process.store)
+
+
+async def _refused(process: Process, *names: str) -> None:
+    """Bring tasks into `Error`, ten at the same moment."""
+    for number, task in enumerate(map(TaskId, names)):
+        await process.store.admit(pending(ONE_STEP, task))
+        await process.told(task, claimed(task=task), started("pick", task=task), failed("pick", task=task))
+        process.clock.advance(1 if number % 10 == 0 else 0)
+
+
+async def _pages(selection: Selection) -> list[list[TaskId]]:
+    pages, cursor = [], None
+    while True:
+        page = await selection.page(cursor)
+        pages.append([entry.task for entry in page.entries])
+        cursor = page.cursor
+        if cursor is None:
+            return pages
+
+
+async def test_each_is_read_once_while_they_leave_the_index(
+    process: Process, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And while others enter it: those are too new, or lie behind."""
+    monkeypatch.setattr(selections, "MOST_PER_PAGE", 7)
+    names = [f"e-{number}" for number in range(30)]
+    await _refused(process, *names)
+    selection = Selection(ports, Filter(state=ProcessState.ERROR), process.clock.now())
+    process.clock.advance(5)
+    assert (await selection.count())[0] == 30
+    read: list[TaskId] = []
+    cursor = None
+    while True:
+        page = await selection.page(cursor)
+        read += [entry.task for entry in page.entries]
+        await asyncio.gather(*(process.told(entry.task, resubmission()) for entry in page.entries))
+        await _refused(process, f"later-{len(read)}")
+        if (cursor := page.cursor) is None:
+            break
+    assert sorted(read) == sorted(names)
+    assert (await selection.count())[0] == 0
+
+
+async def test_ids_with_a_prefix_are_read_page_by_page(
+    process: Process, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any state."""
+    monkeypatch.setattr(selections, "MOST_PER_PAGE", 2)
+    await _refused(process, "a-1", "a-2", "b-1")
+    await process.store.admit(pending(LINE, TaskId("a-3")))
+    pages = await _pages(Selection(ports, Filter(prefix="a-"), after(60)))
+    assert pages == [["a-1", "a-2"], ["a-3"]]
+
+
+async def test_operators_tasks_come_behind_all_that_are_parked(process: Process, ports: Ports) -> None:
+    """A sweep that reads the first knows whether any waits for a deployment."""
+    for task in map(TaskId, ("a", "z")):
+        await process.store.admit(pending(LINE, task))
+    await process.told(TaskId("a"), park_request())
+    lacking = Parked(epoch=FIRST, scheduler=scheduler_id(TaskId("z"), FIRST), reason="not here")
+    await process.told(TaskId("z"), claimed(task=TaskId("z")), lacking)
+    page = await ports.index.page(Index.PARKED, 0, most=5)
+    assert [(entry.task, entry.parked_by_operator) for entry in page.entries] == [("z", False), ("a", True)]
+    waiting = await ports.index.parked("line", 1, 0, after=None, most=5)
+    assert [entry.task for entry in waiting.entries] == ["z"]
+    assert await _pages(Selection(ports, Filter(parked=True), after(60))) == [["z", "a"]]
+
+
+async def test_cursor_that_storage_does_not_know_is_refused(
+    process: Process, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """422, not a failure."""
+    monkeypatch.setattr(selections, "MOST_PER_PAGE", 1)
+    await _refused(process, "e-1", "e-2")
+    selection = Selection(ports, Filter(), after(60))
+    place = json.loads(urlsafe_b64decode(f"{(await selection.page(None)).cursor}=="))
+    forged = urlsafe_b64encode(json.dumps(place | {"after": "x"}).encode()).decode()
+    with pytest.raises(ProblemError) as refusal:
+        await selection.page(forged)
+    assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+def _index(process: Process) -> TableTaskIndex:
+    return TableTaskIndex(shards_in(process.table), process.figures)
+
+
+async def _admit_count(process: Process, count: int) -> list[TaskId]:
+    tasks = [TaskId(f"task-{number}") for number in range(count)]
+    for task in tasks:
+        await process.store.admit(pending(LINE, task))
+    process.figures.reads = 0
+    return tasks
+
+
+async def test_index_is_read_by_pages_of_one_request(process: Process) -> None:
+    """Each page says where the next begins; no entry is skipped or returned twice."""
+    tasks = await _admit_count(process, 5)
+    found: list[TaskId] = []
+    after_page = None
+    sizes = []
+    while True:
+        page = await _index(process).page(Index.DUE, 0, after=after_page, most=2)
+        found += [entry.task for entry in page.entries]
+        sizes.append(len(page.entries))
+        after_page = page.continuation
+        if after_page is None:
+            break
+    assert (found, sizes, process.figures.reads) == (tasks, [2, 2, 1], 3)
+
+
+async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> None:
+    """A task due at exactly that time is not included."""
+    first, second = await _admit_count(process, 2)
+    await process.told(second, claimed(task=second), started("pick", task=second, complete_by=20))
+    for seconds, tasks in ((20, []), (21, [second]), (30, [second]), (31, [second, first])):
+        page = await _index(process).page(Index.DUE, 0, until=after(seconds), most=10)
+        assert [entry.task for entry in page.entries] == tasks
+        assert page.continuation is None
+
+
+def _entry(task: TaskId, at: datetime, state: ProcessState) -> IndexEntry:
+    return IndexEntry(task, at, "line", state, START, 1, "tester", correlation_id="c-1")
+
+
+async def test_each_index_has_its_own_tasks(process: Process) -> None:
+    """With the time from the key, the workflow, the state, and the time of submission.
+
+    A parked task has no time in its key, and leaves the due ones; released, it is among them again.
+    """
+    done, broken, waiting, parked = await _admit_count(process, 4)
+    parking = Parked(epoch=FIRST, scheduler=scheduler_id(parked, FIRST), reason="not here")
+    await process.told(parked, claimed(task=parked), parking)
+    process.clock.advance(1)
+    picked, sent = ((started(step, task=done), completed(step, task=done)) for step in ("pick", "send"))
+    await process.told(done, claimed(task=done), *picked, *sent)
+    await process.told(
+        broken, claimed(task=broken), started("pick", task=broken), failed("pick", task=broken)
+    )
+    entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
+    assert entries == {
+        Index.PARKED: (_entry(parked, START, ProcessState.PENDING),),
+        Index.DUE: (_entry(waiting, after(30), ProcessState.PENDING),),
+        Index.ERROR: (
+            replace(
+                _entry(broken, after(1), ProcessState.ERROR), step=StepName("pick"), error="pick: no money"
+            ),
+        ),
+        Index.DONE: (_entry(done, after(1), ProcessState.PROCESSED),),
+    }
+    await process.told(parked, Released(epoch=FIRST, start_by=after(40)))
+    entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
+    assert [entry.task for entry in entries[Index.DUE]] == [waiting, parked]
+    assert entries[Index.PARKED] == ()
+
+
+async def test_parked_tasks_are_read_by_the_version_that_they_wait_for(process: Process) -> None:
+    """Page by page; those of version 10 are not those of version 1."""
+    for version, name in ((1, "a"), (10, "b"), (1, "c"), (2, "d")):
+        task = TaskId(name)
+        await process.store.admit(pending(replace(LINE, version=version), task))
+        parking = Parked(epoch=FIRST, scheduler=scheduler_id(task, FIRST), reason="not here")
+        await process.told(task, claimed(task=task), parking)
+    first = await _index(process).parked("line", 1, 0, after=None, most=1)
+    last = await _index(process).parked("line", 1, 0, after=first.continuation, most=1)
+    assert [entry.task for entry in (*first.entries, *last.entries)] == ["a", "c"]
+    assert last.continuation is None
+    [other] = (await _index(process).parked("line", 10, 0, after=None, most=5)).entries
+    assert (other.task, other.version) == ("b", 10)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"RowKey": 1}'])
+async def test_forged_continuation_is_refused(process: Process, text: str) -> None:
+    """It can come from a caller's cursor."""
+    with pytest.raises(ValueError, match="validation error"):
+        await _index(process).page(Index.DUE, 0, after=text, most=2)
+
+
+async def test_heartbeat_is_that_of_the_last_sweep(process: Process) -> None:
+    """With its figures by name; there is none before the first sweep."""
+    heartbeat = _heartbeat(process)
+    assert await heartbeat.latest(Chore.SWEEP) is None
+    for recovered in (1, 2):
+        beat = {"instance": "one", "finished_at": after(1), "recovered": recovered, "oldest_overdue": 1.5}
+        await heartbeat.beat(Chore.SWEEP, beat)
+    assert await heartbeat.latest(Chore.SWEEP) == beat
+    assert await heartbeat.latest(Chore.HOUSEKEEPING) is None
+
+
+async def test_failing_service_is_a_transient_fault(process: Process) -> None:
+    """For each of these rows."""
+    await process.table.delete_table()
+    with pytest.raises(TransientError):
+        await _index(process).page(Index.DUE, 0, most=2)
+    with pytest.raises(TransientError):
+        await _heartbeat(process).beat(Chore.SWEEP, {"instance": "one"})
+
+
+def _heartbeat(process: Process) -> TableHeartbeats:
+    return TableHeartbeats(ConditionalRows(process.table, new_id=lambda: "", figures=process.figures))

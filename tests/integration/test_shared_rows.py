@@ -1,10 +1,10 @@
-"""Circuit breakers on the real table: instances share one state by compare-and-swap."""
+"""Rows that all instances share: circuits, times, counts and the overview."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,17 +14,33 @@ from azure.core.exceptions import ServiceRequestError
 from azure.data.tables.aio import TableClient
 
 from functions.agents.breaker import Breaker, CircuitOpenError
+from functions.operations.overview import OverviewReader
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.shared_rows import StoredBreaker
-from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
+from functions.pattern.occurrences import TaskCounter
+from functions.pattern.ports import QueueDepth
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.shared_rows import Occasion, StoredBreaker
+from functions.store.conditional_rows import (
+    ConditionalRows,
+    TableBreakerRows,
+    TableContent,
+    TableHeartbeats,
+    TableTimes,
+)
+from functions.store.indexes import TableTaskIndex
+from functions.store.keys import ALERT_MINUTE, time_row
+from functions.store.minute_counts import TableMinuteCounts
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.ports import fake_ports
+from tests.fakes.shards import shards_in
 from tests.fakes.tasks import after
 from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
+
 
 POLICY = BreakerPolicy(failures=2, open_for=timedelta(seconds=10))
 OPEN = BreakerRecord(
@@ -234,3 +250,131 @@ async def test_failing_store_is_a_transient_fault(process: Process) -> None:
     await process.table.delete_table()
     with pytest.raises(TransientError):
         await _rows(process).every()
+
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_time_is_noted_once_in_a_while(make_process: MakeProcess) -> None:
+    """By one of several instances; others, and other occasions, have times of their own."""
+    instances = [
+        TableTimes(ConditionalRows(process.table, new_id=lambda: uuid.uuid4().hex, figures=process.figures))
+        for process in (make_process(), make_process())
+    ]
+    one, two = instances
+
+    async def at_once(seconds: float) -> int:
+        noted = (each.note(Occasion.REPLIED, "payment", after(seconds), MINUTE) for each in instances * 5)
+        return sum(await asyncio.gather(*noted))
+
+    assert [await at_once(0), await at_once(59), await at_once(60)] == [1, 0, 1]
+    assert await one.note(Occasion.REPLIED, "drone", after(61), MINUTE)
+    assert await two.note(Occasion.REFUSED, "payment|not JSON", after(61), MINUTE)
+    assert await two.latest(Occasion.REPLIED) == {"payment": after(60), "drone": after(61)}
+
+
+async def test_damaged_time_is_none_and_is_noted_anew(make_process: MakeProcess) -> None:
+    """Else no reply of that Agent could be taken, and no late task be judged."""
+    process = make_process()
+    rows = ConditionalRows(process.table, new_id=lambda: uuid.uuid4().hex, figures=process.figures)
+    times = TableTimes(rows)
+    await rows.replace({"RowKey": time_row(Occasion.REPLIED, "payment"), "At": "yesterday"})
+    assert await times.note(Occasion.REPLIED, "drone", after(0), MINUTE)
+    assert await times.latest(Occasion.REPLIED) == {"drone": after(0)}
+    assert await times.note(Occasion.REPLIED, "payment", after(1), MINUTE)
+    assert await times.latest(Occasion.REPLIED) == {"drone": after(0), "payment": after(1)}
+
+
+def _content(table: TableClient) -> TableContent:
+    rows = ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures())
+    return TableContent(rows, ALERT_MINUTE)
+
+
+def _one_more(content: bytes | None) -> tuple[bytes, int]:
+    count = int(content or b"0") + 1
+    return str(count).encode(), count
+
+
+async def test_changes_of_several_instances_at_once_all_count(table: TableClient) -> None:
+    """Each is made on what the one before has left."""
+    instances = [_content(table) for _ in range(3)]
+    assert await instances[0].read() is None
+    counts = await asyncio.gather(*(each.change(_one_more) for each in instances for _ in range(8)))
+    assert sorted(counts) == list(range(1, 25))
+    assert await instances[1].read() == b"24"
+
+
+_MINUTE = START.replace(second=0, microsecond=0)
+_EARLIER = _MINUTE - timedelta(minutes=1)
+
+
+@pytest.fixture
+def rows(table: TableClient) -> TableMinuteCounts:
+    """Keep counts in the test's table."""
+    return TableMinuteCounts(table, StoreFigures())
+
+
+async def test_rows_of_all_processes_are_added_up_by_minute(rows: TableMinuteCounts) -> None:
+    """From a minute on; a row that is written again counts once."""
+    for _ in range(2):
+        await rows.write(_MINUTE, "one", {TaskCounter.ACCEPTED: 2, TaskCounter.PROCESSED: 1})
+    await rows.write(_MINUTE, "two", {TaskCounter.ACCEPTED: 5})
+    await rows.write(_EARLIER, "one", {TaskCounter.RECOVERED: 1})
+    counts = await rows.since(_EARLIER)
+    assert {minute: {each: n for each, n in found.items() if n} for minute, found in counts.items()} == {
+        _MINUTE: {TaskCounter.ACCEPTED: 7, TaskCounter.PROCESSED: 1},
+        _EARLIER: {TaskCounter.RECOVERED: 1},
+    }
+    assert [*await rows.since(_MINUTE)] == [_MINUTE]
+
+
+async def test_corrupt_row_hides_no_other(
+    rows: TableMinuteCounts, table: TableClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged by its key."""
+    await rows.write(_MINUTE, "one", {TaskCounter.ACCEPTED: 2})
+    await table.create_entity({"PartitionKey": "!minutes", "RowKey": "2999|corrupt", "Accepted": "many"})
+    counts = await rows.since(_MINUTE)
+    assert {minute: found[TaskCounter.ACCEPTED] for minute, found in counts.items()} == {_MINUTE: 2}
+    assert "2999|corrupt" in caplog.text
+
+
+async def test_rows_of_earlier_minutes_are_deleted(rows: TableMinuteCounts, table: TableClient) -> None:
+    """At most as many at once as the caller says, and no row of a task."""
+    await table.create_entity({"PartitionKey": "000", "RowKey": "0|task"})
+    for name in ("one", "two", "three"):
+        await rows.write(_EARLIER, name, {TaskCounter.ACCEPTED: 1})
+    await rows.write(_MINUTE, "one", {TaskCounter.ACCEPTED: 1})
+    assert [await rows.delete_before(_MINUTE, 2) for _ in range(3)] == [2, 1, 0]
+    assert [*await rows.since(_EARLIER)] == [_MINUTE]
+    assert (await table.get_entity("000", "0|task"))["RowKey"] == "0|task"
+
+
+SHARDS = 16
+
+
+class NoQueues:
+    """Service Bus is not counted here."""
+
+    async def depths(self) -> Sequence[QueueDepth]:
+        """See nothing."""
+        return []
+
+
+async def test_overview_takes_few_reads(table: TableClient) -> None:
+    """Three for each shard, and seven for rows that all instances share."""
+    figures, clock = StoreFigures(), FakeClock()
+    rows = ConditionalRows(table, new_id=str, figures=figures)
+    counts = TableMinuteCounts(table, figures)
+    ports = fake_ports(
+        index=TableTaskIndex(shards_in(table, shards=SHARDS), figures),
+        heartbeats=TableHeartbeats(rows),
+        breakers=TableBreakerRows(rows),
+        minute_counts=counts,
+        queues=NoQueues(),
+        clock=clock,
+    )
+    await counts.write(clock.now() - timedelta(minutes=1), "one", {TaskCounter.PROCESSED: 3})
+    overview = await OverviewReader(ports, Registry((), {})).read()
+    assert figures.reads == 3 * SHARDS + 7
+    assert overview.last_hour[-1].processed == 3
