@@ -1,4 +1,4 @@
-"""The rows of a task: written together, read back as written, recognised after a lost response, and deleted."""
+"""The rows of a task: written together, read back as written, recognised after a lost response, deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that write to one table at once: one wins, groups share a transaction, and the cost is bounded."""
+"""Processes that write to one table at once: one wins, groups share a transaction, costs are bounded."""
 
 from __future__ import annotations
 
