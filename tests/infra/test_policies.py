@@ -1,10 +1,29 @@
-"""The templates comply with every policy."""
+"""The templates comply with every policy, and each policy refuses a template that violates it."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.infra.infrastructure import REPOSITORY, Infrastructure
+from functions.agents.endpoints import url_setting
+from functions.services.service import SERVICES_PATH
+from functions.settings import Settings
+from functions.web.callers import Role
+from functions.workflows.registration import sample_services
+from tests.infra.application import REGISTRATIONS
+from tests.infra.azure.policies import AZURE_POLICIES, NAMES
+from tests.infra.azure.published import listed
+from tests.infra.bicep.builtins import BUILTINS
+from tests.infra.bicep.deployment import Deployment
+from tests.infra.bicep.expressions import evaluate
+from tests.infra.bicep.template import Declaration, Template, read_template
+from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.breaches import BREACHES, Breach, edited
+from tests.infra.breaches_of_hosting import AZURE_BREACHES, HOSTING_BREACHES
+from tests.infra.infrastructure import REPOSITORY, Environment, Infrastructure
 from tests.infra.policies import POLICIES, Policy
 
 
@@ -18,3 +37,271 @@ def infrastructure() -> Infrastructure:
 def test_templates_comply_with_the_policy(infrastructure: Infrastructure, policy: Policy) -> None:
     """No template violates the policy."""
     assert list(policy(infrastructure)) == []
+
+
+@pytest.mark.parametrize("breach", [*BREACHES, *HOSTING_BREACHES], ids=str)
+def test_broken_template_is_refused(breach: Breach, tmp_path: Path) -> None:
+    """The policy reports a copy of the templates with one edit."""
+    assert next(breach.policy(breach.made(tmp_path)), None) is not None
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("breach", AZURE_BREACHES, ids=str)
+def test_what_azure_does_not_know_is_refused(breach: Breach, tmp_path: Path) -> None:
+    """By its published types and names."""
+    if breach.policy in NAMES and listed(NAMES[breach.policy]) is None:
+        pytest.skip(f"not checked: {NAMES[breach.policy]}")
+    assert next(breach.policy(breach.made(tmp_path)), None) is not None
+
+
+def test_every_policy_is_shown_to_refuse_something() -> None:
+    """There is a breach for each policy."""
+    broken = {breach.policy for breach in (*BREACHES, *HOSTING_BREACHES, *AZURE_BREACHES)}
+    assert broken == {*POLICIES, *AZURE_POLICIES}
+
+
+_MODULES = "infra/modules"
+_APP = f"{_MODULES}/function-app.bicep"
+_APP_SETTINGS = f"{_MODULES}/app-settings.bicep"
+_BUS = f"{_MODULES}/service-bus.bicep"
+_DURABLE = f"{_MODULES}/durable-scheduler.bicep"
+_ENDPOINTS = f"{_MODULES}/private-endpoints.bicep"
+_MONITORING = f"{_MODULES}/monitoring.bicep"
+_SIGN_IN = f"{_MODULES}/sign-in.bicep"
+_STORAGE = f"{_MODULES}/storage-account.bicep"
+
+#: What is wrong, and the edit of a file that makes it so.
+_DEFECTS = {
+    "sign-in not required": (_SIGN_IN, "requireAuthentication: true", "requireAuthentication: false"),
+    "another plan": (_APP, "name: 'FC1'\n    tier: 'FlexConsumption'", "name: 'Y1'\n    tier: 'Dynamic'"),
+    "old Python": (_APP, "version: '3.13'", "version: '3.9'"),
+    "wrong always-ready group": (_APP, "name: 'durable'", "name: 'orchestrations'"),
+    "subnet not delegated": (
+        f"{_MODULES}/network.bicep",
+        "serviceName: 'Microsoft.App/environments'",
+        "serviceName: 'Microsoft.Web/serverFarms'",
+    ),
+    "wrong zone of the vault": (_ENDPOINTS, "privatelink.vaultcore.azure.net", "privatelink.vault.azure.net"),
+    "wrong zone of the scheduler": (
+        _ENDPOINTS,
+        "privatelink.durabletask.io",
+        "privatelink.durabletask.azure.com",
+    ),
+    "no identity for the vault": (_APP, "    keyVaultReferenceIdentity: identityId\n", ""),
+    "wrong identity for the package": (_APP, "'UserAssignedIdentity'", "'SystemAssignedIdentity'"),
+    "scheduler's connection": (_APP_SETTINGS, "Authentication=ManagedIdentity", "Authentication=AAD"),
+    "wrong issuer": (_SIGN_IN, "${tenant().tenantId}/v2.0", "common/v2.0"),
+    "wrong Durable SKU": (_DURABLE, "name: 'Consumption'", "name: 'Standard'"),
+    "shared keys on": (_STORAGE, "allowSharedKeyAccess: false", "allowSharedKeyAccess: true"),
+    "local auth on": (_BUS, "disableLocalAuth: true", "disableLocalAuth: false"),
+    "public in private mode": (_BUS, "private ? 'Disabled' : 'Enabled'", "'Enabled'"),
+    "role too wide": (
+        f"{_MODULES}/roles.bicep",
+        "serviceBusDataSender: '69a216fc-b8fb-44d8-bc22-1f3c2cd27a39'",
+        "serviceBusDataSender: '090c5cfd-751d-490a-894a-3ce6f1109419'",
+    ),
+    "role missing": (
+        f"{_MODULES}/app-base.bicep",
+        "[roles.storageBlobDataOwner, roles.storageQueueDataContributor, ",
+        "[roles.storageBlobDataOwner, ",
+    ),
+    "queue missing": ("infra/queues.json", '"name": "scheduler-requests"', '"name": "requests"'),
+    "setting missing": (_APP_SETTINGS, "  AGENTS_CLIENT_ID: identityClientId\n", ""),
+    "alert that tells nobody": (
+        f"{_MODULES}/watching/log-alerts.bicep",
+        "actionGroups: [\n          alert.posted ? mailGroupId : actionGroupId\n        ]",
+        "actionGroups: []",
+    ),
+}
+
+#: Those that only Azure's published types and names show.
+_OF_AZURE = {
+    "column that does not exist": (
+        "infra/queries/tasks-in-error.kql",
+        "parse_json(substring(Message",
+        "parse_json(substring(Text",
+    ),
+    "misspelt property of a queue": ("infra/queues.json", '"maxDeliveryCount"', '"maxDeliveriesCount"'),
+    "misspelt property of the app": (_APP, "virtualNetworkSubnetId:", "virtualNetworkSubnetID:"),
+    "misspelt property of an alert": (
+        f"{_MODULES}/watching/log-alerts.bicep",
+        "autoMitigate:",
+        "autoMitigated:",
+    ),
+    "type error": (_MONITORING, "disableLocalAuth: true\n", "disableLocalAuth: 'true'\n"),
+}
+
+
+@pytest.mark.parametrize("defect", _DEFECTS.values(), ids=_DEFECTS)
+def test_defect_is_found(defect: tuple[str, str, str], tmp_path: Path) -> None:
+    """By a policy, with nothing but the templates and the application's code."""
+    broken = edited(tmp_path, *defect)
+    assert any(message for policy in POLICIES for message in policy(broken))
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("defect", _OF_AZURE.values(), ids=_OF_AZURE)
+def test_defect_is_found_with_azures_types(defect: tuple[str, str, str], tmp_path: Path) -> None:
+    """By comparing the templates with what Azure publishes."""
+    if defect[0].endswith(".kql") and listed("log-tables") is None:
+        pytest.skip("not checked: log-tables")
+    broken = edited(tmp_path, *defect)
+    assert any(message for policy in AZURE_POLICIES for message in policy(broken))
+
+
+_INFRASTRUCTURE = Infrastructure(REPOSITORY)
+_HUBS: list[dict[str, Any]] = _INFRASTRUCTURE.json("infra/hubs.json")["hubs"]
+_NAMESPACE = "Microsoft.EventHub/namespaces"
+_NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
+
+
+@pytest.fixture(scope="module")
+def environments() -> dict[str, Environment]:
+    """Plan the environments by their names."""
+    return {each.name: each for each in _INFRASTRUCTURE.environments}
+
+
+def test_hub_is_off_unless_it_is_asked_for(environments: dict[str, Environment]) -> None:
+    """By its own parameter, or by having the API submit to it."""
+    having = {name for name, each in environments.items() if each.has_hub and each.is_whole}
+    assert having == {"with everything", "with an event hub"}
+
+
+@pytest.mark.parametrize("name", ["with everything", "with an event hub"])
+def test_hubs_are_those_of_the_list(environments: dict[str, Environment], name: str) -> None:
+    """With their partitions, which can't be changed later, their retention and consumer groups."""
+    environment = environments[name]
+    [namespace] = environment.of(_NAMESPACE)
+    assert namespace.at("sku") == {"name": "Standard", "tier": "Standard", "capacity": 1}
+    assert namespace.at("properties", "isAutoInflateEnabled") is True
+    assert namespace.at("properties", "maximumThroughputUnits") == 10
+    planned = environment.of(f"{_NAMESPACE}/eventhubs")
+    assert [(each.at("name"), each.at("properties", "partitionCount")) for each in planned] == [
+        (each["name"], each["partitionCount"]) for each in _HUBS
+    ]
+    assert [each.at("properties", "retentionDescription") for each in planned] == [
+        {"cleanupPolicy": "Delete", "retentionTimeInHours": each["retentionHours"]} for each in _HUBS
+    ]
+    groups = [each.at("name") for each in environment.of(f"{_NAMESPACE}/eventhubs/consumergroups")]
+    assert groups == [group for each in _HUBS for group in each["consumerGroups"]]
+
+
+def test_list_is_what_the_application_knows() -> None:
+    """Its defaults name the first hub and a group of its own."""
+    first, defaults = _HUBS[0], Settings.model_fields
+    assert first["name"] == defaults["event_hub_name"].default
+    assert first["consumerGroups"] == [defaults["event_hub_consumer_group"].default]
+    assert "$Default" not in first["consumerGroups"]
+
+
+@pytest.mark.parametrize(("days", "spare"), [(30, 22 * 24), (8, 0), (7, -24)])
+def test_tasks_are_kept_longer_than_events(days: int, spare: int) -> None:
+    """By a day at least: a replay must find what was done. Fewer hours than none are refused."""
+    main = REPOSITORY / "infra/main.bicep"
+    parameters: dict[str, Value] = {**_NAMED, "eventHub": True, "application": {"retentionDays": days}}
+    planned = Deployment(main, parameters).deployments()
+    [module] = [each for each in planned if each.template.path.stem == "event-hubs"]
+    assert module.value_of("spareHours") == spare
+    assert "minValue" in module.template.parameters["spareHours"].decorators
+
+
+@pytest.mark.parametrize("days", [1, 7])
+def test_without_a_hub_tasks_may_be_kept_shortly(days: int) -> None:
+    """Nothing can be replayed then, so no module that bounds the spare hours gets fewer than none."""
+    main = REPOSITORY / "infra/main.bicep"
+    planned = Deployment(main, {**_NAMED, "application": {"retentionDays": days}}).deployments()
+    bounded = [each for each in planned if "spareHours" in each.template.parameters]
+    assert {each.template.path.stem: each.value_of("spareHours") for each in bounded} == {
+        "backing-services": 0
+    }
+
+
+def test_private_network_reaches_the_hub(environments: dict[str, Environment]) -> None:
+    """Over an endpoint of its own."""
+    for name, wanted in (("with everything", True), ("private, without the scheduler", False)):
+        endpoints = environments[name].of("Microsoft.Network/privateEndpoints")
+        assert ("pe-event-hubs" in {each.at("name") for each in endpoints}) is wanted
+
+
+_FILE = REPOSITORY / "infra" / "main.bicepparam"
+
+
+#: The functions in parameter files, as if no environment variable were set.
+_FUNCTIONS: dict[str, Value] = {
+    **BUILTINS,
+    "readEnvironmentVariable": lambda name, *default: default[0] if default else Unresolved(name),
+    "bool": lambda text: text == "true",
+    "int": int,
+}
+
+
+@pytest.fixture(scope="module")
+def main() -> Template:
+    """Read the template of the parameter file."""
+    return read_template(REPOSITORY / "infra" / "main.bicep")
+
+
+@pytest.fixture(scope="module")
+def assigned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Declaration]:
+    """Read the file; its assignments are read as variables, because the grammar knows only templates."""
+    text = re.sub(r"(?m)^param ", "var ", _FILE.read_text()).replace("using 'main.bicep'", "")
+    path: Path = tmp_path_factory.mktemp("parameters") / "main.bicep"
+    path.write_text(text)
+    return read_template(path).variables
+
+
+def test_file_names_parameters_of_the_template(main: Template, assigned: dict[str, Declaration]) -> None:
+    """Every assigned parameter exists in the template."""
+    assert assigned.keys() <= main.parameters.keys()
+
+
+def test_parameters_without_a_default_are_read_from_azd(
+    main: Template, assigned: dict[str, Declaration]
+) -> None:
+    """Required parameters come from the variables that azd always sets."""
+    needed = {name for name, declared in main.parameters.items() if declared.value is None}
+    assert {name: _unset(assigned[name]) for name in needed} == {
+        "environmentName": Unresolved("AZURE_ENV_NAME"),
+        "location": Unresolved("AZURE_LOCATION"),
+    }
+
+
+def test_unset_parameters_have_the_default_of_the_template(
+    main: Template, assigned: dict[str, Declaration]
+) -> None:
+    """Without any `azd env set`, the file deploys what the template does by itself."""
+    defaults = {
+        name: evaluate(declared.value, _FUNCTIONS.get)
+        for name, declared in main.parameters.items()
+        if declared.value is not None and name in assigned
+    }
+    assert {name: _unset(assigned[name]) for name in defaults} == defaults
+
+
+def test_app_roles_are_those_of_the_application() -> None:
+    """Submitter, Operator and those that steps of registered workflows name, for people and for programs."""
+    roles = Infrastructure(REPOSITORY).json("infra/app-roles.json")
+    steps = [step for each in REGISTRATIONS for version in each.versions for step in version.shape.steps]
+    assert {role["value"] for role in roles} == {*Role, *(step.role for step in steps if step.role)}
+    assert all(set(role["allowedMemberTypes"]) == {"Application", "User"} for role in roles)
+    assert len({role["id"] for role in roles}) == len(roles)
+
+
+def _unset(declared: Declaration) -> Value:
+    assert declared.value is not None
+    return evaluate(declared.value, _FUNCTIONS.get)
+
+
+def test_each_sample_service_is_called_by_an_agent_of_its_workflow() -> None:
+    """So that a workflow with sample services runs on this machine without any setting."""
+    values = Infrastructure(REPOSITORY).json("local.settings.sample.json")["Values"]
+    for registration in REGISTRATIONS:
+        addresses = [values.get(url_setting(step.agent), "") for step in registration.workflow.steps]
+        called = {address.partition(f"{SERVICES_PATH}/")[2] for address in addresses}
+        assert {service.name for service in registration.services} <= called
+
+
+def test_each_sample_service_has_its_table() -> None:
+    """Declared for Azure, where the application's identity need not create tables."""
+    declared = {agent.table for agent in Infrastructure(REPOSITORY).sampled_agents}
+    assert {service.table for service in sample_services(REGISTRATIONS)} <= declared

@@ -16,7 +16,7 @@ from functions.pattern.sent_again import resent
 from tests.contract.schemas import examples
 from tests.e2e.caller import ORDER
 from tests.e2e.console.bench import Console
-from tests.e2e.console.test_untrusted_texts import EVIL
+from tests.e2e.console.test_page import EVIL
 from tests.e2e.recovery.bench import Bench
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]

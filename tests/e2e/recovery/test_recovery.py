@@ -1,14 +1,18 @@
-"""A lost task is found by its complete-by time, and run again in the next epoch."""
+"""Tasks are recovered, undone, or resubmitted by an operator."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import datetime
 
 import pytest
+import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from local.platform import PartName
+from tests.e2e.caller import ORDER
 from tests.e2e.recovery.bench import Bench, events, step
 from tests.e2e.recovery.remote import Behaviour
 from tests.fakes.workflows import submission
@@ -91,3 +95,85 @@ async def test_submission_delivered_three_times_is_one_task(bench: Bench) -> Non
         "thrice/b/do",
         "thrice/c/do",
     ]
+
+
+async def _in_error(bench: Bench, task: str) -> None:
+    bench.remote.script(f"{task}/b/do", Behaviour.REFUSES, Behaviour.ANSWERS)
+    await bench.submit(task, "held")
+    found = await bench.until_state(task, "Error")
+    assert found["last_error"] == "b: b answered 422"
+
+
+async def test_resubmitted_task_resumes_at_the_failed_step(bench: Bench) -> None:
+    """The operator fixes the service and resubmits: completed steps are not repeated."""
+    await _in_error(bench, "fixed")
+    assert await bench.act("fixed", "resubmit") == 202
+    task = await bench.until_state("fixed", "Processed")
+    assert bench.remote.called("fixed/a/do") == 1
+    assert bench.remote.effects("fixed") == ["a/do", "b/do", "c/do"]
+    assert events(task) == ["submitted", "resubmitted"]
+    assert task["history"][-1]["reason"] == "the service is fixed"
+    assert [each["state"] for each in task["history"][-1]["steps"]] == ["Completed", "Failed", "NotStarted"]
+
+
+async def test_operator_has_a_held_task_undone(bench: Bench) -> None:
+    """Also the step that was refused, whose earlier attempts may have had an effect."""
+    await _in_error(bench, "cancelled")
+    assert await bench.act("cancelled", "undo") == 202
+    task = await bench.until_state("cancelled", "Compensated")
+    assert events(task) == ["submitted", "undo requested"]
+    assert bench.remote.effects("cancelled") == ["a/do", "b/undo", "a/undo"]
+
+
+async def test_of_two_operators_at_once_one_wins(bench: Bench) -> None:
+    """The other gets a 409, and one epoch is opened."""
+    await _in_error(bench, "contested")
+    answers = await asyncio.gather(bench.act("contested", "resubmit"), bench.act("contested", "undo"))
+    assert sorted(answers) == [202, 409]
+    task = await bench.until("contested", lambda found: found["state"] in {"Processed", "Compensated"})
+    assert task["epoch"] == 2
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
+async def _submitted(bench: Bench) -> None:
+    """Submit the tasks of all tests together, so that their steps time out at the same time."""
+    for task, resource in (("down", "undone"), ("down-held", "held")):
+        bench.remote.script(f"{task}/b/do", Behaviour.IS_DOWN)
+        await bench.submit(task, resource)
+    bench.remote.script("stubborn/c/do", Behaviour.REFUSES)
+    bench.remote.script("stubborn/b/undo", Behaviour.HANGS, Behaviour.FORGETS, Behaviour.ANSWERS)
+    await bench.submit("stubborn")
+    bench.remote.script("late/payment/do", Behaviour.HANGS)
+    async with bench.session.put("/api/orders/late", json=ORDER) as answer:
+        assert answer.status == 202
+
+
+async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
+    """By its remedy the task is undone in reverse order, or held; the operator gets one alert."""
+    undone = await bench.until_state("down", "Compensated")
+    assert events(undone) == ["submitted", "recovered", "recovered", "exhausted"]
+    assert bench.remote.effects("down") == ["a/do", "b/undo", "a/undo"]
+    held = await bench.until_state("down-held", "Error")
+    assert held["last_error"].startswith("b: still overdue after 2 recoveries (b ")
+    assert bench.remote.effects("down-held") == ["a/do"]
+    for task in ("down", "down-held"):
+        await bench.until_alerted(task)
+        assert [alert["epoch"] for alert in bench.remote.alerts_about(task)] == [3]
+
+
+async def test_undo_that_fails_twice_succeeds_at_the_third_attempt(bench: Bench) -> None:
+    """Undo is recovered as do is, also after an extended wait."""
+    task = await bench.until_state("stubborn", "Compensated")
+    assert events(task) == ["submitted", "refused", "recovered", "recovered"]
+    assert task["failure_count"] == 2
+    assert bench.remote.called("stubborn/b/undo") == 3
+    assert bench.remote.effects("stubborn") == ["a/do", "b/do", "c/undo", "b/undo", "a/undo"]
+    assert bench.remote.alerts_about("stubborn") == []
+
+
+async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) -> None:
+    """A delayed payment arrives after its refund: no money is taken."""
+    task = await bench.until_state("late", "Compensated")
+    assert events(task)[-1] == "exhausted"
+    payment = json.dumps({"customer": "C-1042", "amount": "9.80", "currency": "EUR"}).encode()
+    assert await bench.remote.deliver("PUT", f"late.{task['birth']}", payment) == 410

@@ -1,16 +1,24 @@
-"""The planned alerts: what each detects, and that each reaches the operators."""
+"""Alerts, queries, metrics and roles: complete, and as the runbook and the pages have them."""
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from functions.settings import Settings
+from functions.telemetry.fields import Field
+from functions.web.access import OWN_HEADER
 from tests.infra.bicep.deployment import Deployment, Planned
-from tests.infra.bicep.values import Unresolved
+from tests.infra.bicep.values import Unresolved, properties_of
+from tests.infra.infrastructure import REPOSITORY, Infrastructure
+from tests.infra.policies.access import role_of
 from tests.infra.watching.conftest import PARAMETERS, ROOT, TEMPLATE
+from tests.infra.watching.kql import query_names, read_query
 from tests.infra.watching.resources import (
     ACTION_GROUP,
     LOG_ALERT,
@@ -164,3 +172,211 @@ def test_windows_include_late_rows(plan: list[Planned]) -> None:
 def test_alerts_resolve_automatically(plan: list[Planned]) -> None:
     """Operators need not close them."""
     assert {alert.at("properties", "autoMitigate") for alert in alerts(plan).values()} == {True}
+
+
+_OF_METRICS = [name for name in query_names() if "AppMetrics" in read_query(name).text]
+
+
+def _instruments() -> set[str]:
+    """Return the names of the instruments in `instruments.py`: the first argument of each `create_…`."""
+    source = (ROOT / "functions/telemetry/instruments.py").read_bytes()
+    return {
+        node.args[0].value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.startswith("create_")
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    }
+
+
+@pytest.mark.parametrize("name", _OF_METRICS)
+def test_metrics_and_their_attributes_exist(name: str) -> None:
+    """With the names under which they are exported."""
+    text = read_query(name).text
+    filtered = next(line for line in text.splitlines() if line.startswith("| where Name "))
+    named = set(re.findall(r'"([^"]+)"', filtered))
+    assert named
+    assert named <= _instruments()
+    assert set(re.findall(r'Properties\["([^"]+)"\]', text)) <= set(Field)
+
+
+def test_states_and_durations_are_metrics() -> None:
+    """For the workbook's first two parts, and the alert on late events."""
+    assert _OF_METRICS == ["late-events", "task-counts", "task-durations"]
+
+
+_WATCHING = ROOT / "infra/modules/watching"
+_WORKBOOK = (ROOT / "infra/workbook/workbook.json").read_text(encoding="utf-8")
+#: What operators must see of an environment, and where the workbook shows it.
+_SHOWN = {
+    "states": "task-counts",
+    "durations": "task-durations",
+    "errors": "tasks-in-error",
+    "recoveries": "task-counts",
+    "overdue": "sweeps",
+    "breakers": "breakers",
+    "queue-depths": None,
+    "waiting": "waiting-messages",
+    "dead-letters": None,
+    "lost-messages": "lost-messages",
+    "unreadable-rows": "unreadable-rows",
+    "refused-replies": "refused-replies",
+    "silent-agents": "silent-agents",
+    "crowds": "crowds",
+    "refused-orders": "refused-orders",
+    "failure-rate": "failed-requests",
+}
+
+
+def test_log_alerts_run_the_files(plan: list[Planned]) -> None:
+    """Each runs the file that `alerts.json` names, unchanged."""
+    declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))
+    logged = {name: each for name, each in alerts(plan).items() if each.type == LOG_ALERT}
+    assert {name: criterion(each)["query"] for name, each in logged.items()} == {
+        each["name"]: read_query(each["query"]).text for each in (*declared["log"], *declared["hub"])
+    }
+
+
+def test_log_alerts_measure_existing_columns(plan: list[Planned]) -> None:
+    """Dimensions too: Azure would treat an unknown name as empty, and never fire."""
+    queries = {query.text: query for query in map(read_query, query_names())}
+    for name, alert in alerts(plan).items():
+        if alert.type != LOG_ALERT:
+            continue
+        query = queries[criterion(alert)["query"]]
+        asked = {*dimensions(alert), criterion(alert)["metricMeasureColumn"] or "TimeGenerated"}
+        assert [column for column in asked if not query.gives(column)] == [], name
+
+
+def test_workbook_shows_what_matters() -> None:
+    """Each in a separate part, from its query or from Service Bus metrics."""
+    shown = {}
+    for item in json.loads(_WORKBOOK)["items"]:
+        if item["type"] in {3, 10}:
+            placed = re.match(r"<([\w-]+)>", item["content"].get("query", ""))
+            shown[item["name"]] = placed[1] if placed else None
+    assert shown == _SHOWN
+
+
+def test_workbook_holds_no_query_of_its_own() -> None:
+    """It names the files; what it adds only summarises or sorts."""
+    assert not re.search(r"App(Traces|Requests|Metrics)|Message", _WORKBOOK.replace("Messages", ""))
+
+
+def test_every_name_in_the_workbook_is_filled(watching: Deployment) -> None:
+    """The template has a value for each, and every query is used, here or by an alert."""
+    [workbook] = [each for each in watching.deployments() if each.template.path.stem == "workbook"]
+    fillings = properties_of(workbook.value_of("fillings"))
+    named = frozenset(re.findall(r"<([\w-]+)>", _WORKBOOK))
+    lists = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))
+    declared = [*lists["log"], *lists["hub"]]
+    assert fillings.keys() == {*query_names(), "workspaceId", "componentId", "namespaceId"}
+    assert named <= fillings.keys() <= named | {each["query"] for each in declared}
+    assert {name: fillings[name] for name in query_names()} == {
+        name: read_query(name).text for name in query_names()
+    }
+
+
+_TABLE = (REPOSITORY / "docs/operations.md").read_text(encoding="utf-8").partition("## Who may do what")[2]
+_APPLICATION = "the application's identity"
+
+#: The table's names for the resources that roles are assigned on.
+_PLACES = {
+    "Microsoft.ServiceBus/namespaces/queues": "each queue",
+    "Microsoft.EventHub/namespaces/eventhubs": "each hub",
+    "Microsoft.Insights/components": "Application Insights component",
+    "Microsoft.DurableTask/schedulers/taskHubs": "task hub",
+    "Microsoft.KeyVault/vaults": "vault",
+}
+
+
+def test_table_names_exactly_the_roles_that_are_assigned() -> None:
+    """Each with its scope."""
+    [everything] = [
+        each for each in Infrastructure(REPOSITORY).environments if each.name == "with everything"
+    ]
+    given = {pair for each in everything.deployment.deployments() for pair in _given(each)}
+    assert set(_listed()) == given
+
+
+def test_every_row_gives_the_reason() -> None:
+    """A role without a reason should not be assigned."""
+    assert [row for row in _rows() if not all(row[1:])] == []
+
+
+def _rows() -> list[list[str]]:
+    """Read the table's rows, below its header."""
+    lines = [line for line in _TABLE.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def _listed() -> Iterator[tuple[str, str]]:
+    """Return the application's roles and their scopes; a row without a name continues the one above."""
+    who = ""
+    for name, roles, place, _ in _rows():
+        who = name or who
+        if who == _APPLICATION:
+            yield from ((role.lower(), re.split(r",| \(", place)[0]) for role in roles.split(", "))
+
+
+def _given(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    """Return the roles that one template assigns, and their scopes."""
+    names = _role_names()
+    for each in deployment.planned():
+        if (
+            each.type == "Microsoft.Authorization/roleAssignments"
+            and each.template == deployment.template.path
+        ):
+            scope = each.at("scope")
+            assert isinstance(scope, Unresolved)
+            yield names[role_of(each)], _place(str(scope.resource_type), deployment)
+
+
+def _place(resource_type: str, deployment: Deployment) -> str:
+    """Return the name of a role's scope; the host's storage account is the one with a container."""
+    if resource_type != "Microsoft.Storage/storageAccounts":
+        return _PLACES[resource_type]
+    is_host = deployment.template.path.stem == "storage-account"
+    return "host's storage account" if is_host else "state store's account"
+
+
+def _role_names() -> dict[str, str]:
+    """Return the name of each role, by id."""
+    roles = Deployment(REPOSITORY / "infra/modules/roles.bicep", {}).value_of("roles")
+    return {
+        str(role): re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+        for name, role in properties_of(roles).items()
+    }
+
+
+_RUNBOOK = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+_SECTION = re.compile(r"^## `([a-z-]+)`: .+?$(.+?)(?=^## )", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| \[`([a-z-]+)`\]\(#.+\) \| (\d) \|", re.MULTILINE)
+
+
+def test_every_alert_has_its_section_and_every_section_its_alert(plan: list[Planned]) -> None:
+    """An operator who gets an alert at three in the morning finds the section under the alert's name."""
+    assert sorted(section[1] for section in _SECTION.finditer(_RUNBOOK)) == sorted(alerts(plan))
+
+
+def test_every_section_says_what_it_means_and_what_to_do() -> None:
+    """And what to look at."""
+    for name, text in _SECTION.findall(_RUNBOOK):
+        assert "**Meaning.**" in text, name
+        assert re.search(r"\*\*Look at\*\*|\| what to do \|", text), name
+        assert re.search(r"\*\*Do\.\*\*|\| what to do \|", text), name
+
+
+def test_the_list_names_every_alert_with_its_severity(plan: list[Planned]) -> None:
+    """As in the templates."""
+    listed = {name: int(severity) for name, severity in _ROW.findall(_RUNBOOK)}
+    assert listed == {name: alert.at("properties", "severity") for name, alert in alerts(plan).items()}
+
+
+def test_every_command_that_acts_sends_the_required_header() -> None:
+    """So the command works when it is copied."""
+    commands = re.findall(r"^curl -X POST .+(?:\\\n.+)*", _RUNBOOK, re.MULTILINE)
+    assert commands
+    assert [command for command in commands if f"-H '{OWN_HEADER}: " not in command] == []

@@ -1,26 +1,33 @@
-"""The command: what it refuses, what it says when it can't look, and that Ctrl-C leaves nothing behind."""
+"""The command: what it refuses, what it says when it can't look, and how long it waits."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
+from local.agent_check.checks import throughout
 from local.agent_check.options import AgentCheckOptions
+from local.agent_check.patience import Patience
+from local.agent_check.plan import STAGES, Check
 from local.agent_check.replies import content_of
 from local.agent_check.report import show_report
-from local.agent_check.verdicts import CheckVerdict, Finding
+from local.agent_check.shell import count_effects, holding
+from local.agent_check.verdicts import CheckVerdict, CommandFailedError, Finding
 from local.command_line import main
 from local.platform import ROOT
 from servicebus_local.config import read_config
 from servicebus_local.testing import running_broker
+from tests.local.agent_check.planted import check_changed
 from tests.local.agent_check.samples import PYTHON_SAMPLE, check
 from tests.local.platform.processes import descendants, left_running
 
@@ -217,3 +224,92 @@ def _started(folder: Path, *options: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+_PAGE = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+_CHECKS = [check for stage in STAGES for check in stage if check is not throughout.it_stays_up]
+
+
+@pytest.mark.parametrize("check", _CHECKS)
+def test_check_names_its_rule(check: Check) -> None:
+    """A rule by its number, or a section: the line of a broken rule ends with it."""
+    named = re.search(r"\((?:rule (\d)|(The \w+))\)\.$", check.__doc__ or "")
+    assert named
+    assert f"\n{named[1]}. **" in _PAGE if named[1] else f"\n### {named[2]}\n" in _PAGE
+
+
+async def test_effects_of_one_key_in_two_lines_add_up() -> None:
+    """Two processes with a ledger each are two effects."""
+    counts = await count_effects("printf 't-1.3f9a0c27/payment/do 1\\nt-1.3f9a0c27/payment/do 1\\n'")
+    assert counts["t-1.3f9a0c27/payment/do"] == 2
+
+
+@pytest.mark.parametrize("line", ["t/payment/do -1", "t/payment/do 1_0", "0x1 t/payment/do"])
+async def test_what_is_no_count_is_refused(line: str) -> None:
+    """A count is a number from 0 on, in digits."""
+    with pytest.raises(CommandFailedError, match="a count"):
+        await count_effects(f"echo '{line}'")
+
+
+async def test_first_line_may_be_long() -> None:
+    """Longer than what is read at once."""
+    async with holding(f"{sys.executable} -c \"print('x' * 200_000, flush=True); input()\"", Mock()):
+        pass
+
+
+async def test_what_is_no_line_does_not_hold() -> None:
+    """It ended before its line did."""
+    with pytest.raises(CommandFailedError, match="printed no line"):
+        async with holding("printf held", Mock()):
+            pass
+
+
+#: Two seconds for each request, and a start that takes longer than what it is waited for later.
+_SLOW = [
+    (
+        "            reply = answer(ledger, request)\n",
+        "            time.sleep(2)\n            reply = answer(ledger, request)\n",
+    ),
+    (
+        "    while True:\n        try:\n            ledger",
+        "    time.sleep(20)\n    while True:\n        try:\n            ledger",
+    ),
+]
+_ALL_AT_ONCE = [
+    "the same request once more",
+    "an undo twice",
+    "taken after complete by",
+    "another schema version",
+    "rubbish",
+    "the largest request",
+]
+
+
+@pytest.mark.parametrize(
+    ("lock", "needs", "seconds"), [(15, 0.1, 30), (15, 20, 100), (5, 0.1, 10), (5, 90, 300)]
+)
+def test_patience_follows_what_the_agent_needs(lock: float, needs: float, seconds: float) -> None:
+    """At least two locks, at most five minutes."""
+    assert Patience(lock, needs).seconds == seconds
+
+
+def test_patience_begins_anew() -> None:
+    """With what is heard, with the end of the locks after a crash, and when the Agent is back."""
+    patience = Patience(15)
+    assert patience.ends(100, 90) == 130
+    assert patience.ends(100, 90, 300) == 400
+    assert patience.ends(100, 110, 300) == 140
+    patience.killed = 105
+    assert patience.ends(100, 110) == 150
+    patience.back = 130
+    assert patience.ends(100, 110) == 160
+
+
+@pytest.mark.night
+@pytest.mark.process
+@pytest.mark.timeout(900)
+def test_slow_agent_is_passed(tmp_path: Path) -> None:
+    """One process has much to do; as long as it is at work, it is waited for."""
+    report = check_changed(_SLOW, _ALL_AT_ONCE, tmp_path, processes=1)
+    assert report.checks("passed") >= set(_ALL_AT_ONCE), report.text
+    assert report.code == 0

@@ -1,22 +1,36 @@
-"""The demo follows its orders and deliveries, and succeeds only when all end as expected."""
+"""The demo and `run`: the orders that they send, what they follow, and the summary."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import json
+import shlex
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
 from local.callers import demo
-from local.callers.cases import Case
-from local.callers.client import OrderRefusedError, OrderState
+from local.callers.cases import Case, Submission, submissions
+from local.callers.client import (
+    SAMPLE_DELIVERY,
+    SAMPLE_ORDER,
+    OrderClient,
+    OrderRefusedError,
+    OrderState,
+    OrderStatus,
+    StepStatus,
+)
 from local.callers.demo import DemoResult, run_demo
+from local.callers.one_order import next_command, show_one_order
+from local.callers.summary import orders_per_second, percentile, summary
 from local.command_line import main
 from local.commands import demo_at
-from tests.local.callers.canned_api import HAPPY_LIFE, canned_api
+from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, canned_api
 from tests.local.callers.canned_deliveries import CannedDeliveries
+from tests.local.platform.processes import PATIENCE
 
 
 async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
@@ -132,3 +146,214 @@ async def test_without_the_workflow_the_demo_is_refused_in_one_line(
         )
         arguments = ["demo", "--orders", "2", "--deliveries", "0", "--url", url]
         assert await asyncio.to_thread(main, arguments) == 0
+
+
+def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
+    shown = tuple(StepStatus(name=name, state=of_step) for name, of_step in steps.items())
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    return OrderStatus(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
+
+
+def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
+    """Without a queue it names none."""
+    submission = Submission("demo-1", Case.NEAR)
+    assert submission.in_batch("notices-demo") == SAMPLE_DELIVERY | {
+        "id": "demo-1",
+        "reply_to": "notices-demo",
+    }
+    assert submission.in_batch(None) == SAMPLE_DELIVERY | {"id": "demo-1"}
+
+
+def test_a_few_deliveries_try_every_case() -> None:
+    """And every submission has an id of its own."""
+    made = submissions(2, 8)
+    assert [each.case for each in made[:2]] == [Case.ORDER, Case.ORDER]
+    assert {each.case for each in made[2:6]} == set(Case) - {Case.ORDER}
+    assert len({each.id for each in made}) == 10
+
+
+def test_an_expected_outcome_has_nothing_unmet() -> None:
+    """State and steps."""
+    for case in Case:
+        came = _order(case.expectation.state, dict(case.expectation.steps))
+        assert case.expectation.unmet(came) is None
+
+
+def test_an_unexpected_outcome_is_described() -> None:
+    """No status, another state, or a step in another state."""
+    expectation = Case.NEAR.expectation
+    steps = dict(expectation.steps)
+    assert expectation.unmet(None) == "never seen"
+    assert expectation.unmet(_order(OrderState.ERROR, steps, "no drone")) == "Error (no drone)"
+    assert expectation.unmet(_order(OrderState.PENDING, steps)) == "Pending"
+    assert (
+        expectation.unmet(_order(OrderState.PROCESSED, steps | {"transport": "Completed"}))
+        == "Processed, but transport Completed"
+    )
+    del steps["drone"]
+    assert expectation.unmet(_order(OrderState.PROCESSED, steps)) == "Processed, but drone None"
+
+
+async def _shown(*life: str | None, terminal: bool = False) -> str:
+    """Return what is printed about an order with this life."""
+    screen = io.StringIO()
+    async with canned_api(life) as url:
+        await show_one_order(url.rstrip("/"), Console(file=screen, force_terminal=terminal, width=100))
+    return screen.getvalue()
+
+
+async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
+    """A log file shows the same progress; an unchanged state is not repeated."""
+    lines = (await _shown(None, "Pending", "Processing", "Processing", "Processed")).splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "Submitted:",
+        "Pending",
+        "Processing",
+        "Processed",
+        "Processed",
+    ]
+    assert lines[-1] == "Processed after 0.25 s"
+
+
+async def test_a_terminal_gets_a_table_of_steps_with_times() -> None:
+    """It is redrawn at each change."""
+    screen = await _shown("Processing", "Processed", terminal=True)
+    assert "payment" in screen
+    assert "10:00:00.250" in screen
+
+
+async def test_the_reason_of_an_error_is_shown() -> None:
+    """It is the API's last error, in the last line."""
+    assert (await _shown("Error")).splitlines()[-1] == "Error after 0.25 s: the card was refused"
+
+
+async def test_an_order_that_never_ends_is_given_up() -> None:
+    """The wait has a limit."""
+    async with canned_api(["Processing"]) as url, OrderClient.at(url) as client:
+        await client.submit("stuck")
+        with pytest.raises(TimeoutError):
+            [order async for order in client.follow("stuck", within=0.2)]
+
+
+async def test_a_refused_order_raises_the_apis_reason() -> None:
+    """Only a success status counts as one."""
+    async with canned_api(submit_status=422) as url, OrderClient.at(url) as client:
+        with pytest.raises(OrderRefusedError, match=r"422.*canned"):
+            await client.submit("refused")
+
+
+async def test_every_change_is_followed_to_the_end() -> None:
+    """404 means that the order is still on the queue."""
+    async with canned_api() as url, OrderClient.at(url) as client:
+        await client.submit("one")
+        states = [order.state async for order in client.follow("one", within=PATIENCE)]
+    assert states == [OrderState.PENDING, OrderState.PROCESSING, OrderState.PROCESSED]
+
+
+def test_the_command_to_try_next_sends_the_sample_order() -> None:
+    """It can be pasted into a shell as it is."""
+    words = shlex.split(next_command("http://127.0.0.1:7071"))
+    assert words[:3] == ["curl", "-i", "http://127.0.0.1:7071/api/orders"]
+    assert json.loads(words[-1]) == SAMPLE_ORDER
+
+
+def _order_in(
+    order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER
+) -> OrderStatus:
+    finished = SUBMITTED + timedelta(seconds=seconds) if seconds is not None else None
+    steps = tuple(StepStatus(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
+    return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
+
+
+def _result(*orders: OrderStatus, never_seen: int = 0) -> DemoResult:
+    made = [Submission(order.id, Case.ORDER) for order in orders]
+    missing = [Submission(f"missing-{number}", Case.ORDER) for number in range(never_seen)]
+    return DemoResult(made + missing, {order.id: order for order in orders})
+
+
+def _printed(result: DemoResult) -> list[list[str]]:
+    screen = io.StringIO()
+    Console(file=screen, width=160).print(summary(result))
+    return [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in screen.getvalue().splitlines()
+        if line.startswith("│")
+    ]
+
+
+def test_a_case_that_ended_as_expected_is_ticked() -> None:
+    """With its number."""
+    submissions = [Submission("a", Case.NEAR), Submission("b", Case.NO_DRONE)]
+    orders = {
+        "a": _order_in("a", OrderState.PROCESSED, 1, Case.NEAR),
+        "b": _order_in("b", OrderState.COMPENSATED, 1, Case.NO_DRONE),
+    }
+    rows = _printed(DemoResult(submissions, orders))
+    assert ["✓", "delivery near by, no transport", "1", "Processed", "1 Processed"] in rows
+    assert ["✓", "delivery, drone refused", "1", "Compensated", "1 Compensated"] in rows
+    assert not [row for row in rows if row[0] == "✗"]
+
+
+def test_a_case_with_one_exception_is_crossed() -> None:
+    """And each exception is named and counted."""
+    result = _result(
+        _order_in("a", OrderState.PROCESSED, 0.5),
+        _order_in("b", OrderState.PROCESSED, 0.5),
+        _order_in("c", OrderState.PENDING, None),
+        never_seen=1,
+    )
+    row = ["✗", "order, paid", "4", "Processed", "2 Processed, 1 Pending, 1 never seen"]
+    assert row in _printed(result)
+
+
+def test_what_is_left_behind_is_crossed() -> None:
+    """The right state alone is not enough."""
+    result = DemoResult(
+        [Submission("a", Case.NO_DRONE)],
+        {"a": _order_in("a", OrderState.COMPENSATED, 1, Case.NO_DRONE)},
+        leftovers={"a": "there is still something at packages"},
+    )
+    assert _printed(result)[0][0] == "✗"
+    assert _printed(result)[0][-1] == "1 there is still something at packages"
+
+
+def test_ticks_and_crosses_are_coloured_on_a_terminal() -> None:
+    """Green and red."""
+    screen = io.StringIO()
+    good, bad = _order_in("a", OrderState.PROCESSED, 1), _order_in("b", OrderState.ERROR, 1)
+    for order in (good, bad):
+        console = Console(file=screen, force_terminal=True, color_system="standard", width=160)
+        console.print(summary(_result(order)))
+    assert "\x1b[32m✓" in screen.getvalue()
+    assert "\x1b[31m✗" in screen.getvalue()
+
+
+def test_figures_are_the_services_own() -> None:
+    """From submission to end."""
+    result = _result(_order_in("a", OrderState.PROCESSED, 0.5), _order_in("b", OrderState.ERROR, 2.0))
+    result.submit_seconds, result.batch_seconds = [0.01, 0.02], [0.3]
+    result.notices = Counter({"received": 2})
+    rows = _printed(result)
+    assert ["notices: received", "2"] in rows
+    assert ["submit one p50 / p99", "10 ms / 20 ms"] in rows
+    assert ["submit a batch p50 / p99", "300 ms / 300 ms"] in rows
+    assert ["end to end p50 / p99", "500 ms / 2000 ms"] in rows
+    assert ["orders/s", "1.0"] in rows
+
+
+def test_a_summary_without_any_result_is_still_a_summary() -> None:
+    """There is no division by zero."""
+    assert ["orders/s", "-"] in _printed(_result(never_seen=1))
+
+
+def test_orders_per_second_needs_an_end() -> None:
+    """From the first submission to the last end."""
+    assert orders_per_second([_order_in("a", OrderState.PENDING, None)]) is None
+    ended = [_order_in("a", OrderState.PROCESSED, 4), _order_in("b", OrderState.PROCESSED, 2)]
+    assert orders_per_second(ended) == 0.5
+
+
+@pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (1, 1)])
+def test_a_percentile_is_a_value_that_was_measured(percent: float, value: float) -> None:
+    """Nearest rank, over 1 to 100."""
+    assert percentile(list(range(100, 0, -1)), percent) == value

@@ -12,9 +12,8 @@ import psutil
 import pytest
 from azure.data.tables import TableClient
 
-from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, folder
+from local.platform import ANY_PORTS, ROOT, Addresses, PartName, Platform, PlatformOptions, folder
 from local.platform.blueprint import Stages, whole_platform
-from local.platform.process import ROOT
 from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process

@@ -1,15 +1,39 @@
-"""Options are accepted or refused with a reason, and the exit code tells success from failure."""
+"""The command line: its options and output, and the settings, ports and folder of the platform."""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
 import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
 from local import command_line, commands
 from local.command_line import main
-from local.platform import PartFailedError, PartName, PlatformOptions, PlatformPorts
+from local.platform import (
+    ANY_PORTS,
+    Addresses,
+    FolderInUseError,
+    PartFailedError,
+    PartName,
+    PlatformError,
+    PlatformOptions,
+    PlatformPorts,
+    PortTakenError,
+    StartRefusedError,
+    reset,
+)
+from local.platform import folder as folder_module
+from local.platform import ports as ports_module
+from local.platform.folder import held
+from local.platform.output import log_line
+from local.platform.ports import claimed
+from local.platform.settings import application_settings
 
 
 @pytest.fixture
@@ -114,3 +138,324 @@ def test_a_demo_against_nothing_ends_with_code_1(capsys: pytest.CaptureFixture[s
     """The error says which address does not answer."""
     assert main(["demo", "--orders", "1", "--url", "http://127.0.0.1:9"]) == 1
     assert "127.0.0.1:9" in capsys.readouterr().err
+
+
+ADDRESSES = Addresses(PlatformPorts(host=7171, service_bus=5772, table=10102))
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """Return an application folder with the sample settings."""
+    _write(
+        tmp_path / "local.settings.sample.json",
+        STATE_SHARDS="16",
+        PAYMENT_URL="http://127.0.0.1:7071/payments",
+    )
+    return tmp_path
+
+
+def _write(file: Path, **values: str) -> None:
+    file.write_text(json.dumps({"IsEncrypted": False, "Values": values}))
+
+
+def _settings(app: Path, environment: dict[str, str] | None = None, **settings: str) -> dict[str, str]:
+    return application_settings(app, environment or {}, ADDRESSES, settings)
+
+
+def test_the_sample_is_enough(app: Path) -> None:
+    """A newcomer need not write a file."""
+    assert _settings(app)["STATE_SHARDS"] == "16"
+
+
+def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(app: Path) -> None:
+    """As with Core Tools."""
+    _write(app / "local.settings.json", STATE_SHARDS="4")
+    assert _settings(app)["STATE_SHARDS"] == "4"
+    assert _settings(app, {"STATE_SHARDS": "2"})["STATE_SHARDS"] == "2"
+
+
+def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
+    """Nobody writes to their own storage account by accident."""
+    _write(
+        app / "local.settings.json",
+        AzureWebJobsStorage="theirs",
+        ServiceBusConnection="theirs",
+        StateStore="theirs",
+    )
+    settings = _settings(app, {"StateStore": "theirs"})
+    assert "TableEndpoint=http://127.0.0.1:10102/devstoreaccount1;" in settings["StateStore"]
+    assert settings["AzureWebJobsStorage"] == settings["StateStore"]
+    assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
+
+
+def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> None:
+    """By the environment, a settings file or the options; an app reads its hub where the setting is there."""
+    emulator = {"EventHubConnection": "UseDevelopmentEmulator=true"}
+    assert "EventHubConnection" not in _settings(app, {})
+    for settings in (_settings(app, emulator), application_settings(app, {}, ADDRESSES, emulator)):
+        assert settings["EventHubConnection"] == settings["ServiceBusConnection"]
+
+
+def test_a_connection_to_an_emulator_is_that_of_the_running_part(app: Path) -> None:
+    """Whatever its name; another connection stays as it is."""
+    _write(
+        app / "local.settings.json",
+        Orders="Endpoint=sb://localhost;SharedAccessKey=x;UseDevelopmentEmulator=true;",
+        Files="UseDevelopmentStorage=true",
+        Other="Endpoint=sb://theirs.servicebus.windows.net;SharedAccessKey=x",
+    )
+    settings = _settings(app)
+    assert settings["Orders"] == settings["ServiceBusConnection"]
+    assert settings["Files"] == settings["StateStore"]
+    assert settings["Other"].startswith("Endpoint=sb://theirs")
+
+
+def test_sample_services_follow_the_hosts_port(app: Path) -> None:
+    """A file that was copied from the sample says nothing about the port in use."""
+    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:7071/payments")
+    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:7171/payments"
+    assert _settings(app)["SAMPLE_SERVICES"] == "1"
+
+
+def test_a_payment_service_of_ones_own_is_used(app: Path) -> None:
+    """A fork that brings its own remote service names it in its settings file or in the environment."""
+    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:9000/pay")
+    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:9000/pay"
+    assert _settings(app, {"PAYMENT_URL": "http://other"})["PAYMENT_URL"] == "http://other"
+
+
+def test_every_role_is_granted_unless_another_mode_is_set(app: Path) -> None:
+    """By the environment, the developer's file or the options."""
+    assert _settings(app)["AUTH_MODE"] == "local"
+    assert _settings(app, {"AUTH_MODE": "easyauth"})["AUTH_MODE"] == "easyauth"
+    assert _settings(app, AUTH_MODE="easyauth")["AUTH_MODE"] == "easyauth"
+    _write(app / "local.settings.json", AUTH_MODE="easyauth")
+    assert _settings(app)["AUTH_MODE"] == "easyauth"
+
+
+def test_settings_that_a_test_gives_win_over_everything(app: Path) -> None:
+    """By them a test points the application to its own service."""
+    assert (
+        _settings(app, {"PAYMENT_URL": "http://other"}, PAYMENT_URL="http://mine")["PAYMENT_URL"]
+        == "http://mine"
+    )
+
+
+def test_a_second_host_shares_the_broker_that_a_test_names(app: Path) -> None:
+    """Each has a platform of its own, and its own addresses."""
+    other = "Endpoint=sb://127.0.0.1:1;SharedAccessKey=x;UseDevelopmentEmulator=true"
+    assert _settings(app, ServiceBusConnection=other)["ServiceBusConnection"] == other
+
+
+def test_other_environment_variables_are_no_settings(app: Path) -> None:
+    """The host inherits them anyway."""
+    assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
+
+
+@pytest.mark.parametrize("text", ["{", '{"Values": {"A": ["list"]}}'])
+def test_a_broken_settings_file_is_refused_by_its_name(app: Path, text: str) -> None:
+    """The developer learns which file to fix."""
+    (app / "local.settings.json").write_text(text)
+    with pytest.raises(StartRefusedError, match=r"local\.settings\.json is not a settings file"):
+        _settings(app)
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """Yield a port on which another program listens."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("host", "--port"),
+        ("service_bus", "--sb-port"),
+        ("admin", "--admin-port"),
+        ("table", "--azurite-ports"),
+    ],
+)
+def test_a_taken_port_is_named_with_the_option_that_changes_it(taken: int, name: str, option: str) -> None:
+    """The developer learns the port, its purpose and the option."""
+    with (
+        pytest.raises(PortTakenError, match=rf"Port {taken}, .* {option} ") as refusal,
+        claimed(replace(ANY_PORTS, **{name: taken})),
+    ):
+        pass
+    assert refusal.value.port == taken
+
+
+def test_one_port_for_two_parts_is_refused() -> None:
+    """A free port that is requested twice is found before the second part fails."""
+    with claimed(ANY_PORTS) as free:
+        pass
+    with pytest.raises(PortTakenError), claimed(replace(ANY_PORTS, host=free.host, admin=free.host)):
+        pass
+
+
+def test_requested_ports_are_kept() -> None:
+    """Only 0 is replaced."""
+    with claimed(ANY_PORTS) as free:
+        pass
+    with claimed(free) as again:
+        assert again == free
+
+
+def test_chosen_ports_are_free_for_the_parts() -> None:
+    """The claim does not block the part that gets the port."""
+    with claimed(ANY_PORTS) as ports, socket.create_server(("127.0.0.1", ports.host)):
+        pass
+
+
+def test_two_platforms_never_choose_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many ports as two platforms need, each gets its own, though nothing listens yet."""
+    monkeypatch.setattr(ports_module, "_CHOICE", range(20_100, 20_140))
+    monkeypatch.setattr(ports_module, "_ATTEMPTS", 40)
+    with claimed(ANY_PORTS.split()) as first, claimed(ANY_PORTS.split()) as second:
+        assert not {*astuple(first)} & {*astuple(second)}
+
+
+def test_hosts_of_roles_have_ports_only_where_there_are_any() -> None:
+    """The operators' follows the callers', which is the only one to remember."""
+    with claimed(ANY_PORTS) as ports:
+        assert not ports.are_split
+    assert PlatformPorts(host=7071).split().supervisor == 7072
+    assert ANY_PORTS.split().supervisor == 0
+
+
+def test_no_free_port_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    """The search is bounded."""
+    monkeypatch.setattr(ports_module, "_CHOICE", range(taken, taken + 1))
+    monkeypatch.setattr(ports_module, "_ATTEMPTS", 1)
+    with pytest.raises(PlatformError, match="No free port"), claimed(PlatformPorts(host=0)):
+        pass
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        """Claim to be a terminal."""
+        return True
+
+
+class _GoneReader(io.StringIO):
+    def write(self, _: str) -> int:
+        """Fail like a pipe whose reader has gone."""
+        raise BrokenPipeError
+
+
+def _written(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, part: PartName = PartName.HOST) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    log_line(part, "started")
+    return stream.getvalue()
+
+
+def test_every_line_begins_with_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal there is no colour."""
+    assert _written(monkeypatch, io.StringIO()) == "host       | started\n"
+
+
+def test_a_terminal_gets_a_coloured_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the prefix is coloured: the part's own colours stay."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert _written(monkeypatch, _Terminal()) == "\033[33mhost       |\033[0m started\n"
+
+
+@pytest.mark.parametrize("part", PartName)
+def test_every_part_has_a_colour(part: PartName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of single roles too."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert _written(monkeypatch, _Terminal(), part).startswith("\033[")
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As https://no-color.org asks."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert _written(monkeypatch, _Terminal()) == "host       | started\n"
+
+
+def test_a_reader_that_has_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`2>&1 | head` ends the log, not the platform."""
+    _written(monkeypatch, _GoneReader())
+
+
+async def test_a_second_platform_on_the_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    """The refusal names the folder and the process that holds it."""
+    async with held(tmp_path):
+        with pytest.raises(
+            FolderInUseError, match=r"in use by a running platform \(process \d+\)"
+        ) as refusal:
+            async with held(tmp_path):
+                pass
+    assert str(tmp_path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+async def test_the_folder_is_free_again_afterwards(tmp_path: Path) -> None:
+    """A platform that has stopped does not block the next one."""
+    for _ in range(2):
+        async with held(tmp_path / "new"):
+            pass
+
+
+@pytest.mark.process
+async def test_the_folder_stays_held_while_a_part_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that outlives its platform, as an Azurite that is still saving may, keeps others out."""
+    monkeypatch.setattr(folder_module, "_LEAVING_WITHIN", 0.1)
+    async with held(tmp_path) as lock:
+        part = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, pass_fds=(lock,))
+    (tmp_path / "lock").write_text("999999999")  # the platform itself is gone
+    with pytest.raises(FolderInUseError):
+        async with held(tmp_path):
+            pass
+    await part.communicate()
+    async with held(tmp_path):
+        pass
+
+
+async def test_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
+    """With the reason, and the option that chooses another."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StartRefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
+        async with held(tmp_path / "notes.txt"):
+            pass
+
+
+async def test_reset_makes_no_folder(tmp_path: Path) -> None:
+    """A wrong name leaves nothing behind."""
+    assert await reset(tmp_path / "typo") == []
+    assert _names_in(tmp_path) == []
+
+
+async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None:
+    """Every part's folder is deleted, and its size printed; a file of the developer's stays."""
+    for part in ("azurite", "servicebus", "host"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "host" / "durable.db").write_bytes(b"x" * 1234)
+    (tmp_path / "notes.txt").write_text("mine")
+    deleted = await reset(tmp_path)
+    assert len(deleted) == 3
+    assert f"{tmp_path / 'host'} (1,234 bytes)" in deleted
+    assert _names_in(tmp_path) == ["lock", "notes.txt"]
+
+
+async def test_reset_with_nothing_to_delete_says_nothing(tmp_path: Path) -> None:
+    """A second reset is harmless."""
+    assert await reset(tmp_path / "never-used") == []
+
+
+async def test_reset_is_refused_while_a_platform_runs(tmp_path: Path) -> None:
+    """Data that is in use is not touched."""
+    (tmp_path / "azurite").mkdir()
+    async with held(tmp_path):
+        with pytest.raises(FolderInUseError):
+            await reset(tmp_path)
+    assert (tmp_path / "azurite").exists()
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

@@ -1,13 +1,17 @@
-"""Parts start at once, are watched, and can be killed, paused and started again on the same ports."""
+"""The platform starts its parts, notices that one dies, and leaves no process behind."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import aiohttp
 import psutil
@@ -15,6 +19,7 @@ import pytest
 
 from local.platform import (
     ANY_PORTS,
+    ROOT,
     Addresses,
     FolderInUseError,
     PartFailedError,
@@ -23,13 +28,21 @@ from local.platform import (
     PlatformOptions,
     PortTakenError,
     StartRefusedError,
+    until_stop_signal,
+    watchdog,
 )
 from local.platform.blueprint import Blueprint
+from local.platform.errors import PlatformError
+from local.platform.folder import held
 from local.platform.parts import Part, Readiness
+from local.platform.process import PartProcess
+from local.platform.queues import write_bound_queues
+from local.platform.watchdog import Watchdog, watch
 from tests.local.platform.fake_platform import fake, fakes, options
 from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process
+
 
 #: Finds the processes that a test has started and that still run.
 type Started = Callable[[], list[psutil.Process]]
@@ -235,3 +248,236 @@ async def test_the_platform_refuses_to_run_inside_azure(
     with pytest.raises(StartRefusedError, match="WEBSITE_INSTANCE_ID"):
         async with Platform(options(tmp_path), fakes()):
             pass
+
+
+type Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Yield a function that starts a platform of fake parts as a process, and waits until it is ready."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_platform(*behaviour: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.local.platform.fake_platform", str(tmp_path), *behaviour]
+        platform = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        started.append(platform)
+        assert platform.stdout
+        assert platform.stdout.readline() == "ready\n"
+        return platform
+
+    yield start_platform
+    for platform in started:
+        platform.kill()
+        platform.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_signal_stops_everything(start: Start, number: signal.Signals) -> None:
+    """Ctrl-C, `kill` and a closed terminal all mean stop, and the exit code is that of success."""
+    platform = start("with-child")
+    processes = descendants(platform.pid)
+    platform.send_signal(number)
+    assert platform.wait(PATIENCE) == 0
+    assert left_running(processes) == []
+
+
+async def test_work_that_was_stopped_before_its_end_is_no_success() -> None:
+    """A demo that was stopped has shown nothing."""
+
+    async def demo() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.Event().wait()
+        return 0
+
+    assert await until_stop_signal(demo(), lambda: None, stopped=130) == 130
+
+
+def test_a_platform_under_nohup_outlives_its_terminal(start: Start) -> None:
+    """A signal that the caller has set to be ignored stays ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        platform = start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    platform.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        platform.wait(0.3)
+
+
+def test_a_second_signal_kills_at_once(start: Start) -> None:
+    """After a second Ctrl-C nobody waits for a part that does not stop, whose time is not over yet."""
+    platform = start("ignore-sigterm")
+    processes = descendants(platform.pid)
+    platform.send_signal(signal.SIGINT)
+    assert platform.stderr
+    assert any("ignores SIGTERM" in line for line in platform.stderr)
+    assert platform.poll() is None
+    platform.send_signal(signal.SIGINT)
+    assert platform.wait(PATIENCE / 2) == 0
+    assert left_running(processes) == []
+
+
+def test_a_killed_platform_leaves_no_process(start: Start) -> None:
+    """After kill -9 the watchdog stops the parts."""
+    platform = start("with-child")
+    processes = descendants(platform.pid)
+    assert len(processes) >= 5, "the platform, two parts, a child of one, and the watchdog"
+    platform.kill()
+    assert left_running(processes) == []
+
+
+def test_a_killed_platform_leaves_no_part_that_does_not_stop(start: Start) -> None:
+    """The watchdog stops it gently first, then with SIGKILL."""
+    platform = start("ignore-sigterm")
+    processes = descendants(platform.pid)
+    platform.kill()
+    assert left_running(processes) == []
+
+
+def test_a_killed_platform_can_be_started_again_at_once(start: Start) -> None:
+    """The new one waits until the old one's parts have released the data folder."""
+    first = start()
+    first.kill()
+    first.wait()  # until then its number is taken, as if it ran
+    second = start()
+    second.terminate()
+    assert second.wait(PATIENCE) == 0
+
+
+def test_a_part_that_dies_ends_the_program(start: Start) -> None:
+    """The platform does not continue without one of its parts."""
+    platform = start()
+    part = next(
+        child
+        for child in psutil.Process(platform.pid).children()
+        if "fake_part.py" in "".join(child.cmdline())
+    )
+    part.kill()
+    assert platform.wait(PATIENCE) == 1
+
+
+_OURS, _CALLERS = "AzureWebJobs.supervisor.Disabled", "AzureWebJobs.full-sweep.Disabled"
+
+
+async def _output(folder: Path, *command: str, **environment: str) -> list[str]:
+    part = Part(PartName.HOST, command, Readiness(""), environment)
+    async with Watchdog.running() as watchdog, held(folder) as lock:
+        process = await PartProcess.start(part, watchdog, lock)
+        assert await process.wait() == 0
+        return list(process.last_lines)
+
+
+async def test_a_part_gets_each_setting_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell on the way would lose the switches of functions: their names have dots."""
+    monkeypatch.setenv(_CALLERS, "the environment's")
+    shown = f"import os; print(*map(os.environ.get, {(_OURS, _CALLERS)!r}), sep='; ')"
+    lines = await _output(tmp_path, sys.executable, "-c", shown, **{_OURS: "true"})
+    assert lines == ["true; the environment's"]
+
+
+async def test_a_part_ends_at_a_pipe_that_nobody_reads(tmp_path: Path) -> None:
+    """Quietly, as it would without Python before it, which has its children ignore that signal."""
+    assert await _output(tmp_path, "/bin/sh", "-c", "yes | head -1") == ["y"]
+
+
+def test_nothing_starts_when_the_platform_is_gone_before_it_says_so(tmp_path: Path) -> None:
+    """The watchdog may not know the process yet."""
+    started = tmp_path / "started"
+    command = [sys.executable, str(ROOT / "local" / "platform" / "gate.py"), "/usr/bin/touch", str(started)]
+    for said, starts in (b"", False), (b"go\n", True):
+        subprocess.run(command, input=said, check=True)
+        assert started.exists() is starts
+
+
+@pytest.fixture
+def part() -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process in its own group; it is reaped when it ends, as the group counts as running before."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        reaper = Thread(target=process.wait)
+        reaper.start()
+        yield process
+        process.kill()
+        reaper.join()
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_STOP_WITHIN", 0.1)
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_STOP_WITHIN", PATIENCE)
+
+
+@pytest.mark.usefixtures("_patient")
+def test_a_guarded_part_is_asked_to_stop(part: subprocess.Popen[bytes]) -> None:
+    """SIGTERM comes first, so that Azurite saves."""
+    watch([f"{part.pid} {signal.SIGTERM:d}\n"])
+    assert part.wait(PATIENCE) == -signal.SIGTERM
+
+
+@pytest.mark.usefixtures("_patient")
+def test_a_frozen_part_is_resumed_and_asked_to_stop(part: subprocess.Popen[bytes]) -> None:
+    """A paused process would never receive the signal."""
+    part.send_signal(signal.SIGSTOP)
+    watch([f"{part.pid} {signal.SIGTERM:d}\n"])
+    assert part.wait(PATIENCE) == -signal.SIGTERM
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_part_that_was_asked_already_is_not_asked_again(part: subprocess.Popen[bytes]) -> None:
+    """A second SIGTERM would end Azurite before it has saved; it gets its time, and then SIGKILL."""
+    watch([f"{part.pid} {signal.SIGTERM:d}\n", f"{part.pid} 0\n"])
+    assert part.wait(PATIENCE) == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_released_part_gets_no_signal(part: subprocess.Popen[bytes]) -> None:
+    """Its process id may belong to another program by now."""
+    watch([f"{part.pid} {signal.SIGTERM:d}\n", f"{part.pid} -1\n"])
+    assert part.poll() is None
+
+
+_LEAVES_A_PROCESS_RUNNING = """
+import pathlib, subprocess, sys
+import azure.functions as func
+
+app = func.FunctionApp()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path(__file__).with_name("child").write_text(str(child.pid))
+
+@app.route(route="hi")
+def hi(req: func.HttpRequest) -> str:
+    return "hi"
+"""
+
+
+def _app(folder: Path, code: str) -> Path:
+    (folder / "host.json").write_text('{"version": "2.0"}')
+    (folder / "function_app.py").write_text(code)
+    return folder
+
+
+async def test_an_app_that_is_not_loaded_in_time_is_refused_with_the_fix(tmp_path: Path) -> None:
+    """The message names the limit; the process that loads the app is ended."""
+    app = _app(tmp_path, "import threading\nthreading.Event().wait()")
+    with pytest.raises(PlatformError, match=r"declare them in .*: loading the app took more than 0\.1 s$"):
+        await write_bound_queues(app, {}, tmp_path / "queues.json", within=0.1)
+    assert not (tmp_path / "queues.json").exists()
+    assert str(app) not in [word for child in psutil.Process().children() for word in child.cmdline()]
+
+
+async def test_a_process_that_the_app_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    """The queues are written as soon as the app's own process has ended."""
+    app = _app(tmp_path, _LEAVES_A_PROCESS_RUNNING)
+    await write_bound_queues(app, {}, tmp_path / "queues.json")
+    child = psutil.Process(int((tmp_path / "child").read_text()))
+    assert child.is_running()
+    child.kill()
+    assert json.loads((tmp_path / "queues.json").read_text()) == {"queues": []}

@@ -1,7 +1,8 @@
-"""What a task holds, as an operator reads it: without its secrets, which its services get all the same."""
+"""The page of a task: its contents without secrets, its items, and the chart of the last hour."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -9,16 +10,22 @@ import pytest
 from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Locator, Page, expect
 
+from functions.operations.overview import minutes
+from functions.pattern.identity import TaskId
+from functions.pattern.occurrences import TaskCounter
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.caller import ORDER
 from tests.e2e.console.bench import SHARDS, Console
 from tests.e2e.console.story import Story
-from tests.e2e.console.test_untrusted_texts import EVIL
+from tests.e2e.console.test_page import EVIL
 from tests.e2e.recovery.bench import Bench
 from tests.e2e.recovery.remote import Behaviour
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import each as for_each
 from tests.fakes.workflows import step, timer, workflow
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
 
 _CANARY = "c4n4ry-word"
 
@@ -172,3 +179,61 @@ async def test_step_behind_a_queue_leads_to_its_queue(bench: Bench, console: Con
     await expect(line).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="agent-payment-requests: 0")).to_be_visible()
+
+
+_ROUND = workflow(
+    step("load"), for_each("stop", "load"), for_each("toll", "load"), step("park", "stop", "toll")
+)
+
+
+async def _refused(bench: Bench) -> None:
+    """Leave a task in `Error`: of three stops, one is refused, and one was not begun."""
+    story = Story(pending(_ROUND, TaskId("round")))
+    await story.claimed(0.1)
+    for number, name in enumerate(("load", "stop.0", "toll.0", "toll.1", "toll.2")):
+        await story.begun(name, 0.2 + number)
+        await story.done(name, 0.6 + number)
+    await story.begun("stop.1", 6)
+    await story.refused("stop.1", 7, "stop answered 422")
+    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
+        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+
+
+async def test_items_are_gathered_in_the_graph_and_listed_one_by_one(bench: Bench, phone: Console) -> None:
+    """On a phone; the box of a step tells of how many items its state is."""
+    await _refused(bench)
+    await phone.open("#/tasks/round")
+    graph = phone.page.get_by_role("group", name="Workflow").get_by_role("img")
+    await expect(graph).to_have_attribute(
+        "aria-label", "load: Completed, stop: 1 of 3 failed, toll: 3 of 3 completed, park: Not started"
+    )
+    section = phone.page.locator("section").filter(has=phone.page.get_by_role("heading", name="Steps now"))
+    items = [f"{name}.{number}" for name in ("stop", "toll") for number in range(3)]
+    await expect(section.get_by_role("rowheader")).to_have_text(["load", *items, "park"])
+    assert await phone.overflow() <= 0
+
+
+async def test_chart_is_there_in_numbers(bench: Bench, phone: Console) -> None:
+    """A table that opens by keyboard, the newest minute first; neither is wider than a phone."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    now = datetime.now(UTC)
+    minute = now.replace(second=0, microsecond=0)
+    counts = {
+        minute - timedelta(minutes=3): dict(zip(TaskCounter, (1_040, 30, 4, 2, 9), strict=True)),
+        minute - timedelta(minutes=50): {TaskCounter.ACCEPTED: 60, TaskCounter.RECOVERED: 1},
+    }
+    overview["last_hour"] = [each.model_dump(mode="json") for each in minutes(counts, now)]
+    await phone.answer("overview", overview)
+    await phone.open()
+    page = phone.page
+    accepted = page.get_by_role("img", name=re.compile("^Accepted: "))
+    await expect(accepted).to_have_accessible_name("Accepted: 1,100 in the last hour, at most 1,040 a minute")
+    recoveries = page.get_by_role("img", name=re.compile("^Recoveries: "))
+    await expect(recoveries).to_have_accessible_name("Recoveries: 10 in the last hour, at most 9 a minute")
+    await phone.tab_to(page.get_by_text("The same in numbers"))
+    await page.keyboard.press("Enter")
+    rows = page.locator("details.numbers").get_by_role("row")
+    await expect(rows).to_have_count(61)
+    await expect(rows.nth(3)).to_have_accessible_name(re.compile(" 1,040 30 4 2 9$"))
+    assert await phone.overflow() <= 0
