@@ -10,9 +10,9 @@ from functions.pattern.occurrences import TaskCounter
 from functions.workflows.registry import load_registrations
 from tests.simulation.hosts.host import Host
 from tests.simulation.remotes.ledger import CallEffect
+from tests.simulation.run.drawn_run import simulate
 from tests.simulation.run.platform import Platform
-from tests.simulation.run.simulate import simulate
-from tests.simulation.world.calm import CalmFates
+from tests.simulation.world.world import CalmFates
 
 ORDER = {
     "customer": "C-1",

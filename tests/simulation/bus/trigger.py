@@ -6,12 +6,9 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tests.simulation.bus.messages import QueuedMessage
-from tests.simulation.bus.namespace import Namespace
-from tests.simulation.hosts.host import Host, QueueTrigger
-from tests.simulation.hosts.running import Running
-from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault, Place
-from tests.simulation.world.world import World
+from tests.simulation.bus.namespace import Namespace, QueuedMessage
+from tests.simulation.hosts.host import Host, QueueTrigger, Running
+from tests.simulation.world.world import AnswerLostFault, BusyFault, NotSentFault, Place, World
 
 #: As `host.json` sets them: messages of one batch, and seconds of one function.
 _BATCH = 40

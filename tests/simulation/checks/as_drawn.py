@@ -10,8 +10,7 @@ from dataclasses import replace
 from functions.pattern.definition import Workflow
 from tests.simulation.checks.evidence import Evidence
 from tests.simulation.checks.violations import Invariant, Violation
-from tests.simulation.drawn.expected import expected_steps
-from tests.simulation.drawn.load import DrawnOrder
+from tests.simulation.drawn.load import DrawnOrder, expected_steps
 
 
 def with_children(orders: Sequence[DrawnOrder], evidence: Evidence, child: Workflow) -> dict[str, DrawnOrder]:

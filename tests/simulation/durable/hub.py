@@ -1,29 +1,88 @@
-"""The task hub: runs episodes and activities on the hosts that are up, again when a host crashes."""
+"""The simulated Durable engine: instances, the task hub, and its client."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, assert_never, cast
+from urllib.parse import unquote, urlsplit
 
-from functions_local.durable.contract import Raised, Returned
+import aiohttp
+
+from functions_local.durable.contract import EngineOptions, Raised, Returned
 from functions_local.durable.decisions import RunActivity, SetTimer, Verdict
+from functions_local.durable.event_json import encode
 from functions_local.durable.events import (
     Event,
     EventRaised,
     ExecutionStarted,
+    OrchestratorCompleted,
+    OrchestratorStarted,
     TaskCompleted,
     TaskFailed,
+    TaskScheduled,
+    TimerCreated,
     TimerFired,
 )
+from functions_local.durable.protocol import ContextWriter, OrchestratorState
+from functions_local.durable.shim import replay
 from functions_local.times import to_text
-from tests.simulation.durable.instance import Orchestration, started
-from tests.simulation.hosts.host import Host
-from tests.simulation.hosts.running import Running
-from tests.simulation.world.fate import Place
-from tests.simulation.world.world import World
+from tests.simulation.hosts.host import Host, Running
+from tests.simulation.world.world import OWNER, AnswerLostFault, BusyFault, NotSentFault, Place, World
+
+_CONTEXTS = ContextWriter(EngineOptions())
+
+
+@dataclass(eq=False, slots=True)
+class Orchestration:
+    """An instance. One that is `stuck` gets no episode any more; nobody is told."""
+
+    id: str
+    name: str
+    input: str
+    inbox: list[Event]
+    history: list[Event] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    has_ended: bool = False
+    is_busy: bool = False
+    is_stuck: bool = False
+
+    def context(self, new: Sequence[Event]) -> str:
+        """Write what the orchestrator is given."""
+        return _CONTEXTS.write(self.id, self.input, self.texts, ",".join(map(encode, new)))
+
+    def judge(self, outcome: Returned | Raised, new: Sequence[Event]) -> Verdict:
+        """Match what the orchestrator returned with its history."""
+        return replay(OrchestratorState.from_outcome(outcome), [*self.history, *new])
+
+    def record(self, new: Sequence[Event], verdict: Verdict, now: datetime) -> None:
+        """Add an episode to the history."""
+        text = to_text(now)
+        decided = [_decided(task, decision, text) for task, decision in verdict.decisions.items()]
+        events = [*new, *decided, OrchestratorCompleted(timestamp=text)]
+        self.history += events
+        self.texts.append(",".join(map(encode, events)))
+        self.has_ended = verdict.outcome is not None
+
+
+def started(now: datetime) -> Event:
+    """Begin an episode."""
+    return OrchestratorStarted(timestamp=to_text(now))
+
+
+def _decided(task: int, decision: RunActivity | SetTimer, now: str) -> Event:
+    match decision:
+        case RunActivity():
+            return TaskScheduled(event_id=task, name=decision.name, timestamp=now)
+        case SetTimer():
+            return TimerCreated(event_id=task, fire_at=to_text(decision.fire_at), timestamp=now)
+        case _:
+            assert_never(decision)
+
 
 #: Seconds of one function, as `host.json` sets them, and until what a crash interrupted is run again: as soon
 #: as a host is there, or when the message is visible again.
@@ -205,3 +264,43 @@ def _failed(task: int, reason: str, now: str) -> Event:
 def body_of(given: Any) -> str:
     """Write a request's body as the hub keeps it."""
     return json.dumps(given, separators=(",", ":"))
+
+
+class DurableRequests:
+    """Carries out what clients ask for, and answers as the extension does."""
+
+    def __init__(self, hub: TaskHub) -> None:
+        self._hub = hub
+
+    async def post(self, url: str, data: Any = None, *_: Any, **__: Any) -> list[Any]:
+        """Start an instance, or raise an event."""
+        parts = [unquote(part) for part in urlsplit(url).path.strip("/").split("/")]
+        match parts:
+            case ["orchestrators", name, instance]:
+                return await self._send(f"start {instance}", lambda: self._start(instance, name, data))
+            case ["instances", instance, "raiseEvent", event]:
+                raised = lambda: [self._hub.raise_event(instance, event, body_of(data)), None]  # noqa: E731
+                return await self._send(f"event {event} to {instance}", raised)
+            case _:
+                raise NotImplementedError(url)
+
+    async def delete(self, url: str, *_: Any, **__: Any) -> list[Any]:
+        """Purge an instance."""
+        instance = unquote(urlsplit(url).path.rpartition("/")[2])
+        return await self._send(f"purge {instance}", lambda: self._purge(instance))
+
+    def _start(self, instance: str, name: str, data: Any) -> list[Any]:
+        if self._hub.start(instance, name, body_of(data)):
+            return [202, {"id": instance}]
+        return [409, "An Orchestration instance with the status Running already exists."]
+
+    def _purge(self, instance: str) -> list[Any]:
+        return [200, {"instancesDeleted": 1}] if self._hub.forget(instance) else [404, None]
+
+    @staticmethod
+    async def _send(what: str, act: Callable[[], list[Any]]) -> list[Any]:
+        host = cast("Host", OWNER.get())
+        try:
+            return await host.seam(Place.DURABLE).carry_out(what, act)
+        except (NotSentFault, AnswerLostFault, BusyFault) as fault:
+            raise aiohttp.ClientConnectionError(str(fault)) from fault

@@ -8,14 +8,12 @@ from functools import partial
 from random import Random
 
 from tests.simulation.faults.deployment import Deployment
-from tests.simulation.faults.fates import FaultyFates
-from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
+from tests.simulation.faults.kinds import FaultPlan, FaultyFates, SimulatedFault
 from tests.simulation.faults.operators import Operators
 from tests.simulation.faults.services import ServiceFaults
-from tests.simulation.hosts.clock import HostClock
-from tests.simulation.hosts.host import Host
+from tests.simulation.hosts.host import Host, HostClock
 from tests.simulation.run.platform import NOTICES, Platform
-from tests.simulation.world.fate import Place
+from tests.simulation.world.world import Place
 
 #: Seconds between two faults of one kind, and of a host's absence.
 _BETWEEN = (3.0, 60.0)

@@ -7,8 +7,7 @@ from random import Random
 
 from functions.workflows.registration import Registration
 from tests.simulation.faults.kinds import SimulatedFault
-from tests.simulation.hosts.clock import HostClock
-from tests.simulation.hosts.host import Host
+from tests.simulation.hosts.host import Host, HostClock
 from tests.simulation.run.platform import Platform
 
 #: Seconds after which a host that gets nothing more is stopped: its functions have ended by then.

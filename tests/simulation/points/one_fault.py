@@ -1,4 +1,4 @@
-"""Runs a path with one fault at its n-th request."""
+"""A path with one fault at one request, or with two."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from random import Random
 
 from tests.simulation.checks.every import violations
 from tests.simulation.checks.violations import Invariant, Violation
-from tests.simulation.faults.fates import FaultyFates
-from tests.simulation.faults.kinds import CALM
-from tests.simulation.points.paths import SamplePath, answer
-from tests.simulation.run.drawn_run import take_place
+from tests.simulation.faults.kinds import CALM, FaultyFates
+from tests.simulation.points.paths import SamplePath, answer, every_path
+from tests.simulation.run.drawn_run import simulate, take_place
 from tests.simulation.run.figures import Figures
 from tests.simulation.run.platform import Platform
-from tests.simulation.run.simulate import simulate
-from tests.simulation.world.fate import Fate, Mishap, Place
-from tests.simulation.world.timeline import Timeline
+from tests.simulation.world.world import Fate, Mishap, Place, Timeline
 
 #: What befalls a request.
 MISHAPS = (Mishap.CRASH_BEFORE, Mishap.CRASH_AFTER, Mishap.ANSWER_LOST)
@@ -111,3 +108,21 @@ def run_point(path: SamplePath, number: int) -> PointVerdict:
     """Run a path with the mishap of a point, of which the first has the number 0."""
     request, mishap = divmod(number, len(MISHAPS))
     return run_path(path, {request + 1: MISHAPS[mishap]})
+
+
+#: Two crashes, and what the path itself costs, must not use up a task's recoveries.
+_THRESHOLD = 3
+
+
+def run_pair(number: int) -> PointVerdict:
+    """Run the pair that a number draws."""
+    chance = Random(f"{number}/pair")
+    path = chance.choice(every_path())
+    first, second = sorted(chance.sample(range(1, _requests(path) + 1), 2))
+    mishaps = {first: chance.choice(MISHAPS), second: chance.choice(MISHAPS)}
+    return run_path(path, mishaps, threshold=_THRESHOLD)
+
+
+@cache
+def _requests(path: SamplePath) -> int:
+    return run_path(path, {}, threshold=_THRESHOLD).requests

@@ -14,7 +14,7 @@ from tests.simulation.drawn.load import DrawnOrder
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.remotes.service import Manner
 from tests.simulation.run.drawn_run import Scenario
-from tests.simulation.run.settings import SimulatedTimes
+from tests.simulation.run.platform import SimulatedTimes
 
 _TIMES = SimulatedTimes(sweep=15, pick_up=15, extended_waits=(5,))
 _PAYLOADS: Mapping[str, Mapping[str, Any]] = {

@@ -14,11 +14,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from tests.simulation.hosts.clock import HostClock
-from tests.simulation.hosts.seam import Seam
+from tests.simulation.hosts.host import HostClock, Seam
 from tests.simulation.remotes.service import RemoteServices, ServiceAnswer
-from tests.simulation.world.fate import AnswerLostFault, BusyFault, NotSentFault
-from tests.simulation.world.owner import OWNER
+from tests.simulation.world.world import OWNER, AnswerLostFault, BusyFault, NotSentFault
 
 type _Sent = Callable[[Any], Awaitable[ServiceAnswer]]
 

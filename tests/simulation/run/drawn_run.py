@@ -1,31 +1,153 @@
-"""One run of a seed: what is drawn takes place, until all is at rest."""
+"""A run as its seed draws it, and the evidence that it leaves."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
 
+from functions.messages.queues import dead_letter_queue
 from functions.pattern.definition import Workflow
+from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.workflows.registration import Registration
+from tests.simulation.checks.alerts import posted
+from tests.simulation.checks.calls import OrderOfCalls
 from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.evidence import Evidence
+from tests.simulation.checks.evidence import Evidence, read_body
+from tests.simulation.checks.journal import Journal
 from tests.simulation.drawn.callers import Callers
 from tests.simulation.drawn.load import DrawnOrder, draw_orders
 from tests.simulation.drawn.workflows import CHILD, draw_next, draw_workflows, widen
 from tests.simulation.faults.adversary import Adversary
 from tests.simulation.faults.deployment import Deployment
-from tests.simulation.faults.fates import FaultyFates
-from tests.simulation.faults.kinds import FaultPlan, SimulatedFault
+from tests.simulation.faults.kinds import FaultPlan, FaultyFates, SimulatedFault
 from tests.simulation.faults.operators import Operators
-from tests.simulation.faults.remotes import Manners
+from tests.simulation.faults.services import Manners
+from tests.simulation.hosts.host import of_chance, of_durable
 from tests.simulation.remotes.ledger import RemoteCall
 from tests.simulation.remotes.service import Manner
-from tests.simulation.run.gathering import Gathering
-from tests.simulation.run.platform import NOTICES, Platform
-from tests.simulation.run.rows import alerts_waiting, unfinished
-from tests.simulation.run.settings import SimulatedTimes
+from tests.simulation.run.platform import NOTICES, Platform, SimulatedTimes
+from tests.simulation.run.rows import alerts_waiting, births, rows_of_table, task_rows, unfinished, versions
+from tests.simulation.world.world import Fates, VirtualLoop, World, defects_in
+
+#: Turns of the loop in which what was cancelled can end.
+_LAST_TURNS = 20
+
+type Story[ResultT] = Callable[[Platform], Awaitable[ResultT]]
+
+
+def simulate[ResultT](
+    seed: int | str, fates: Fates, story: Story[ResultT], settings: Mapping[str, str]
+) -> tuple[ResultT, World]:
+    """Run a story; give its result, and the world in which it took place. Raises `StuckError`."""
+    loop = VirtualLoop()
+    world = World(seed, loop, fates)
+    try:
+        return loop.run_until_complete(_tell(world, story, settings)), world
+    finally:
+        loop.close()
+
+
+async def _tell[ResultT](world: World, story: Story[ResultT], settings: Mapping[str, str]) -> ResultT:
+    platform = Platform(world, settings)
+    with ExitStack() as stack:
+        stack.enter_context(of_chance(world.chance("application"), world.timestamp))
+        stack.enter_context(of_durable(platform.requests.post, platform.requests.delete))
+        stack.enter_context(defects_in(world.loop.unhandled))
+        try:
+            return await story(platform)
+        finally:
+            await _end(platform)
+
+
+async def _end(platform: Platform) -> None:
+    """End all hosts, and whatever still runs."""
+    for host in platform.running.hosts:
+        host.on_crash = _nothing
+        host.crash()
+    for _ in range(_LAST_TURNS):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            break
+        for task in left:
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+def _nothing() -> None:
+    """Start no host again."""
+
+
+class Gathering:
+    """Begin it when the tables are there. Where `clocks_are_right`, none is set, or runs too fast."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        steps: StepsByName,
+        operators: Operators,
+        robbed: set[str],
+        *,
+        clocks_are_right: bool,
+    ) -> None:
+        self._platform = platform
+        self._steps = steps
+        self._operators = operators
+        tasks = platform.tables.tables["Tasks"]
+        self._journal = Journal(platform.world, tasks, platform.services.ledger, robbed=robbed)
+        self._journal.begin()
+        self._calls = OrderOfCalls(tasks, self._steps, clocks_are_right=clocks_are_right)
+        platform.services.arrived = self._calls.arrived
+
+    def evidence(
+        self, callers: Callers, leftovers: Sequence[str], most_recoveries: int, limits: Mapping[str, int]
+    ) -> Evidence:
+        """Give the evidence; the `limits` are of calls in flight."""
+        platform, tables = self._platform, self._platform.tables
+        return Evidence(
+            tasks=task_rows(tables),
+            births=births(tables),
+            versions=versions(tables),
+            journal=self._journal.tasks,
+            step_changes=self._journal.step_changes,
+            children=self._journal.children,
+            seen=[*self._journal.torn, *self._calls.violations],
+            steps=self._steps,
+            ledger=platform.services.ledger,
+            only_read=platform.services.readers - {call.agent for call in platform.services.ledger.calls},
+            notices=[*map(read_body, self._sent_to(NOTICES))],
+            alerts=[posted(body) for body in platform.services.alerts],
+            dead_alerts=[*map(read_body, self._dead_of(OPERATOR_ALERTS_QUEUE))],
+            buried=self._buried(),
+            rejected=list(rows_of_table(tables, "Rejected")),
+            accepted=list(callers.accepted),
+            refused=callers.refused,
+            cancelled=callers.cancelled,
+            given=self._operators.given,
+            leftovers=[*leftovers, *callers.unanswered],
+            most_recoveries=most_recoveries,
+            limits=limits,
+            most_in_flight=platform.services.most_in_flight,
+            unhandled=platform.world.loop.unhandled,
+        )
+
+    def _sent_to(self, queue: str) -> list[bytes]:
+        """Give the bodies of all messages that came to a queue which nobody takes from, the dead ones too."""
+        return [
+            *(each.body for each in self._platform.namespace.queues[queue].messages),
+            *self._dead_of(queue),
+        ]
+
+    def _dead_of(self, queue: str) -> list[bytes]:
+        return [each.body for name, each in self._platform.namespace.buried if name == queue and each.subject]
+
+    def _buried(self) -> list[tuple[str, bytes]]:
+        """Give the messages that died where somebody looks after them."""
+        watched, buried = self._platform.triggers.names, self._platform.namespace.buried
+        return [(queue, each.body) for queue, each in buried if dead_letter_queue(queue) in watched]
+
 
 #: Seconds between looks whether all is at rest.
 _LOOK_EVERY = 5.0

@@ -13,13 +13,11 @@ from rich.progress import track
 
 from functions.machine import collect_garbage_rarely
 from tests.simulation.faults.kinds import SimulatedFault
-from tests.simulation.points.one_fault import PointVerdict, run_point
-from tests.simulation.points.pairs import run_pair
+from tests.simulation.points.one_fault import PointVerdict, run_pair, run_point
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run.figures import Figures
-from tests.simulation.run.shrinking import shrunk
 from tests.simulation.run.story import Telling, told
-from tests.simulation.run.verdict import run_seed
+from tests.simulation.run.verdict import run_seed, shrunk
 
 #: Seeds after which a process is replaced: FastAPI remembers each host's routes, and thereby all behind them.
 _SEEDS_OF_A_PROCESS = 50

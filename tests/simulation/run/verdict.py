@@ -1,4 +1,4 @@
-"""Runs a seed, and says what came of it."""
+"""The verdict on a seed, and the smallest set of kinds of faults that violates the same."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from tests.simulation.checks import as_drawn
 from tests.simulation.checks.every import violations
 from tests.simulation.checks.evidence import Evidence
 from tests.simulation.checks.violations import Invariant, Violation
-from tests.simulation.drawn.expected import expected_states
-from tests.simulation.drawn.load import PLAIN
-from tests.simulation.faults.fates import FaultyFates
-from tests.simulation.faults.kinds import CALM, FaultPlan, SimulatedFault
-from tests.simulation.run.drawn_run import Scenario, take_place
+from tests.simulation.drawn.load import PLAIN, expected_states
+from tests.simulation.faults.kinds import CALM, FaultPlan, FaultyFates, SimulatedFault
+from tests.simulation.run.drawn_run import Scenario, simulate, take_place
 from tests.simulation.run.figures import Figures
-from tests.simulation.run.simulate import simulate
-from tests.simulation.world.timeline import Timeline
+from tests.simulation.world.world import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +114,14 @@ def _unexpected(scenario: Scenario, evidence: Evidence) -> list[Violation]:
         if any(version.failures for version in versions):
             found.append(Violation(Invariant.UNHARMED, task, "was recovered, though nothing went wrong"))
     return found
+
+
+def shrunk(failed: Verdict, without: Sequence[SimulatedFault]) -> tuple[Verdict, list[SimulatedFault]]:
+    """Give the run with the fewest kinds that was found, and what it is without."""
+    wanted = {each.invariant for each in failed.violations}
+    left_out, smallest = list(without), failed
+    for kind in sorted(FaultPlan.drawn(failed.seed, without).kinds):
+        tried = run_seed(failed.seed, without=[*left_out, kind])
+        if wanted & {each.invariant for each in tried.violations}:
+            left_out, smallest = [*left_out, kind], tried
+    return smallest, left_out

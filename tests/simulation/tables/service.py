@@ -1,20 +1,228 @@
-"""Table Storage: reads requests of its REST API, and answers them."""
+"""The simulated table service: its transport, entity groups, and its connection at start."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
 from random import Random
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.simulation.tables.filters import AnyOf, Term, terms_of
-from tests.simulation.tables.groups import group_answer, group_changes
-from tests.simulation.tables.rows import Change, RefusedError, RowChange, Rows, StoredRow
+from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+from azure.core.pipeline.transport import AsyncHttpTransport, HttpTransport
+from azure.core.utils import case_insensitive_dict
+from azure.data.tables import TableServiceClient
+
+from tests.simulation.hosts.host import Seam
+from tests.simulation.tables.rows import (
+    AnyOf,
+    Change,
+    RefusedError,
+    RowChange,
+    Rows,
+    StoredRow,
+    Term,
+    terms_of,
+)
+from tests.simulation.world.world import AnswerLostFault, BusyFault, NotSentFault
+
+_OPERATION = re.compile(
+    rb"\r\n\r\n(?P<method>POST|PUT|MERGE|PATCH|DELETE) (?P<url>\S+) HTTP/1\.1\r\n"
+    rb"(?P<headers>(?:[^\r\n]+\r\n)*)\r\n(?P<body>[^\r\n]*)"
+)
+_KEYS = re.compile(r"/(\w+)(?:\(PartitionKey='((?:[^']|'')*)',RowKey='((?:[^']|'')*)'\))?")
+_IF_MATCH = re.compile(rb"^If-Match: *([^\r\n]+)", re.MULTILINE | re.IGNORECASE)
+_METHODS = {b"PUT": Change.REPLACE, b"MERGE": Change.MERGE, b"PATCH": Change.MERGE, b"DELETE": Change.DELETE}
+
+_START = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n"
+_PART = (
+    "--changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"
+    "HTTP/1.1 {status}\r\n{headers}\r\n{content}\r\n"
+)
+_END = "--changesetresponse_2--\r\n--batchresponse_1--"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One operation of a group."""
+
+    table: str
+    row_change: RowChange
+
+    @property
+    def partition(self) -> str:
+        """Name the partition."""
+        return self.row_change.partition
+
+    @property
+    def key(self) -> str:
+        """Name the row."""
+        return self.row_change.key
+
+    @property
+    def change(self) -> Change:
+        """Tell what is done."""
+        return self.row_change.change
+
+
+@lru_cache(maxsize=8)
+def group_changes(body: bytes) -> tuple[GroupChange, ...]:
+    """Read the operations of a group."""
+    return tuple(map(_change, _OPERATION.finditer(body)))
+
+
+def _change(found: re.Match[bytes]) -> GroupChange:
+    address = _KEYS.fullmatch(unquote(urlsplit(found["url"].decode("ascii")).path))
+    if address is None:
+        raise NotImplementedError(found["url"].decode())
+    table, partition, key = address.groups()
+    properties: Mapping[str, Any] = json.loads(found["body"]) if found["body"] else {}
+    if found["method"] == b"POST":
+        change = RowChange(Change.CREATE, properties["PartitionKey"], properties["RowKey"], properties)
+    else:
+        condition = _IF_MATCH.search(found["headers"])
+        etag = condition[1].decode("ascii") if condition else None
+        keys = partition.replace("''", "'"), key.replace("''", "'")
+        change = RowChange(_METHODS[found["method"]], *keys, properties, etag)
+    return GroupChange(table, change)
+
+
+def group_answer(result: list[str] | RefusedError) -> bytes:
+    """Write the answer: an ETag for each operation, or the one that was refused."""
+    if isinstance(result, RefusedError):
+        [number] = result.args
+        text = f"{number}:{result.code}\nRequestId:1"
+        error = {"odata.error": {"code": result.code, "message": {"lang": "en-us", "value": text}}}
+        status = f"{result.status.value} {result.status.phrase}"
+        parts = _PART.format(status=status, headers="", content=json.dumps(error))
+    else:
+        headers = [f"ETag: {etag}\r\n" if etag else "" for etag in result]
+        parts = "".join(_PART.format(status="204 No Content", headers=each, content="") for each in headers)
+    return f"{_START}{parts}{_END}".encode()
+
+
+_BUSY = {"odata.error": {"code": "ServerBusy", "message": {"lang": "en-us", "value": "busy"}}}
+
+
+class SimulatedAnswer:
+    """An answer as azure-core's policies and the SDKs read it."""
+
+    def __init__(self, request: Any, answer: Answer) -> None:
+        self.request = request
+        self.status_code = int(answer.status)
+        self.headers = case_insensitive_dict(answer.headers)
+        self.content = answer.content
+        self.content_type = self.headers.get("Content-Type")
+        self.reason = ""
+
+    def body(self) -> bytes:
+        """Give the content."""
+        return self.content
+
+    def text(self, _encoding: str | None = None) -> str:
+        """Give the content as text."""
+        return self.content.decode()
+
+    def json(self) -> Any:
+        """Give the content, read."""
+        return json.loads(self.content)
+
+    async def read(self) -> bytes:
+        """Give the content."""
+        return self.content
+
+
+class SimulatedTransport(AsyncHttpTransport[Any, Any]):
+    """Carries requests; each can be refused, or its answer be lost, as its fate says."""
+
+    def __init__(self, service: TableService, seam: Seam) -> None:
+        self._service = service
+        self._seam = seam
+
+    async def send(self, request: Any, **_: object) -> Any:
+        """Send a request. Raises `AzureError`."""
+        asked = asked_of(request)
+        try:
+            answer = await self._seam.carry_out(str(asked), lambda: self._service.answer(asked))
+        except NotSentFault as fault:
+            raise ServiceRequestError(f"not connected: {fault}") from fault
+        except AnswerLostFault as fault:
+            raise ServiceResponseError(f"no answer: {fault}") from fault
+        except BusyFault:
+            answer = Answer(503, json.dumps(_BUSY).encode(), {"Content-Type": "application/json"})
+        return SimulatedAnswer(request, answer)
+
+    async def sleep(self, duration: float) -> None:
+        """Wait before a retry."""
+        await asyncio.sleep(duration)
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        """Do nothing."""
+
+
+def asked_of(request: Any) -> Asked:
+    """Read a request of either of azure-core's kinds."""
+    content = getattr(request, "content", None)
+    data = getattr(request, "data", None) if content is None else content
+    body = data.encode() if isinstance(data, str) else data or b""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    return Asked(request.method, request.url, headers, body)
+
+
+class _AtOnce(HttpTransport[Any, Any]):
+    """Carries requests at once."""
+
+    def __init__(self, service: TableService) -> None:
+        self._service = service
+
+    def send(self, request: Any, **_: object) -> Any:
+        """Send a request."""
+        return SimulatedAnswer(request, self._service.answer(asked_of(request)))
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Do nothing."""
+
+
+def client_at_start(service: TableService, connection: Any) -> TableServiceClient:
+    """Make the client."""
+    text: str = connection.connection_string
+    return TableServiceClient.from_connection_string(text, transport=_AtOnce(service))
+
 
 _ENTITY = re.compile(r"/(\w+)\(PartitionKey='((?:[^']|'')*)',\s*RowKey='((?:[^']|'')*)'\)")
 _MOST_ROWS = 1_000
