@@ -1,10 +1,13 @@
-"""One action on all that a filter selects: each task once, whatever fails, and however often it is begun."""
+"""One action on all tasks that a filter selects: each task once, also after a failure."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,9 +21,10 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.store_ports import Changed, Stored
 from functions.store.keys import sortable
+from tests.fakes.clock import START
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
-from tests.unit.api.samples import problem
+from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
 
 RESUBMIT: Mapping[str, Any] = {"filter": {"state": "Error"}, "action": "resubmit", "reason": "it is back"}
@@ -285,3 +289,85 @@ async def test_damaged_index_rows_are_named(desk: Desk) -> None:
     desk.holds(in_error("e-1"))
     [page] = await _all(desk, {**RESUBMIT, "before": _now(desk)})
     assert (len(page["done"]), len(page["unreadable"])) == (1, 1)
+
+
+WHOLE: Mapping[str, Any] = {
+    "filter": {"state": "Error"},
+    "action": "resubmit",
+    "reason": "it is back",
+    "before": START.isoformat(),
+}
+
+
+async def _cursor(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ask for a first page, which has one task."""
+    monkeypatch.setattr(selection, "MOST_PER_PAGE", 1)
+    desk.holds(in_error("e-1"), in_error("e-2"), in_error("e-3"))
+    answer = await desk.post("/tasks/actions", WHOLE)
+    return str(answer.json["cursor"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"filter": {"prefix": "e-"}}, {"before": (START - timedelta(seconds=1)).isoformat()}],
+    ids=["filter", "time"],
+)
+async def test_cursor_counts_for_its_own_selection_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    """In another, it would leave out what lies before it."""
+    cursor = await _cursor(desk, monkeypatch)
+    asked = {**WHOLE, **changed, "cursor": cursor}
+    assert wrong_fields(await desk.post("/tasks/actions", asked)) == ["cursor"]
+
+
+@pytest.mark.parametrize("forged", [{"shard": 99}, {"source": 9}, {"after": "no"}, {"of": -1}])
+async def test_forged_cursor_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any]
+) -> None:
+    """Of a shard, a source or a place that there is not."""
+    place = json.loads(urlsafe_b64decode(await _cursor(desk, monkeypatch) + "=="))
+    cursor = urlsafe_b64encode(json.dumps(place | forged).encode()).decode()
+    assert wrong_fields(await desk.post("/tasks/actions", {**WHOLE, "cursor": cursor})) == ["cursor"]
+
+
+@pytest.mark.parametrize("cursor", ["", "abc", "é", "e30"])
+async def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
+    """Whatever it is."""
+    assert wrong_fields(await desk.post("/tasks/actions", {**WHOLE, "cursor": cursor})) == ["cursor"]
+
+
+@pytest.mark.parametrize(("minutes", "fields"), [(4, []), (6, ["before"])])
+async def test_time_to_come_is_refused(desk: Desk, minutes: int, fields: list[str]) -> None:
+    """Nothing would tell what has been acted on; but clocks of two hosts may differ."""
+    desk.holds(in_error())
+    before = (desk.clock.now() + timedelta(minutes=minutes)).isoformat()
+    answer = await desk.post("/tasks/actions", {**WHOLE, "before": before})
+    assert (wrong_fields(answer) if fields else []) == fields
+    assert (desk.store.record(TASK).task.process_state is ProcessState.ERROR) is bool(fields)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fields"),
+    [
+        ({"action": "skip"}, ["step", "result"]),
+        ({"action": "done", "step": "send"}, ["result"]),
+        ({"action": "event", "step": "send", "result": {}}, ["result", "body"]),
+        ({"step": "send"}, ["step"]),
+        ({"action": "delete"}, ["action"]),
+        ({"reason": " "}, ["reason"]),
+        ({"before": "yesterday"}, ["before"]),
+        ({"filter": {"cursor": "x"}}, ["filter.cursor"]),
+        ({"filter": {"state": "Lost"}}, ["filter.state"]),
+        ({"filter": {"state": "Error", "parked": True}}, ["filter.parked"]),
+        ({"filter": {}}, ["filter"]),
+    ],
+)
+async def test_action_that_is_not_whole_is_refused(
+    desk: Desk, changed: dict[str, Any], fields: list[str]
+) -> None:
+    """422 names what is missing, and what is too much; nothing is done."""
+    desk.holds(in_error())
+    body = {**WHOLE, **changed}
+    assert wrong_fields(await desk.post("/tasks/actions", body)) == fields
+    assert desk.store.writes == 1

@@ -1,17 +1,20 @@
-"""Housekeeping: what finished long ago goes, with its instances; what waits for an operator stays."""
+"""Retention deletes ended tasks with their instances, and old rows of other tables."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from functions.operations import housekeeping
 from functions.operations.housekeeping import Housekeeping, check_retention
-from functions.pattern.errors import DefinitionError
+from functions.operations.old_rows import OldRows
+from functions.pattern.errors import DefinitionError, TransientError
 from functions.pattern.identity import Birth, Parent, SchedulerId, StepName, TaskId
+from functions.pattern.occurrences import TaskCounter
 from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
@@ -19,6 +22,7 @@ from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
 from functions.supervisor.damage import Damage
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
+from tests.fakes.minute_counts import MemoryMinuteCounts
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import RecordedDamage, RecordedHeartbeats
@@ -265,3 +269,49 @@ def test_time_to_cancel_beyond_retention_is_refused() -> None:
         check_retention([LINE, day], 0.9)
     told = "cancel_within is 86400 seconds, but what has ended is deleted after 77760 (RETENTION_DAYS=0.9)"
     assert told in str(refusal.value)
+
+
+class Rows:
+    """Rows of a table: tells how many it deletes each time, until there are none."""
+
+    def __init__(self, *deletes: int) -> None:
+        self._deletes = list(deletes)
+        self.before: datetime | None = None
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete some."""
+        self.before = before
+        deleted = self._deletes.pop(0) if self._deletes else 0
+        if deleted < 0:
+            raise TransientError("Table Storage: ServiceRequestError")
+        assert deleted <= most
+        return deleted
+
+
+async def test_rows_of_other_tables_go_after_the_same_time(caplog: pytest.LogCaptureFixture) -> None:
+    """Agents' requests long after their complete-by, and rejected messages: all of them. A line says so."""
+    rejected, requests, clock = Rows(5_000, 3), Rows(5_000, 5_000, 5), FakeClock()
+    clock.advance(31 * 24 * 3600)
+    with caplog.at_level("INFO"):
+        await OldRows(fake_ports(clock=clock, rejected=rejected, agent_requests=requests), 30).run()
+    assert 'old rows {"rejected": 5003, "requests": 10005}' in caplog.text
+    assert requests.before == rejected.before == START + timedelta(days=1)
+
+
+async def test_failure_of_one_table_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """It is left to the next run."""
+    rejected, requests = Rows(-1), Rows(7)
+    deleted = await OldRows(fake_ports(rejected=rejected, agent_requests=requests), 30).run()
+    assert (deleted.failures, deleted.requests) == (1, 7)
+    assert "rejected messages: left to the next run" in caplog.text
+
+
+async def test_counts_of_tasks_go_after_two_hours() -> None:
+    """The retention of tasks does not matter."""
+    counts, clock = MemoryMinuteCounts(), FakeClock()
+    for minutes in (119, 121, 122):
+        await counts.write(START - timedelta(minutes=minutes), "one", {TaskCounter.ACCEPTED: 1})
+    others = {"rejected": Rows(), "agent_requests": Rows()}
+    deleted = await OldRows(fake_ports(clock=clock, minute_counts=counts, **others), 30).run()
+    assert deleted.counts == 2
+    assert [minute for minute, _ in counts.rows] == [START - timedelta(minutes=119)]
