@@ -15,7 +15,7 @@ from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
 from functions.store.agent_requests import TableAgentRequests
 from tests.fakes.clock import START, FakeClock
-from tests.unit.agents.test_queued import REQUEST
+from tests.unit.agents.conftest import REQUEST
 
 pytestmark = pytest.mark.process
 

@@ -29,44 +29,54 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[RemoteServiceFake]:
-    """Run a service for the length of a test."""
-    async with RemoteServiceFake().running() as service:
-        yield service
-
-
-@pytest.fixture
 def clock() -> FakeClock:
     """Give the time of the test."""
     return FakeClock()
 
 
+class Service(RemoteServiceFake):
+    """The remote service of a test, and the Agents' callers of it."""
+
+    def __init__(self, clock: FakeClock, session: aiohttp.ClientSession, once: aiohttp.ClientSession) -> None:
+        super().__init__()
+        self._clock, self._session, self._once = clock, session, once
+
+    def caller(
+        self,
+        *,
+        threshold: int = 100,
+        open_seconds: float = 60,
+        address: str = "",
+        credential: Credential | None = None,
+        once: aiohttp.ClientSession | None = None,
+        rows: MemoryBreakerRows | None = None,
+    ) -> RemoteService:
+        """Return a caller of the service; its circuit opens after `threshold` failures."""
+        policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
+        ports = fake_ports(clock=self._clock, breakers=rows or MemoryBreakerRows())
+        return RemoteService(
+            "payment",
+            address or f"{self.address}/payments/",
+            ports,
+            credential=credential,
+            session=lambda: self._session,
+            once_session=lambda: once or self._once,
+            breaker=Breaker("payment", ports, policy),
+            random=Least(),
+        )
+
+
 @pytest.fixture
-async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIterator[MakeRemote]:
-    """Give a maker of callers of the service, with the breaker's limits as its arguments."""
-    once = aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=once) as once_session:
+async def service(clock: FakeClock) -> AsyncIterator[Service]:
+    """Run a service for the length of a test."""
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=connector) as once:
+        service = Service(clock, session, once)
+        async with service.running():
+            yield service
 
-        def make(
-            *,
-            threshold: int = 100,
-            open_seconds: float = 60,
-            address: str = "",
-            credential: Credential | None = None,
-            once: aiohttp.ClientSession = once_session,
-            rows: MemoryBreakerRows | None = None,
-        ) -> RemoteService:
-            policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
-            ports = fake_ports(clock=clock, breakers=rows or MemoryBreakerRows())
-            return RemoteService(
-                "payment",
-                address or f"{service.address}/payments/",
-                ports,
-                credential=credential,
-                session=lambda: session,
-                once_session=lambda: once,
-                breaker=Breaker("payment", ports, policy),
-                random=Least(),
-            )
 
-        yield make
+@pytest.fixture
+def make_remote(service: Service) -> MakeRemote:
+    """Return the maker of callers of the service."""
+    return service.caller

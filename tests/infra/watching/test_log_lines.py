@@ -33,7 +33,7 @@ from tests.fakes.supervision import RecordedHeartbeats
 from tests.fakes.tasks import SECOND, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TRIP, trip
 from tests.infra.watching.kql import query_names, read_query
-from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
+from tests.unit.agents.breaker.conftest import OPEN_FOR, Instances
 from tests.unit.supervisor.bench import Bench
 
 #: Application Insights' severity of a Python error.

@@ -17,9 +17,9 @@ from functions.pattern.shared_rows import Swap
 from tests.fakes.agent_requests import agent_call
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
-from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.remote_service import Answer
 from tests.fakes.tasks import after
-from tests.unit.conftest import MakeRemote
+from tests.unit.conftest import Service
 
 #: Seconds that the call of a probe may take.
 _PROBE_SECONDS = 1.5
@@ -35,24 +35,20 @@ async def _fails_fast(remote: RemoteService, clock: FakeClock) -> None:
         await _put(remote, clock)
 
 
-async def test_failing_service_fails_fast(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
+async def test_failing_service_fails_fast(service: Service, clock: FakeClock) -> None:
     """After the threshold no call reaches it, neither of this task nor of another, and none waits."""
     service.answers = [Answer(503)]
-    remote = make_remote(threshold=2)
+    remote = service.caller(threshold=2)
     await _fails_fast(remote, clock)
     for _ in range(3):
         await _fails_fast(remote, clock)
     assert len(service.received) == 2
 
 
-async def test_hanging_service_counts_as_failing(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
+async def test_hanging_service_counts_as_failing(service: Service, clock: FakeClock) -> None:
     """Each call that complete-by ends is a failure."""
     service.answers = [Answer(hangs=True)]
-    remote = make_remote(threshold=2)
+    remote = service.caller(threshold=2)
     for _ in range(2):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
             await _put(remote, clock, within=0.1)
@@ -60,49 +56,11 @@ async def test_hanging_service_counts_as_failing(
     assert len(service.received) == 2
 
 
-async def test_service_is_tried_again_when_its_time_is_over(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
-    """One call that succeeds closes the breaker, and transient faults are tried again as before."""
-    service.answers = [Answer(503), Answer(503), Answer(200), Answer(503), Answer(200)]
-    remote = make_remote(threshold=2, open_seconds=10)
-    await _fails_fast(remote, clock)
-    clock.advance(10)
-    await _put(remote, clock)
-    await _put(remote, clock)
-    assert len(service.received) == 5
-
-
-async def test_half_open_breaker_opens_at_the_first_failure(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
-    """The probe fails: the circuit is open again, and the probe is not retried."""
-    service.answers = [Answer(503)]
-    remote = make_remote(threshold=3, open_seconds=10)
-    await _fails_fast(remote, clock)
-    assert len(service.received) == 3
-    clock.advance(10)
-    await _fails_fast(remote, clock)
-    assert len(service.received) == 4
-
-
-async def test_refusals_do_not_open_the_breaker(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
-    """A service that refuses an order is well."""
-    service.answers = [Answer(400)]
-    remote = make_remote(threshold=2)
-    for _ in range(4):
-        with pytest.raises(PermanentError):
-            await _put(remote, clock)
-    assert len(service.received) == 4
-
-
 async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+    service: Service, clock: FakeClock
 ) -> None:
     """It had no part in it."""
-    remote = make_remote(threshold=2)
+    remote = service.caller(threshold=2)
     await _put(remote, clock)
     for _ in range(3):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
@@ -113,11 +71,11 @@ async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
 
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_call_that_is_cut_off_because_it_began_late_is_no_failure(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock, *, idempotent: bool
+    service: Service, clock: FakeClock, *, idempotent: bool
 ) -> None:
     """The service had a moment of the time that a step gives it; one that had it all, and hangs, fails."""
     service.answers = [Answer(hangs=True)]
-    remote = make_remote(threshold=2)
+    remote = service.caller(threshold=2)
     for complete_within in (60, 60, 60, 0.1, 0.1):
         call = agent_call(
             clock.now() + timedelta(seconds=0.1), idempotent=idempotent, complete_within=complete_within
@@ -128,12 +86,10 @@ async def test_call_that_is_cut_off_because_it_began_late_is_no_failure(
     assert len(service.received) == 5
 
 
-async def test_read_that_began_late_is_no_failure_either(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
+async def test_read_that_began_late_is_no_failure_either(service: Service, clock: FakeClock) -> None:
     """An Agent that reads says how long its step may take."""
     service.answers = [Answer(hangs=True)]
-    remote = make_remote(threshold=1)
+    remote = service.caller(threshold=1)
     soon = clock.now() + timedelta(seconds=0.1)
     for seconds in (60, 0.1):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
@@ -141,12 +97,10 @@ async def test_read_that_began_late_is_no_failure_either(
     await _fails_fast(remote, clock)
 
 
-async def test_fault_of_a_call_that_began_late_counts(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
-) -> None:
+async def test_fault_of_a_call_that_began_late_counts(service: Service, clock: FakeClock) -> None:
     """An answer was there."""
     service.answers = [Answer(503)]
-    remote = make_remote(threshold=1)
+    remote = service.caller(threshold=1)
     call = agent_call(clock.now() + timedelta(seconds=1), complete_within=60)
     with pytest.raises(TransientError):
         await remote.put("task-1", {}, call)
@@ -166,14 +120,13 @@ class _SilentAfterTheAnswer(MemoryBreakerRows):
 @pytest.mark.parametrize("status", [200, 422])
 async def test_answer_to_a_probe_is_not_lost_while_its_row_is_written(
     status: int,
-    service: RemoteServiceFake,
-    make_remote: MakeRemote,
+    service: Service,
     clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It came in time: the outcome of what must not be repeated is known."""
     monkeypatch.setattr(shared_record, "_STORE_SECONDS", 60)
-    remote = make_remote(threshold=1, rows=_SilentAfterTheAnswer())
+    remote = service.caller(threshold=1, rows=_SilentAfterTheAnswer())
     service.answers = [Answer(503), Answer(status)]
     await _fails_fast(remote, clock)
     clock.advance(60)

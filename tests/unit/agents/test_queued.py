@@ -1,12 +1,16 @@
-"""An Agent behind its queue: it replies with what its request gave it, or is silent."""
+"""An Agent behind its queue: it replies with the outcome of its request, or sends no reply."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from typing import Any
 
+import azure.durable_functions as df
 import pytest
 
+from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.queued import QueuedAgent
 from functions.messages.reading import NotAMessageError
 from functions.pattern.agent_messages import AgentReply
@@ -14,65 +18,12 @@ from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall
-from tests.fakes.agent_requests import MemoryAgentRequests, OneWayAgent
+from tests.fakes.agent_requests import OneWayAgent
 from tests.fakes.agents import ScriptedAgent, raising
-from tests.fakes.clock import FakeClock
+from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
-from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
-
-REQUEST: dict[str, Any] = {
-    "schema_version": 1,
-    "task_id": "task-1",
-    "step": "payment",
-    "epoch": 2,
-    "token": "token-of-this-request",
-    "direction": "do",
-    "effect_key": "task-1/payment/do",
-    "complete_by": after(10).isoformat(),
-    "idempotent": True,
-    "request": {"amount": "9.80"},
-    "result": None,
-}
-ECHO = {name: REQUEST[name] for name in ("schema_version", "task_id", "step", "epoch", "token")}
-
-
-DONE = {"done": True}
-
-
-class Bench:
-    """An Agent behind its queue."""
-
-    def __init__(self, agent: ScriptedAgent | OneWayAgent | None = None) -> None:
-        self.clock = FakeClock()
-        self.script = ScriptedAgent()
-        self.replies = RecordedReplies()
-        self.requests = MemoryAgentRequests()
-        ports = fake_ports(
-            clock=self.clock,
-            agent_messages=self.replies,
-            agent_requests=self.requests,
-        )
-        self.agent = QueuedAgent("payment", agent or self.script, ports, function_timeout=300)
-
-    def until_its_call_ends(self) -> Json:
-        """Stand in for a service that fails until the last call must end."""
-        self.clock.advance((self.script.calls[-1].complete_by - self.clock.now()).total_seconds())
-        raise TransientError("no answer")
-
-    async def take(self, **changes: Any) -> None:
-        """Take a request."""
-        await self.agent.take("m-1", _json(REQUEST | changes))
-
-
-def _json(body: dict[str, Any]) -> bytes:
-    return json.dumps(body).encode()
-
-
-@pytest.fixture
-def bench() -> Bench:
-    """Make a bench."""
-    return Bench()
+from tests.unit.agents.conftest import DONE, ECHO, REQUEST, Bench
 
 
 async def test_request_is_carried_out_and_its_reply_echoes_it(bench: Bench) -> None:
@@ -234,5 +185,132 @@ async def test_message_that_is_no_request_is_left_to_service_bus(
 async def test_reason_tells_no_token(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Wherever the message holds it."""
     with pytest.raises(NotAMessageError, match=r"^request\.amount\.…: not a finite number$"):
-        await bench.agent.take("m-1", _json(REQUEST).replace(b'"9.80"', b'{"token-of-this-request":NaN}'))
+        await bench.agent.take(
+            "m-1", json.dumps(REQUEST).encode().replace(b'"9.80"', b'{"token-of-this-request":NaN}')
+        )
     assert "token-of-this-request" not in caplog.text
+
+
+_LATER = REQUEST | {"complete_by": after(600).isoformat(), "of_a_later_version": 1}
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Make an Agent with little patience, whose service accepts one call at a time."""
+    monkeypatch.setattr("functions.agents.queued.PLACE_SECONDS", 0.05)
+    return Bench(at_once=1)
+
+
+async def test_request_without_a_place_is_sent_again_for_later(limited: Bench) -> None:
+    """As it came, with what a later version has added, under another id; nobody is called."""
+    await limited.occupied()
+    body = json.dumps(_LATER).encode()
+    await limited.agent.take("m-1", body)
+    [(queue, message_id, content, not_before)] = limited.queue.put_back
+    assert (queue, content.body) == ("agent-payment-requests", body)
+    assert message_id.startswith("task-1.2.payment.")
+    assert not_before is not None
+    assert after(1) < not_before <= after(60)
+    assert (limited.script.calls, limited.replies.sent) == ([], [])
+
+
+async def test_request_with_the_longest_names_is_sent_again(limited: Bench) -> None:
+    """Ids hold 128 characters (Service Bus): on a longer one, the client fails with a whole batch."""
+    longest = {"task_id": "t" * 64, "epoch": 1_000_000, "step": "s" * 32, "item": 89, "dispatch": 10}
+    await limited.occupied()
+    for _ in range(2):
+        await limited.agent.take("m-1", json.dumps(_LATER | longest).encode())
+    first, second = (message_id for _, message_id, _, _ in limited.queue.put_back)
+    assert max(len(first), len(second)) <= 128
+    assert first != second
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_request_that_finds_a_place_is_carried_out(limited: Bench, *, idempotent: bool) -> None:
+    """The place is free for the next one, even while its reply can't be sent."""
+    body = json.dumps(_LATER | {"idempotent": idempotent}).encode()
+    await limited.agent.take("m-1", body)
+    assert (len(limited.script.calls), len(limited.replies.sent)) == (1, 1)
+    async with asyncio.timeout(5):
+        await limited.occupied()
+
+
+async def test_request_that_must_not_be_repeated_is_not_begun_without_a_place(limited: Bench) -> None:
+    """It can be carried out when it comes again."""
+    place = await limited.occupied()
+    body = json.dumps(_LATER | {"idempotent": False}).encode()
+    await limited.agent.take("m-1", body)
+    place.release()
+    await limited.agent.take("m-2", body)
+    assert (len(limited.script.calls), len(limited.replies.sent)) == (1, 1)
+
+
+async def test_late_request_needs_no_place(limited: Bench) -> None:
+    """It is not called; nor is one sent again that would come later than that."""
+    await limited.occupied()
+    await limited.agent.take("m-1", json.dumps(REQUEST | {"complete_by": after(0.5).isoformat()}).encode())
+    assert [not_before for *_, not_before in limited.queue.put_back] == [after(0.5)]
+    limited.clock.advance(1)
+    await limited.agent.take("m-2", json.dumps(REQUEST | {"complete_by": after(0.5).isoformat()}).encode())
+    assert len(limited.queue.put_back) == 1
+    assert limited.script.calls == []
+
+
+async def test_place_is_free_after_a_defect(limited: Bench) -> None:
+    """Whatever the Agent raises."""
+    limited.script.behaviour = raising(RuntimeError("defect"))
+    with pytest.raises(RuntimeError):
+        await limited.agent.take("m-1", json.dumps(_LATER).encode())
+    async with asyncio.timeout(5):
+        await limited.occupied()
+
+
+class Agent:
+    """Fails for a while, or hangs; stands in for one behind a queue."""
+
+    name = "payment"
+
+    def __init__(self, *, patience: float = 285, failures: int = 0, hangs: bool = False) -> None:
+        self.patience = patience
+        self.calls, self._failures, self._hangs = 0, failures, hangs
+
+    async def take(self, message_id: str, body: bytes) -> None:  # noqa: ARG002 - the Agent's
+        """Take a request."""
+        self.calls += 1
+        if self._hangs:
+            await asyncio.sleep(60)
+        if self.calls <= self._failures:
+            raise TransientError("Service Bus is away")
+
+
+def _function(agent: Any) -> Any:
+    app = df.DFApp()
+    app.register_functions(queued_agents_blueprint([agent]))
+    [built] = app.get_functions()
+    assert built.get_trigger().queue_name == "agent-payment-requests"
+    return built.get_user_function()
+
+
+async def test_request_outlives_an_outage_longer_than_its_first_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host renews it; the lock's 15 s are no bound, and what the Agent lets go at complete-by is done."""
+    monkeypatch.setattr("functions.messages.queues._PART_OF_LOCK", 0.0)
+    agent = Agent(failures=3)
+    await _function(agent)(received())
+    assert agent.calls == 4
+
+
+async def test_request_is_given_back_before_the_host_ends_the_function() -> None:
+    """With the process, and everything in it."""
+    agent = Agent(patience=0.1, hangs=True)
+    with pytest.raises(TransientError, match=r"not done within 0\.1 s"):
+        await _function(agent)(received())
+
+
+@pytest.mark.parametrize(("agents", "named"), [([Agent()], "payment"), ([], "none")])
+def test_agents_that_are_served_here_are_named_at_start(
+    caplog: pytest.LogCaptureFixture, agents: list[Any], named: str
+) -> None:
+    """With another ledger elsewhere, one queue would have two."""
+    caplog.set_level(logging.INFO)
+    queued_agents_blueprint(agents)
+    assert f"Agents behind queues that are served here: {named}" in caplog.messages

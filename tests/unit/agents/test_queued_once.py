@@ -1,4 +1,4 @@
-"""An Agent behind its queue carries out what is not idempotent once, however often the request arrives."""
+"""An Agent behind its queue carries out a request that must not be repeated once."""
 
 from __future__ import annotations
 
@@ -6,31 +6,37 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from functions.agents import sent_once
 from functions.agents.queued import QueuedAgent
-from functions.agents.rest import RestAgent
-from functions.pattern.agent_messages import AgentReply
+from functions.agents.tries import Tries
+from functions.messages import patience
+from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.agent_requests import Begun
+from functions.pattern.decisions import in_question
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
+from functions.pattern.events import Event
+from functions.pattern.identity import StartId, StepName, TaskId, start_of
 from functions.pattern.ports import AgentCall
-from tests.fakes.agents import raising
+from functions.pattern.states import StepState, Way
+from functions.pattern.texts import cause_of
+from tests.fakes.agent_requests import MemoryAgentRequests
+from tests.fakes.agents import ScriptedAgent, raising
+from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import giving_up
 from tests.fakes.ports import fake_ports
-from tests.fakes.remote_service import Answer, RemoteServiceFake
-from tests.fakes.tasks import after
-from tests.unit.agents.test_queued import DONE, ECHO, REQUEST, Bench
-from tests.unit.conftest import MakeRemote
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, each, step, workflow
+from tests.unit.agents.conftest import DONE, ECHO, REQUEST, Bench
+from tests.unit.scheduler.bench import Bench as SchedulerBench
 
 ONCE = REQUEST | {"idempotent": False}
-
-
-@pytest.fixture
-def bench() -> Bench:
-    """Make a bench."""
-    return Bench()
 
 
 async def _deliver(bench: Bench, **changes: Any) -> None:
@@ -141,7 +147,7 @@ async def test_agent_that_dies_at_work_is_not_called_again(
 ) -> None:
     """The next delivery finds it begun, says so in the log, and completes the message."""
     hanging = _HangingAgent()
-    agent = QueuedAgent("payment", hanging, _ports(bench), function_timeout=300)
+    agent = QueuedAgent("payment", hanging, bench.ports, function_timeout=300)
     dying = asyncio.create_task(agent.take("m-1", json.dumps(ONCE).encode()))
     await hanging.called.wait()
     dying.cancel()
@@ -212,22 +218,6 @@ async def test_reply_is_sent_when_it_cannot_be_recorded(
     assert bench.replies.sent == [_done()]
 
 
-@pytest.mark.parametrize("fault", [Answer(504), Answer(hangs_up=True)], ids=["504", "hangs up"])
-async def test_service_that_does_it_and_fails_gets_one_call(
-    fault: Answer, bench: Bench, service: RemoteServiceFake, make_remote: MakeRemote
-) -> None:
-    """Over the queue too, and also when the request comes again."""
-    service.answers = [fault, Answer()]
-    agent = QueuedAgent("payment", RestAgent(make_remote()), _ports(bench), function_timeout=300)
-    for _ in range(2):
-        await agent.take("m-1", json.dumps(ONCE).encode())
-    assert (len(service.received), bench.replies.sent) == (1, [])
-
-
-def _ports(bench: Bench) -> Any:
-    return fake_ports(clock=bench.clock, agent_messages=bench.replies, agent_requests=bench.requests)
-
-
 class _HangingAgent:
     """Is still at work when it dies."""
 
@@ -253,3 +243,141 @@ async def test_result_that_no_reply_can_carry_is_told_as_done_without_one(bench:
     [reply] = bench.replies.sent
     assert (reply.outcome, reply.result) == ("completed", {})
     assert "result" in reply.no_result
+
+
+async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
+    monkeypatch.setattr(patience, "_FIRST_WAIT", 0)
+    bench = Bench()
+    begin = bench.requests.begin
+
+    async def slowly(request: AgentRequest, delivery: str, late: AgentReply | None) -> Begun:
+        bench.clock.advance(11)
+        return await begin(request, delivery, late)
+
+    monkeypatch.setattr(bench.requests, "begin", slowly)
+    await bench.take(idempotent=False)
+    assert bench.script.calls == []
+
+
+@pytest.mark.parametrize("wait", [11, 30], ids=["too little time", "none"])
+async def test_request_whose_begin_leaves_too_little_time_was_not_taken(
+    wait: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is known, and said, also after complete-by: nobody has to find out what became of it."""
+    bench = Bench()
+    begin = bench.requests.begin
+
+    async def slowly(request: AgentRequest, delivery: str, late: AgentReply | None) -> Begun:
+        assert late is None
+        begun = await begin(request, delivery, late)
+        bench.clock.advance(wait)
+        return begun
+
+    monkeypatch.setattr(bench.requests, "begin", slowly)
+    for _ in range(2):
+        await bench.take(idempotent=False, complete_by=after(25).isoformat(), complete_within=20)
+        bench.clock.advance(20)
+    assert bench.script.calls == []
+    assert [reply.outcome for reply in bench.replies.sent] == ["not_taken"] * 2
+
+
+class _Notes(MemoryStateStore):
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.noted: list[Event] = []
+
+    async def note(self, task: TaskId, event: Event) -> None:
+        """Take the event, and keep it."""
+        self.noted.append(event)
+        await super().note(task, event)
+
+
+def _tries(store: MemoryStateStore, clock: FakeClock, start_id: StartId | None) -> Tries:
+    pick = StepName("pick")
+    return Tries(store.note, clock, task=TASK, epoch=FIRST, step=pick, start_id=start_id)
+
+
+async def test_attempts_are_noted_from_the_third_on() -> None:
+    """And then every ten seconds at most, as long as the step runs; the task stays as it is."""
+    clock = FakeClock()
+    store = _Notes(clock)
+    running = store.put(told(pending(LINE), claimed(), started("pick", complete_by=60))).record
+    pick = running.steps[0].name
+    tries = _tries(store, clock, running.step(pick).start_id)
+    for _ in range(14):
+        await tries.failed(TransientError("pick answered 503"))
+        clock.advance(1)
+    assert len(store.noted) == 2
+    noted = store.record(TASK)
+    assert (noted.step(pick).attempts, noted.step(pick).error) == (13, "pick answered 503")
+    assert noted.task == running.task
+
+
+async def test_last_fault_stands_on_a_step_that_got_no_outcome() -> None:
+    """Of a service, and of an Agent with a defect; a new start begins without it."""
+    bench = SchedulerBench(workflow(step("pick"), step("send"), name="two"))
+    bench.agents.behaviours["pick"] = raising(TransientError("pick answered 503"))
+    bench.agents.behaviours["send"] = raising(KeyError("url"))
+    await bench.run()
+    assert (bench.step("pick").error, bench.step("pick").attempts) == ("pick answered 503", 1)
+    assert bench.step("send").error == "KeyError: 'url'"
+    assert bench.step("pick").state is StepState.RUNNING
+
+
+async def test_fault_of_an_older_start_is_not_taken_for_the_latest_ones() -> None:
+    """It may be told long after."""
+    clock = FakeClock()
+    store = MemoryStateStore(clock)
+    running = store.put(told(pending(LINE), claimed(), started("pick", start_id="new"))).record
+    pick = running.steps[0].name
+    await _tries(store, clock, None).ended(TransientError("old"))
+    assert store.record(TASK).step(pick).error is None
+
+
+@pytest.mark.parametrize("fault", [TransientError("pick answered 504"), KeyError("url")], ids=repr)
+async def test_unknown_outcome_over_a_queue_names_its_last_fault(fault: Exception) -> None:
+    """The Agent knows the start by its request's token; when the task is held, it stands in the reason."""
+    clock, script = FakeClock(), ScriptedAgent()
+    store = MemoryStateStore(clock)
+    token, of = "token-of-this-request", workflow(step("pick", idempotent=False, via=Way.QUEUE), name="one")
+    begun = started("pick", complete_by=60, token=token, start_id=start_of(token))
+    store.put(told(pending(of), claimed(), begun))
+    ports = fake_ports(clock=clock, agent_requests=MemoryAgentRequests())
+    agent = QueuedAgent("pick", script, ports, function_timeout=300, note=store.note)
+    script.behaviour = raising(fault)
+    request = REQUEST | {"task_id": TASK, "step": "pick", "epoch": 1, "token": token, "idempotent": False}
+    with suppress(KeyError):
+        await agent.take("m-1", json.dumps(request).encode())
+    found = store.record(TASK).step(StepName("pick"))
+    assert (found.attempts, found.error) == (1, cause_of(fault))
+    held = told(store.record(TASK), giving_up(hold=True), now=after(70))
+    assert (in_question(held) or "").endswith(f"it must not run twice ({cause_of(fault)})")
+
+
+async def test_fault_of_one_item_over_a_queue_stands_on_that_item() -> None:
+    """And of a request that its Agent has ended, what was left for it to wait is not waited."""
+    clock, script = FakeClock(), ScriptedAgent()
+    store = MemoryStateStore(clock)
+    token, of = "token-of-this-request", workflow(each("pick", via=Way.QUEUE), name="many")
+    begun = started("pick.1", complete_by=60, token=token, start_id=start_of(token))
+    store.put(told(pending(of), claimed(), begun))
+    agent = QueuedAgent("pick", script, fake_ports(clock=clock), function_timeout=300, note=store.note)
+    script.behaviour = raising(TransientError("pick answered 503"))
+    request = REQUEST | {"task_id": TASK, "step": "pick", "item": 1, "epoch": 1, "token": token}
+    request |= {"complete_by": after(60).isoformat(), "complete_within": 10}
+    await agent.take("m-1", json.dumps(request).encode())
+    found = store.record(TASK).step(StepName("pick.1"))
+    assert (found.attempts, found.error, found.complete_by) == (1, "pick answered 503", after(10))
+
+
+def test_call_is_the_same_whoever_hears_of_its_faults() -> None:
+    """So that two calls can be compared."""
+
+    async def hear(_: Exception) -> None:
+        """Nothing is done with it."""
+
+    values = {"task": TASK, "effect_key": "k", "request": {}, "complete_by": after(9)}
+    assert AgentCall(**values) == AgentCall(**values, failed=hear)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import Answer, RemoteServiceFake
-from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
+from tests.unit.agents.breaker.conftest import OPEN_FOR, Instances
 from tests.unit.telemetry.conftest import Measured, Spans, parent_of, series, traceparent_of
 
 

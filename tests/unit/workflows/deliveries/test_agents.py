@@ -11,9 +11,9 @@ from functions.pattern.errors import PermanentError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall, ReadingAgent, UndoingAgent
 from functions.workflows.deliveries.agents import AGENTS
-from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.remote_service import Answer
 from tests.fakes.tasks import after
-from tests.unit.conftest import MakeRemote
+from tests.unit.conftest import Service
 
 CONFIRMATIONS: dict[str, Json] = {
     "package": {"tracking_number": "PK1"},
@@ -30,8 +30,8 @@ def _call(request: Json, key: str = "task-1/step/do") -> AgentCall:
     return AgentCall(task=TaskId("task-1"), effect_key=EffectKey(key), request=request, complete_by=after(10))
 
 
-def _undoing(agent: str, make_remote: MakeRemote) -> UndoingAgent:
-    made = AGENTS[agent](make_remote())
+def _undoing(agent: str, service: Service) -> UndoingAgent:
+    made = AGENTS[agent](service.caller())
     assert isinstance(made, UndoingAgent)
     return made
 
@@ -40,7 +40,7 @@ def _saying(content: object, status: int = 200) -> Answer:
     return Answer(status, pieces=(json.dumps(content).encode(),))
 
 
-def _asked(service: RemoteServiceFake) -> list[tuple[str, str, str | None]]:
+def _asked(service: Service) -> list[tuple[str, str, str | None]]:
     return [(each.method, each.path, each.headers.get("Idempotency-Key")) for each in service.received]
 
 
@@ -50,12 +50,11 @@ async def test_booking_gives_what_was_confirmed(
     agent: str,
     confirmation: Json,
     status: int,
-    service: RemoteServiceFake,
-    make_remote: MakeRemote,
+    service: Service,
 ) -> None:
     """It asks for it, whether it was the first to book or an answer of the service was lost before."""
     service.answers = [Answer(status, pieces=()), _saying({"order": 1, **confirmation, "undone_at": None})]
-    assert await AGENTS[agent](make_remote()).do(_call({"weight_kg": 3})) == confirmation
+    assert await AGENTS[agent](service.caller()).do(_call({"weight_kg": 3})) == confirmation
     assert _asked(service) == [
         ("PUT", "/payments/task-1", "task-1/step/do"),
         ("GET", "/payments/task-1", None),
@@ -69,22 +68,21 @@ async def test_confirmation_that_does_not_fit_is_for_good(
     agent: str,
     confirmation: Json,
     emptied: bool,  # noqa: FBT001 - a parameter of the test
-    service: RemoteServiceFake,
-    make_remote: MakeRemote,
+    service: Service,
 ) -> None:
     """The error names the first field that is wrong, and not what was answered."""
     first, *_ = confirmation
     service.answers = [Answer(204, pieces=()), _saying({} if emptied else dict.fromkeys(confirmation))]
     with pytest.raises(PermanentError, match=rf"^the answer does not fit \({first}: .+\)$"):
-        await AGENTS[agent](make_remote()).do(_call({}))
+        await AGENTS[agent](service.caller()).do(_call({}))
 
 
 @each_booking
 async def test_operators_confirmation_is_read_like_the_services(
-    agent: str, confirmation: Json, make_remote: MakeRemote
+    agent: str, confirmation: Json, service: Service
 ) -> None:
     """What an operator says that was booked."""
-    booking = AGENTS[agent](make_remote())
+    booking = AGENTS[agent](service.caller())
     assert isinstance(booking, ReadingAgent)
     assert booking.read({**confirmation, "more": 1}).keys() == confirmation.keys()
     with pytest.raises(PermanentError, match=r"^the answer does not fit"):
@@ -92,53 +90,45 @@ async def test_operators_confirmation_is_read_like_the_services(
 
 
 @each_booking
-async def test_refused_booking_is_for_good(
-    agent: str, confirmation: Json, service: RemoteServiceFake, make_remote: MakeRemote
-) -> None:
+async def test_refused_booking_is_for_good(agent: str, confirmation: Json, service: Service) -> None:
     """Such as by a tombstone; nothing is asked after it."""
     service.answers = [Answer(410, pieces=()), _saying(confirmation)]
     with pytest.raises(PermanentError, match="answered 410"):
-        await AGENTS[agent](make_remote()).do(_call({}))
+        await AGENTS[agent](service.caller()).do(_call({}))
     assert len(service.received) == 1
 
 
 @pytest.mark.parametrize("agent", CANCELLABLE)
-async def test_undo_deletes_what_was_booked(
-    agent: str, service: RemoteServiceFake, make_remote: MakeRemote
-) -> None:
+async def test_undo_deletes_what_was_booked(agent: str, service: Service) -> None:
     """Under the key of the undo."""
     service.answers = [Answer(204, pieces=())]
-    await _undoing(agent, make_remote).undo(_call({}, "task-1/step/undo"))
+    await _undoing(agent, service).undo(_call({}, "task-1/step/undo"))
     assert _asked(service) == [("DELETE", "/payments/task-1", "task-1/step/undo")]
 
 
-async def test_active_account_may_be_used(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+async def test_active_account_may_be_used(service: Service) -> None:
     """The account in the request is looked at, and nothing is changed."""
     service.answers = [_saying({"id": "A-7", "suspended": False})]
-    assert await AGENTS["account"](make_remote()).do(_call({"account": "A-7"})) == {}
+    assert await AGENTS["account"](service.caller()).do(_call({"account": "A-7"})) == {}
     assert _asked(service) == [("GET", "/payments/A-7", None)]
 
 
-async def test_suspended_account_is_refused_for_good(
-    service: RemoteServiceFake, make_remote: MakeRemote
-) -> None:
+async def test_suspended_account_is_refused_for_good(service: Service) -> None:
     """The error names the account."""
     service.answers = [_saying({"id": "A-7", "suspended": True})]
     with pytest.raises(PermanentError, match=r"^account A-7 is suspended$"):
-        await AGENTS["account"](make_remote()).do(_call({"account": "A-7"}))
+        await AGENTS["account"](service.caller()).do(_call({"account": "A-7"}))
 
 
 @pytest.mark.parametrize("answer", [{}, {"suspended": "no"}, {"suspended": 0}])
-async def test_account_that_is_not_clear_is_refused_for_good(
-    answer: object, service: RemoteServiceFake, make_remote: MakeRemote
-) -> None:
+async def test_account_that_is_not_clear_is_refused_for_good(answer: object, service: Service) -> None:
     """Nothing is guessed of it."""
     service.answers = [_saying(answer)]
     with pytest.raises(PermanentError, match=r"^the answer does not fit \(suspended: "):
-        await AGENTS["account"](make_remote()).do(_call({"account": "A-7"}))
+        await AGENTS["account"](service.caller()).do(_call({"account": "A-7"}))
 
 
-def test_agents_that_cannot_undo_say_so(make_remote: MakeRemote) -> None:
+def test_agents_that_cannot_undo_say_so(service: Service) -> None:
     """Neither of them changes anything."""
     for agent in AGENTS.keys() - CANCELLABLE:
-        assert not isinstance(AGENTS[agent](make_remote()), UndoingAgent)
+        assert not isinstance(AGENTS[agent](service.caller()), UndoingAgent)
