@@ -14,7 +14,7 @@ from tests.fakes.tasks import claimed, pending
 from tests.fakes.workflows import LINE
 from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process
-from tests.unit.ingestion.bench import Bench, order
+from tests.unit.ingestion.conftest import Bench, order
 
 pytestmark = pytest.mark.process
 

@@ -1,15 +1,27 @@
-"""Who may call each route with `AUTH_MODE=easyauth`; and that function keys identify nobody."""
+"""Who may call which route: sign-in, keys, roles, own orders, and addresses that are unclear."""
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
+import azure.functions as func
 import pytest
 
-from functions.web.callers import PRINCIPAL_HEADER
+from functions.pattern.definition import RESERVED_RESOURCES
+from functions.web.callers import PRINCIPAL_HEADER, Interface, identify_by
+from functions.web.entrance import Guard
+from functions.wiring import Wiring
+from functions.workflows.registry import load_registrations
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.fakes.guards import ANNA, BERT, SIGN_IN, encoded, operator, principal, submitter
+from tests.fakes.clock import FakeClock
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, encoded, operator, principal, reader, submitter
+from tests.fakes.tasks import claimed, pending, started, told
+from tests.fakes.workflows import TASK, awaiting, workflow
+from tests.security.conftest import wired
 from tests.security.routes import Route, routes_of
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem
@@ -116,3 +128,289 @@ async def test_with_keys_the_identity_header_is_ignored() -> None:
     for headers in (submitter(BERT), principal(BERT), *STRANGERS.values()):
         assert (await AsgiClient(api.application, headers).post("/api/orders", ORDER)).status == 202
     assert {message.submitter for message in api.submissions.messages} == {"tester"}
+
+
+OPERATORS = [pytest.param(route, id=str(route)) for route in routes_of(Desk().application)]
+FLOW = workflow(awaiting("approve", role="Approver"), name="booking", resource="bookings")
+BOOKING = f"/api/bookings/{TASK}"
+YES: Any = {"approved": True}
+
+
+def _guard(auth_mode: Any, interface: Interface) -> Guard:
+    return Guard(identify_by(auth_mode, interface), WIDE, FakeClock())
+
+
+def _bookings(guard: Guard, headers: dict[str, str], owner: str = "another") -> AsgiClient:
+    """Serve a booking of `owner`, which waits for its approval."""
+    api = Api(guard)
+    waiting = told(pending(FLOW), claimed(), started("approve", complete_by=3600))
+    api.store.put(replace(waiting, order=replace(waiting.order, submitter=owner)))
+    return AsgiClient(api.application_of(FLOW), headers)
+
+
+@pytest.mark.parametrize("route", OPERATORS)
+async def test_reader_sees_everything_and_changes_nothing(route: Route) -> None:
+    """Each GET is answered as an operator's; each action is 403, names `Operator`, and records nothing."""
+    desk = Desk(SIGN_IN)
+    desk.holds(in_error())
+    before = desk.store.records()
+    answer = await route.ask(desk.application, reader(ANNA))
+    if route.method == "GET" and not route.path.endswith("/me"):
+        assert answer == await route.ask(desk.application, operator(ANNA))
+    elif route.method != "GET":
+        refused = str(problem(answer, 403)["detail"])
+        assert "lacks the role Operator." in refused
+        assert "AUTH_MODE=easyauth" in refused
+    assert desk.store.records() == before
+
+
+async def test_reader_follows_each_order_and_submits_none() -> None:
+    """At the callers' API, too: neither an event, nor a cancel, nor an order is taken."""
+    client = _bookings(SIGN_IN, reader(ANNA))
+    assert (await client.get(BOOKING)).status == 200
+    assert (await client.get(f"{BOOKING}/events/approve")).status == 200
+    assert "Submitter" in problem(await client.post("/api/bookings", {"weight": 3}), 403)["detail"]
+    assert "Submitter" in problem(await client.delete(BOOKING), 403)["detail"]
+    assert "Approver" in problem(await client.post(f"{BOOKING}/events/approve", YES), 403)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("guard", "headers", "own"),
+    [
+        (SIGN_IN, reader(ANNA), {"name": ANNA, "roles": ["Reader"]}),
+        (SIGN_IN, principal(BERT, "Operator", "Approver"), {"name": BERT, "roles": ["Approver", "Operator"]}),
+        (_guard("keys", "operations"), reader(ANNA), {"name": "operator", "roles": ["Operator"]}),
+        (
+            _guard("local", "operations"),
+            {},
+            {"name": "operator", "roles": ["Operator", "Reader", "Submitter"]},
+        ),
+    ],
+)
+async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, str], own: object) -> None:
+    """By them the console hides its buttons; with keys, the header of the sign-in counts for nothing."""
+    answer = await AsgiClient(Desk(guard).application, headers).get("/api/ops/me")
+    assert (answer.status, answer.json) == (200, own)
+
+
+@pytest.mark.parametrize(
+    ("auth_mode", "own"),
+    [
+        ("easyauth", {"name": ANNA, "roles": ["Reader"]}),
+        ("keys", {"name": "operator", "roles": ["Operator"]}),
+    ],
+)
+async def test_setting_decides_how_callers_are_identified(auth_mode: str, own: object) -> None:
+    """The wiring applies it to both applications."""
+    registrations = load_registrations()
+    wiring = wired(registrations, AUTH_MODE=auth_mode)
+    assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
+    path = f"/api/{registrations[0].workflow.resource}"
+    nobody = await AsgiClient(wiring._make_callers()).post(path, {})
+    assert nobody.status == (401 if auth_mode == "easyauth" else 422)
+
+
+async def test_function_key_of_the_api_makes_a_submitter() -> None:
+    """It submits, and neither sees orders of other submitters nor tells events; the 403 names the setting."""
+    guard = _guard("keys", "api")
+    problem(await _bookings(guard, {}).get(BOOKING), 404)
+    client = _bookings(guard, {}, "function-key")
+    assert (await client.get(BOOKING)).status == 200
+    assert (await client.post("/api/bookings", {"weight": 3})).status == 202
+    refused = problem(await client.post(f"{BOOKING}/events/approve", YES), 403)["detail"]
+    assert "lacks the role Approver." in refused
+    assert "AUTH_MODE=easyauth" in refused
+
+
+async def test_function_key_of_operations_makes_an_operator() -> None:
+    """Each action is recorded as `operator`, whatever identity its header names."""
+    desk = Desk(_guard("keys", "operations"))
+    desk.holds(in_error())
+    client = AsgiClient(desk.application, {"X-Requested-With": "test", **submitter(ANNA)})
+    assert (await client.post(f"/api/ops/tasks/{TASK}/resubmit", {"reason": "a test"})).status == 202
+    assert desk.store.record(TASK).history[-1].who == "operator"
+
+
+async def test_local_platform_grants_every_role() -> None:
+    """Also a role that only a step names."""
+    client = _bookings(_guard("local", "api"), {})
+    assert (await client.get(BOOKING)).status == 200
+    assert (await client.post("/api/bookings", {"weight": 3})).status == 202
+    assert (await client.post(f"{BOOKING}/events/approve", YES)).status == 200
+
+
+async def test_local_platform_with_sign_in_grants_no_role() -> None:
+    """`AUTH_MODE=easyauth` is the same everywhere."""
+    client = _bookings(_guard("easyauth", "api"), {})
+    problem(await client.get(BOOKING), 401)
+
+
+OTHER = ORDER | {"customer": "somebody else"}
+ORDER_PATH = f"/api/orders/{TASK}"
+
+
+class Two:
+    """Anna, whose order is recorded, and Bert."""
+
+    def __init__(self) -> None:
+        self.api = Api(SIGN_IN)
+        self.anna = AsgiClient(self.api.application, submitter(ANNA))
+        self.bert = AsgiClient(self.api.application, submitter(BERT))
+        self.operator = AsgiClient(self.api.application, operator(BERT))
+
+    async def record(self) -> None:
+        """Submit Anna's order, and let it be recorded."""
+        assert (await self.anna.put(ORDER_PATH, ORDER)).status == 202
+        self.api.record_submitted()
+
+
+@pytest.fixture
+async def two() -> Two:
+    """Record Anna's order."""
+    two = Two()
+    await two.record()
+    return two
+
+
+async def test_each_caller_sees_only_its_own_orders(two: Two) -> None:
+    """Another caller's order is 404; a 403 would reveal that it exists."""
+    assert (await two.anna.get(ORDER_PATH)).status == 200
+    assert (await two.operator.get(ORDER_PATH)).status == 200
+    stranger = problem(await two.bert.get(ORDER_PATH), 404)
+    assert stranger == problem(await two.bert.get("/api/orders/nobodys"), 404)
+
+
+async def test_nobody_cancels_another_callers_order(two: Two) -> None:
+    """404 as for one that does not exist; operators have a way of their own."""
+    assert problem(await two.bert.delete(ORDER_PATH), 404) == problem(
+        await two.bert.delete("/api/orders/nobodys"), 404
+    )
+    problem(await two.operator.delete(ORDER_PATH), 403)
+    assert two.api.store.record(TASK).history == ()
+    assert (await two.anna.delete(ORDER_PATH)).status == 202
+    assert [each.who for each in two.api.store.record(TASK).history] == [ANNA]
+
+
+@pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])
+async def test_an_id_that_another_caller_uses_is_refused(two: Two, order: object) -> None:
+    """The response does not reveal whether the order is the same, and nothing is submitted."""
+    before = len(two.api.submissions.messages)
+    problem(await two.bert.put(ORDER_PATH, order), 409)
+    assert statuses(await two.bert.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [409]
+    assert len(two.api.submissions.messages) == before
+
+
+async def test_the_owner_may_repeat_the_order(two: Two) -> None:
+    """As without another caller."""
+    assert (await two.anna.put(ORDER_PATH, ORDER)).status == 202
+    assert statuses(await two.anna.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [202]
+    problem(await two.anna.put(ORDER_PATH, OTHER), 409)
+
+
+async def test_orders_are_recorded_with_their_submitter(two: Two) -> None:
+    """Alone or in a batch; no field of the body can change it."""
+    await two.bert.post("/api/orders", ORDER)
+    await two.bert.post("/api/orders/batch", {"orders": [ORDER]})
+    assert [message.submitter for message in two.api.submissions.messages] == [ANNA, BERT, BERT]
+    problem(await two.bert.post("/api/orders", ORDER | {"submitter": ANNA}), 422)
+
+
+def statuses(answer: HttpAnswer) -> list[int]:
+    """Return the status of each order of a batch."""
+    return [result["status"] for result in answer.json["results"]]
+
+
+#: Open to everybody: the health check, and pages that contain no secrets.
+OPEN = {"health", "docs", "console_page", "console_files"}
+
+#: Everything that can be reached over HTTP. Each is an application with its own routes.
+ROUTES = {
+    "health": "health",
+    "docs": "docs/{name?}",
+    "openapi": "openapi.json",
+    "console_page": "ops",
+    "console_files": "ops/console/{name}",
+    "operations": "ops/{*route}",
+    "services": "services/{*route}",
+    "api": "{*route}",
+}
+
+
+@pytest.fixture(scope="session")
+def triggers(wiring: Wiring) -> dict[str, Any]:
+    """Return the trigger of each function, by the function's name."""
+    builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
+    functions = [builder._function for builder in builders]
+    return {function.get_function_name(): function.get_trigger() for function in functions}
+
+
+def test_nothing_is_open_but_health_and_pages(triggers: dict[str, Any]) -> None:
+    """Everything else needs a function key, the sample services too."""
+    http = {name: trigger for name, trigger in triggers.items() if trigger.type == "httpTrigger"}
+    assert {name for name, trigger in http.items() if trigger.auth_level.name == "ANONYMOUS"} == OPEN
+    assert {trigger.auth_level.name for name, trigger in http.items() if name not in OPEN} == {"FUNCTION"}
+
+
+def test_open_functions_only_read(triggers: dict[str, Any]) -> None:
+    """Nothing can be changed without a key."""
+    assert {str(method.value) for name in OPEN for method in triggers[name].methods} == {"GET"}
+
+
+def test_no_route_names_a_function_or_an_orchestrator(triggers: dict[str, Any]) -> None:
+    """The application decides what runs: Durable's HTTP API has no route here."""
+    assert {name: trigger.route for name, trigger in triggers.items() if name in ROUTES} == ROUTES
+    others = {trigger.type for name, trigger in triggers.items() if name not in ROUTES}
+    assert others == {"serviceBusTrigger", "timerTrigger", "orchestrationTrigger", "activityTrigger"}
+
+
+def test_no_workflow_can_take_a_route_of_the_application() -> None:
+    """The host would prefer the more special route, and the workflow's orders would go there."""
+    own = {route.split("/")[0].removesuffix(".json") for name, route in ROUTES.items() if name != "api"}
+    assert own == RESERVED_RESOURCES
+
+
+type Functions = Mapping[str, Callable[..., Awaitable[func.HttpResponse]]]
+
+#: What follows the function's own path, and the `Host` header.
+UNCLEAR = {
+    "no UTF-8": ("/%ff", "localhost"),
+    "half a surrogate pair": ("/%ED%A0%80", "localhost"),
+    "no port": ("", "localhost:abc"),
+    "half an IPv6 address": ("", "[::1"),
+    "a path for a host": ("", "localhost/api/orders/order-1?"),
+    "a document for a host": ("", "localhost/api/openapi.json#"),
+    "a name and a password": ("", "a:b@localhost"),
+}
+
+
+@pytest.fixture(scope="session")
+def functions(wiring: Wiring) -> Functions:
+    """Return the handler of each function, by the function's name."""
+    builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
+    found = {builder._function.get_function_name(): builder._function for builder in builders}
+    return {name: found[name].get_user_function() for name in ROUTES}
+
+
+def _http_request(name: str, *, after: str = "", host: str = "localhost") -> func.HttpRequest:
+    fixed = ROUTES[name].partition("{")[0].rstrip("/")
+    url = f"http://{host}/api/{fixed}{after}"
+    return func.HttpRequest("GET", url, headers={"host": host}, body=b"")
+
+
+@pytest.mark.parametrize("name", ROUTES)
+@pytest.mark.parametrize(("after", "host"), UNCLEAR.values(), ids=UNCLEAR)
+async def test_unclear_addresses_are_400(functions: Functions, name: str, after: str, host: str) -> None:
+    """With a problem document, where the adapter would raise, or use another path than the host did."""
+    answer = await functions[name](_http_request(name, after=after, host=host), None)
+    assert answer.status_code == 400
+    assert answer.mimetype == "application/problem+json"
+    document: dict[str, Any] = json.loads(answer.get_body())
+    assert document["title"] == "Bad Request"
+    assert host not in document["detail"]
+
+
+@pytest.mark.parametrize("name", sorted(OPEN - {"health", "console_files"}))
+@pytest.mark.parametrize("host", ["localhost", "localhost:7071", "[::1]:7071", "api.example", "a_b.example"])
+async def test_usual_addresses_are_answered(functions: Functions, name: str, host: str) -> None:
+    """Whatever the host's name is."""
+    assert (await functions[name](_http_request(name, host=host), None)).status_code == 200

@@ -1,18 +1,45 @@
-"""Input that no route of either application accepts."""
+"""Hostile input is refused at each route, and answers contain no secrets."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
+import azure.functions as func
 import pytest
 from fastapi import FastAPI
 
+from functions.agents.endpoints import load_endpoints
+from functions.api import batch
+from functions.api.batch import BatchAcceptance
+from functions.pattern.definition import Registry
+from functions.pattern.errors import TransientError
+from functions.pattern.records import TaskRecord
+from functions.pattern.wait_events import EventReceived
+from functions.settings import load_settings
+from functions.web.blueprint import http_handler
+from functions.web.callers import Caller, Role
 from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.orders import ORDERS
+from tests.fakes.purchases import (
+    CANARY,
+    CANARY_CODE,
+    CANARY_PIN,
+    CONFIRM,
+    EVENT,
+    PAYLOAD,
+    PURCHASES,
+    purchase,
+)
+from tests.fakes.tasks import after, claimed, completed, failed, started, told
 from tests.fakes.workflows import TASK
-from tests.security.routes import Route, routes_of
+from tests.security.conftest import SETTINGS
+from tests.security.hostile import HOSTILE, HostileBatch
+from tests.security.routes import REJECTED, Route, routes_of
 from tests.unit.api.conftest import Api
-from tests.unit.api.samples import problem
+from tests.unit.api.samples import ITEM, ORDER, problem
 from tests.unit.operations.conftest import Desk, in_error
 
 ROUTES = [each for app in (Api().application, Desk().application) for each in routes_of(app)]
@@ -87,7 +114,7 @@ async def test_bodies_are_bounded(api: Api, desk: Desk, route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", NAMING)
-@pytest.mark.parametrize("name", [ODATA, "a|b", "a#b", "a\\b", "%2F", "a\x00", "x" * 65])
+@pytest.mark.parametrize("name", [ODATA, "a|b", "a.b", "a#b", "a\\b", "%2F", "a\x00", "x" * 65])
 async def test_ids_have_a_strict_format(api: Api, desk: Desk, route: Route, name: str) -> None:
     """They can be part of a key, but contain nothing that changes a filter, path or header."""
     astray = Route(route.method, route.path.replace(TASK, name))
@@ -119,3 +146,202 @@ async def test_notices_go_to_reply_queues_only(api: Api, reply_to: str) -> None:
             answer = await _send(api.application, route, json.dumps(sent).encode())
             assert 422 in {answer.status, *(each["status"] for each in answer.json.get("results", []))}
     assert api.submissions.messages == []
+
+
+_UNKNOWN = {f"unknown-{number}": number for number in range(400)}
+_INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] * 90
+
+
+@pytest.mark.parametrize("batch", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_batch_is_answered_and_other_requests_are_served(batch: HostileBatch) -> None:
+    """Beside it and after it. `python -m tests.security.hostile` prints the CPU time of each."""
+    api = Api()
+    sent = api.client.post("/api/orders/batch", batch.body)
+    answer, health = await asyncio.gather(sent, api.client.get("/api/health"))
+    assert (answer.status, health.status) == (batch.status, 200)
+    assert {each["status"] for each in answer.json.get("results", [])} == batch.orders
+    assert api.submissions.messages == []
+    assert (await api.client.post("/api/orders", ORDER)).status == 202
+
+
+@pytest.mark.parametrize(
+    "change", [_UNKNOWN, {"items": _INVALID_ITEMS}], ids=["in the order", "in its items"]
+)
+async def test_other_requests_are_served_between_its_orders(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When each order takes longer than requests may wait, they are served between any two."""
+    monkeypatch.setattr(batch, "_TURN", 0)
+    assert await _turns_during([ORDER | change] * 100) >= 100
+
+
+async def test_orders_that_are_quick_to_check_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy instance, each wait for other requests can take as long as checking the whole batch."""
+    monkeypatch.setattr(batch, "_TURN", 60)
+    assert await _turns_during([ORDER | {"currency": "euro"}] * 100) < 2 * batch._ROUNDS
+
+
+async def _turns_during(orders: list[object]) -> int:
+    """Count how often other requests are served until all the orders are refused."""
+    batches = BatchAcceptance(ORDERS, Api().acceptance)
+    taking = asyncio.create_task(batches.take(orders, Caller("anna", frozenset(Role))))
+    turns = 0
+    while not taking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert {answer.status for answer in await taking} == {422}
+    return turns
+
+
+async def test_faults_without_number_are_counted_and_not_listed() -> None:
+    """To list what is wrong with 3,900 empty items takes longer than other requests may wait."""
+    orders = [ORDER | {"items": [{}] * 3_900}, ORDER]
+    answer = await Api().client.post("/api/orders/batch", {"orders": orders})
+    refused, taken = answer.json["results"]
+    assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 11701 places"}]
+    assert taken["status"] == 202
+
+
+async def test_fields_without_number_beside_the_orders_are_counted_and_not_listed() -> None:
+    """Of the batch itself, too."""
+    unknown = dict.fromkeys(map(str, range(39_000)))
+    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER]} | unknown)
+    reason = "Value error, 39001 fields beside each other, of which one is known"
+    assert problem(answer, 422)["errors"] == [{"field": "body", "reason": reason}]
+
+
+ACCOUNT_KEY = "AccountKey=canary"
+
+CALLERS = [
+    pytest.param(route, id=str(route))
+    for route in routes_of(Api().application)
+    if "/orders/" in route.path and "batch" not in route.path
+]
+TASKS = [pytest.param(route, id=str(route)) for route in routes_of(Desk().application) if TASK in route.path]
+
+
+@pytest.mark.parametrize("route", CALLERS + TASKS)
+@pytest.mark.parametrize(
+    ("failure", "status"), [(RuntimeError(ACCOUNT_KEY), 500), (TransientError(ACCOUNT_KEY), 503)]
+)
+async def test_failures_are_problem_documents(route: Route, failure: Exception, status: int) -> None:
+    """Without a stack trace or the error's text; the reference in a 500 can be found in the log."""
+    api, desk = Api(), Desk()
+    api.store.failure = desk.store.failure = failure
+    answer = await route.ask(desk.application if "/ops/" in route.path else api.application, {})
+    document = problem(answer, status)
+    assert ACCOUNT_KEY not in answer.body.decode()
+    assert ("reference" in document["detail"]) is (status == 500)
+
+
+async def test_no_address_of_durable_is_given() -> None:
+    """A caller who has one could start, stop and rewind orchestrations."""
+    api, desk = Api(), Desk()
+    desk.holds(in_error())
+    for app in (api.application, desk.application):
+        for route in routes_of(app):
+            answer = await route.ask(app, {})
+            assert b"runtime/webhooks" not in answer.body, route
+            assert b"http" not in answer.body, route
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("orders/%3Cscript%3E", 422), ("health", 200), ("orders/a/", 404), ("%ff", 400)]
+)
+async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int) -> None:
+    """Errors can quote what a caller sent."""
+    request = func.HttpRequest("GET", f"http://localhost/api/{path}", body=b"")
+    answer = await http_handler(lambda: Api().application)(request, None)
+    assert answer.status_code == status
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/api/orders/", "/api/orders/a/", "/api/ops/tasks/", "/api/health/"])
+async def test_nobody_is_sent_to_the_host_that_the_request_names(path: str) -> None:
+    """A slash more is another address, and no reason for a redirect."""
+    app = Desk().application if "/ops/" in path else Api().application
+    answer = await AsgiClient(app, {"Host": "evil.example"}).get(path)
+    problem(answer, 404)
+    assert "location" not in answer.headers
+
+
+def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a log line or traceback that shows a value does not reveal them."""
+    secrets = {
+        "StateStore": f"DefaultEndpointsProtocol=https;AccountName=a;{ACCOUNT_KEY}",
+        "ServiceBusConnection": f"Endpoint=sb://a.example;SharedAccessKeyName=a;SharedAccessKey={ACCOUNT_KEY}",
+        "ALERT_WEBHOOK_URL": "https://hooks.example/canary",
+        "APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=canary",
+        "PAYMENT_URL": "https://pay.example",
+        "PAYMENT_KEY": "canary",
+    }
+    for name, value in {**SETTINGS, **secrets}.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    endpoints = load_endpoints(["payment"])
+    key = endpoints["payment"].key
+    assert key is not None
+    assert key.get_secret_value() == "canary"
+    shown = [settings, endpoints, settings.state_store_connection, settings.service_bus_connection]
+    assert [text for text in map(repr, [*shown, settings.application_insights]) if "canary" in text] == []
+
+
+HERE = Registry((PURCHASES,), {})
+_SECRETS = (CANARY, str(CANARY_PIN), CANARY_CODE)
+
+
+def _in_error() -> TaskRecord:
+    """Create a purchase whose service returns every secret in its result."""
+    echo = json.dumps({"echo": [*_SECRETS, CANARY_PIN]}).encode()
+    begun = (claimed(), started("pay"), completed("pay", result=echo), started("confirm", start_id="c"))
+    event = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
+    return told(purchase(TASK), *begun, event, started("ship"), failed("ship", error="no stock"))
+
+
+async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFixture) -> None:
+    """Of any route, before and after what it does; nor in a log line."""
+    desk = Desk(registry=HERE)
+    desk.holds(_in_error())
+    order = {"task_id": TASK, "workflow": "purchase", "payload": dict(PAYLOAD)}
+    await desk.rejected.reject("submissions", "m-1", json.dumps(order).encode(), "why")
+    rejected = (await desk.get("/rejected")).json["messages"][0]["id"]
+    named = (
+        replace(route, path=route.path.replace("payment", step).replace(REJECTED, rejected))
+        for route in routes_of(desk.application)
+        for step in ("pay", "confirm", "ship")
+    )
+    routes = sorted(named, key=lambda route: route.has_body)  # what is read, before it is changed
+    answers = [(route, await route.ask(desk.application, {})) for route in routes]
+    assert {answer.status for route, answer in answers if not route.has_body} == {200}
+    assert {answer.status for _, answer in answers} >= {202, 409}
+    shown = [
+        str(route) for route, answer in answers if any(each in answer.body.decode() for each in _SECRETS)
+    ]
+    assert shown == []
+    assert not [secret for secret in _SECRETS if secret in caplog.text]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": CANARY},
+        {"card": CANARY},
+        {"pin": CANARY},
+        {"card": {"number": [CANARY], "holder": "Ann"}},
+        {"card": {"number": {"x": CANARY}, "holder": CANARY}},
+    ],
+)
+async def test_refused_order_is_not_repeated(wrong: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """Neither to its caller nor in a log line."""
+    answer = await Api().serving(PURCHASES).put(f"/api/purchases/{TASK}", dict(PAYLOAD) | wrong)
+    assert answer.status == 422
+    assert CANARY not in answer.body.decode() + caplog.text
+
+
+async def test_error_text_of_a_service_is_shown_as_it_is() -> None:
+    """The application does not look for secrets in texts: a service must not repeat them."""
+    desk = Desk(registry=HERE)
+    desk.holds(told(purchase(TASK), claimed(), started("pay"), failed("pay", error=f"no: {CANARY} 41111111")))
+    for path in (f"/tasks/{TASK}", "/tasks?state=Error"):
+        assert f"no: {CANARY} 41111111" in (await desk.get(path)).body.decode(), path

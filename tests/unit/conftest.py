@@ -39,7 +39,7 @@ class Service(RemoteServiceFake):
 
     def __init__(self, clock: FakeClock, session: aiohttp.ClientSession, once: aiohttp.ClientSession) -> None:
         super().__init__()
-        self._clock, self._session, self._once = clock, session, once
+        self.clock, self.session, self._once = clock, session, once
 
     def caller(
         self,
@@ -53,13 +53,13 @@ class Service(RemoteServiceFake):
     ) -> RemoteService:
         """Return a caller of the service; its circuit opens after `threshold` failures."""
         policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
-        ports = fake_ports(clock=self._clock, breakers=rows or MemoryBreakerRows())
+        ports = fake_ports(clock=self.clock, breakers=rows or MemoryBreakerRows())
         return RemoteService(
             "payment",
             address or f"{self.address}/payments/",
             ports,
             credential=credential,
-            session=lambda: self._session,
+            session=lambda: self.session,
             once_session=lambda: once or self._once,
             breaker=Breaker("payment", ports, policy),
             random=Least(),

@@ -1,27 +1,36 @@
-"""Each role's application has its functions, tables and queues, and nothing that is another's."""
+"""Each role's application has its functions, tables and queues; its start loads what it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import azure.durable_functions as df
 import pytest
+from azure.servicebus.aio import ServiceBusClient
 
 from functions.adapters import NotOfThisRoleError
 from functions.agents.endpoints import url_setting
+from functions.bus.connect import connect_bus
 from functions.bus.hub import HubSubmissions
+from functions.bus.messages import QueuedMessages
+from functions.connections import Connection
 from functions.messages.queues import QUEUES, living_queue
 from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Ports
-from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of
+from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of, roles_serving
 from functions.settings import load_settings
+from functions.store import connect as table_storage
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE
 from functions.store.tables import CIRCUITS_TABLE, TABLES
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
+from tests.infra.application import functions
+from tests.security.conftest import SETTINGS
 
 _REGISTRATIONS = load_registrations()
 _STEPS = [step for each in _REGISTRATIONS for step in each.workflow.steps]
@@ -74,7 +83,7 @@ def _bindings(functions: Iterable[Any]) -> list[Any]:
 def test_role_has_exactly_its_functions(role: AppRole) -> None:
     """Those of the whole application that the table gives it, and all that the table names."""
     served = set(_functions(role))
-    assert served == {name for name in _functions() if role in _roles_serving(name)}
+    assert served == {name for name in _functions() if role in roles_serving(name)}
     assert {each for each in REACHES[role].functions if "*" not in each} <= served
 
 
@@ -221,11 +230,170 @@ def test_queue_of_any_other_name_is_a_callers() -> None:
     assert kind_of("agent-car-rental-requests") is QueueKind.AGENT_REQUESTS
 
 
-def _roles_serving(function: str) -> frozenset[AppRole]:
-    """Return the roles that name a function, or else the roles whose pattern matches it."""
-    named = frozenset(role for role, reach in REACHES.items() if function in reach.functions)
-    return named or frozenset(
-        role
-        for role, reach in REACHES.items()
-        if any(fnmatchcase(function, each) for each in reach.functions)
+_HUB = {
+    "EventHubConnection": "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=local;SharedAccessKey=local",
+}
+_URLS = [f"{name}_URL" for name in ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")]
+
+
+@pytest.mark.parametrize(
+    ("given", "way"),
+    [
+        ({}, QueuedMessages),
+        (_HUB, QueuedMessages),
+        ({**_HUB, "SUBMIT_TO": "queue"}, QueuedMessages),
+        ({**_HUB, "SUBMIT_TO": "hub"}, HubSubmissions),
+    ],
+)
+def test_api_submits_to_the_way_that_is_chosen(
+    given: dict[str, str], way: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the queue, unless the settings say otherwise; what is put back goes to the queue in any case."""
+    for name, value in {**SETTINGS, **dict.fromkeys(_URLS, "https://service.example"), **given}.items():
+        monkeypatch.setenv(name, value)
+    ports = Wiring(load_settings(), load_registrations())._ports
+    submissions: Any = ports.submissions
+    assert isinstance(submissions._submissions, way)
+    assert isinstance(ports.postbox, QueuedMessages)
+
+
+def test_functions_of_the_hub_are_there_only_with_it() -> None:
+    """All others are the same."""
+    without, with_hub = functions(), functions(with_hub=True)
+    assert {name: each for name, each in with_hub.items() if name in without} == without
+    assert _types(with_hub["ingestion"]) == ["durableClient", "eventHubTrigger"]
+    assert with_hub.keys() - without.keys() == {"ingestion"}
+
+
+def _types(bindings: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(str(each["type"]) for each in bindings)
+
+
+#: The event hub's clients are to come later, too.
+_HUB_AT_START = {
+    "EventHubConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
+    "SUBMIT_TO": "hub",
+}
+
+#: Each takes a large part of a second: web applications, identities, the bus, exporters.
+LATER = {
+    "azure.eventhub",
+    "azure.identity",
+    "azure.monitor",
+    "azure.servicebus",
+    "azure.storage.blob",
+    "cryptography",
+    "fastapi",
+    "fastapi_offline",
+    "functions.api.application",
+    "functions.operations.application",
+    "functions.services.application",
+    "msal",
+    "opentelemetry.exporter",
+    "opentelemetry.sdk",
+    "pyrate_limiter",
+    "starlette",
+}
+
+#: The functions are registered, and nothing is connected to.
+_START = """
+import gc, sys
+from functions.wiring import Wiring
+Wiring.prepare = lambda self: None
+import function_app
+print(gc.get_threshold()[0], gc.get_freeze_count(), len(function_app.app.get_functions()), *sys.modules)
+"""
+
+
+def test_what_a_start_does_not_need_comes_later() -> None:
+    """All functions are registered without it, those of the sample services, too."""
+    steps = [step for each in load_registrations() for step in each.workflow.steps]
+    addresses = {url_setting(step.agent): "https://service.example" for step in steps}
+    started = subprocess.run(
+        [sys.executable, "-c", _START],
+        cwd=Path(__file__).parents[2],
+        env={**SETTINGS, **_HUB_AT_START, **addresses},
+        check=True,
+        capture_output=True,
+        text=True,
     )
+    new_objects, frozen, functions, *modules = started.stdout.split()
+    assert int(functions) > 20
+    assert int(new_objects) > 50_000, "garbage is collected often: a seventh of a busy process's time"
+    assert int(frozen) > 0
+    assert LATER.isdisjoint(modules), sorted(LATER.intersection(modules))
+
+
+BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client")
+
+
+@pytest.mark.parametrize(
+    ("connect", "setting"),
+    [
+        (table_storage.connect, "StateStore"),
+        (table_storage.connect_at_start, "StateStore"),
+        (connect_bus, "ServiceBusConnection"),
+    ],
+)
+@pytest.mark.parametrize("text", ["rubbish", "Endpoint=;AccountName=;"])
+def test_connection_string_that_cannot_work_is_named(
+    connect: Callable[[Connection], object], setting: str, text: str
+) -> None:
+    """The start stops with one line that names the setting; the string, a secret, is not shown."""
+    with pytest.raises(SettingsError) as refusal:
+        connect(Connection(text, None, None))
+    line = str(refusal.value)
+    assert line.startswith(f"setting {setting} is wrong (")
+    assert "set it to" in line
+    assert "\n" not in line
+    assert text not in line
+
+
+_AT = "Endpoint=sb://bus.example/"
+_BUS_KEY = "SharedAccessKeyName=root;SharedAccessKey=a2V5="
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_AT};{_BUS_KEY}",
+        f" {_AT};{_BUS_KEY};UseDevelopmentEmulator=true; ",
+        f"{_AT};{_BUS_KEY};EntityPath=",
+        f"endpoint=sb://bus.example;{_BUS_KEY.upper().replace('=ROOT', '=root')}",
+        f"HostName=sb://bus.example;{_BUS_KEY}",
+        f"{_AT};SharedAccessSignature=sig",
+        f"{_AT};SharedAccessSignature=sig;{_BUS_KEY}",
+        f"{_AT};SharedAccessSignature=sig;SharedAccessKeyName=root",
+        f"{_AT};SharedAccessKeyName=root",
+        f"{_AT};SharedAccessKey=a2V5=",
+        _AT,
+        _BUS_KEY,
+        f"Endpoint=bus.example;{_BUS_KEY}",
+        f"{_AT};{_BUS_KEY};more",
+    ],
+)
+async def test_bus_is_checked_at_start_as_the_sdk_checks_it_later(text: str) -> None:
+    """So a string that is taken works, and one that can't work is named before the first message."""
+    try:
+        await ServiceBusClient.from_connection_string(text).close()
+    except ValueError:
+        with pytest.raises(SettingsError, match="setting ServiceBusConnection is wrong"):
+            connect_bus(Connection(text, None, None))
+    else:
+        client = connect_bus(Connection(text, None, None))
+        assert client() is client()
+        assert client().fully_qualified_namespace == "bus.example"
+
+
+async def test_state_store_is_reached_by_identity() -> None:
+    """Without a connection string, the address and the identity are used."""
+    async with table_storage.connect(BY_IDENTITY) as client:
+        assert client.service.url == BY_IDENTITY.address
+    with table_storage.connect_at_start(BY_IDENTITY) as client_at_start:
+        assert client_at_start.url == BY_IDENTITY.address
+
+
+async def test_service_bus_is_reached_by_identity() -> None:
+    """The namespace's host name is all it needs."""
+    async with connect_bus(Connection(None, "bus.servicebus.windows.net", None))() as client:
+        assert client.fully_qualified_namespace == "bus.servicebus.windows.net"

@@ -34,7 +34,7 @@ from tests.fakes.tasks import SECOND, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TRIP, trip
 from tests.infra.watching.kql import query_names, read_query
 from tests.unit.agents.breaker.conftest import OPEN_FOR, Instances
-from tests.unit.supervisor.bench import Bench
+from tests.unit.supervisor.conftest import Bench
 
 #: Application Insights' severity of a Python error.
 _ERROR = "SeverityLevel == 3"

@@ -207,28 +207,18 @@ async def _shown(token: BearerToken) -> str:
     return (await token.headers())["Authorization"]
 
 
+@pytest.mark.parametrize(("lifetime", "kept"), [(HOUR, HOUR - 301), (60, 29)], ids=["hour", "minute"])
 async def test_token_is_kept_until_shortly_before_it_expires(
-    token: BearerToken, issuer: Issuer, clock: FakeClock
+    token: BearerToken, issuer: Issuer, clock: FakeClock, lifetime: int, kept: int
 ) -> None:
-    """One request for an hour of calls."""
+    """One request for an hour of calls; a token of a short life is kept for half of it."""
+    issuer.lifetime = lifetime
     assert await _shown(token) == "Bearer canary-1"
-    clock.advance(HOUR - 301)
+    clock.advance(kept)
     assert await _shown(token) == "Bearer canary-1"
     clock.advance(1)
     assert await _shown(token) == "Bearer canary-2"
     assert issuer.scopes == [SCOPE, SCOPE]
-
-
-async def test_token_of_a_short_life_is_kept_for_half_of_it(
-    token: BearerToken, issuer: Issuer, clock: FakeClock
-) -> None:
-    """Not asked for again with every call."""
-    issuer.lifetime = 60
-    await _shown(token)
-    clock.advance(29)
-    assert await _shown(token) == "Bearer canary-1"
-    clock.advance(1)
-    assert await _shown(token) == "Bearer canary-2"
 
 
 async def test_calls_at_the_same_moment_share_a_token(token: BearerToken, issuer: Issuer) -> None:

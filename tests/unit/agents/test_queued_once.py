@@ -371,13 +371,3 @@ async def test_fault_of_one_item_over_a_queue_stands_on_that_item() -> None:
     await agent.take("m-1", json.dumps(request).encode())
     found = store.record(TASK).step(StepName("pick.1"))
     assert (found.attempts, found.error, found.complete_by) == (1, "pick answered 503", after(10))
-
-
-def test_call_is_the_same_whoever_hears_of_its_faults() -> None:
-    """So that two calls can be compared."""
-
-    async def hear(_: Exception) -> None:
-        """Nothing is done with it."""
-
-    values = {"task": TASK, "effect_key": "k", "request": {}, "complete_by": after(9)}
-    assert AgentCall(**values) == AgentCall(**values, failed=hear)  # type: ignore[arg-type]

@@ -201,12 +201,16 @@ async def test_answer_that_is_too_large_is_for_good(service: Service) -> None:
         await _put(service.caller())
 
 
-async def test_service_that_never_answers_costs_no_more_than_complete_by(service: Service) -> None:
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_service_that_never_answers_costs_no_more_than_complete_by(
+    service: Service, *, idempotent: bool
+) -> None:
     """The outcome stays unknown: transient, not a refusal."""
     service.answers = [Answer(hangs=True)]
     async with asyncio.timeout(60):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
-            await _put(service.caller(), within=0.2)
+            await _put(service.caller(), within=0.2, idempotent=idempotent)
+    assert len(service.received) == 1
 
 
 async def test_nothing_is_called_after_complete_by(service: Service) -> None:
@@ -405,14 +409,6 @@ async def test_slow_service_has_until_complete_by(service: Service, monkeypatch:
     service.answers = [Answer(seconds=0.8), Answer()]
     assert await _do(service.caller(), idempotent=True) == {"paid": True}
     assert len(service.received) == 3
-
-
-async def test_outcome_is_unknown_at_complete_by(service: Service) -> None:
-    """Nothing was refused."""
-    service.answers = [Answer(hangs=True)]
-    with pytest.raises(TransientError, match="payment did not do it by complete-by"):
-        await _do(service.caller(), within=0.3)
-    assert len(service.received) == 1
 
 
 async def test_refusal_is_an_outcome(service: Service) -> None:

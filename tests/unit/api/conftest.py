@@ -11,7 +11,9 @@ from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.gate import Gate
 from functions.pattern.definition import Registry, Workflow
-from functions.web.access import Guard
+from functions.pattern.messages import order_of
+from functions.pattern.transitions import admit
+from functions.web.entrance import Guard
 from functions.web.events import Events
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
@@ -20,7 +22,8 @@ from tests.fakes.orders import ORDERS
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedSubmissions
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.workflows import DIAMOND
+from tests.fakes.tasks import after
+from tests.fakes.workflows import BIRTH, DIAMOND
 
 
 class Api:
@@ -59,6 +62,11 @@ class Api:
         return callers_application(
             registry, self.acceptance, events, self._check_store, guard=self._guard, gate=gate
         )
+
+    def record_submitted(self) -> None:
+        """Record the accepted orders, as the submission does."""
+        for message in self.submissions.messages:
+            self.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=after(30)))
 
     async def _check_store(self) -> None:
         if self.store.failure is not None:

@@ -1,4 +1,4 @@
-"""An event is told once, by somebody of the step's role, as the model of the task's version has it."""
+"""An event is recorded once, from a bearer of its role, by the model of the recorded version."""
 
 from __future__ import annotations
 
@@ -236,13 +236,6 @@ def _client(role: str, who: dict[str, str]) -> AsgiClient:
     return AsgiClient(api.application_of(flow), who)
 
 
-async def test_operator_may_submit_no_orders_all_the_same() -> None:
-    """Only events are the route's own decision."""
-    api = Api(SIGN_IN)
-    client = AsgiClient(api.application_of(BOOKINGS), operator(BERT))
-    assert (await client.post("/api/bookings", {"weight": 3})).status == 403
-
-
 class _Signed(Approval):
     """The event's model after a deployment: with an optional field more, which needs no version."""
 
@@ -272,3 +265,51 @@ async def test_awaited_event_is_shown_without_a_schema_where_its_model_has_none(
     changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Checked)))
     answer = await api.serving(changed).get(PATH)
     assert (answer.status, answer.json["state"], answer.json["body"]) == (200, "Running", None)
+
+
+async def test_model_is_the_recorded_versions(api: Api) -> None:
+    """While that is not deployed, the caller tries again later."""
+    api.store.put(waiting())
+
+    class Signed(Approval):
+        by: str
+
+    newer = replace(
+        BOOKINGS, version=2, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Signed))
+    )
+    assert (await api.serving(BOOKINGS, newer).post(PATH, YES)).status == 200
+    api.store.put(waiting())
+    problem(await api.serving(newer).post(PATH, YES), 503)
+    in_place = replace(BOOKINGS, steps=(BOOKINGS.steps[0], step("approve", "room")))
+    problem(await api.serving(in_place, newer).post(PATH, YES), 503)
+
+
+async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any_more(api: Api) -> None:
+    """503, not 404: the task waits for it, and hosts with its version run beside this one, or come back."""
+    api.store.put(waiting())
+    client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
+    problem(await client.post(PATH, YES), 503)
+    assert (await client.get(PATH)).json["state"] == "Running"
+
+
+async def test_teller_who_is_turned_away_is_noted_once(api: Api) -> None:
+    """By that, the step is awaited for longer, and whoever asks again and again writes nothing."""
+    api.store.put(waiting())
+    client, before = api.serving(replace(BOOKINGS, version=2)), api.store.writes
+    for _ in range(3):
+        problem(await client.post(PATH, YES), 503)
+    assert api.store.writes == before + 1
+    assert api.store.record(TASK).steps[1].turned_away_at is not None
+
+
+async def test_what_is_known_is_told_where_the_version_is_gone(api: Api) -> None:
+    """What was recorded, or comes too late, is not tried again for ever: the version may never come back."""
+    api.store.put(waiting())
+    assert (await api.serving(BOOKINGS).post(PATH, YES)).status == 200
+    gone = api.serving(replace(BOOKINGS, version=2))
+    assert (await gone.post(PATH, YES)).json["state"] == "Completed"
+    other = problem(await gone.post(PATH, {"approved": False}), 409)
+    assert other["detail"] == "Another event was told for this step before."
+    api.store.put(told(waiting(), cancellation(by_operator=True)))
+    ended = problem(await gone.post(PATH, YES), 409)
+    assert ended["detail"] == "It has ended, or is being undone."

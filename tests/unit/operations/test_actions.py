@@ -157,11 +157,6 @@ async def test_action_needs_a_reason_and_nothing_else(desk: Desk, body: Any, fie
     assert desk.store.writes == 1
 
 
-async def test_large_body_is_not_read(desk: Desk) -> None:
-    """A reason is short."""
-    problem(await desk.act("undo", body={"reason": "x" * 40_000}), 413)
-
-
 BOOKING = workflow(
     step("room"), awaiting("approve", "room", on_expiry=Expiry.HOLD), name="booking", remedy=Remedy.HOLD
 )

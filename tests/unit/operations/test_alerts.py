@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import aiohttp
 import pytest
@@ -30,8 +30,9 @@ from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.ports import fake_ports
-from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.remote_service import Answer
 from tests.fakes.tasks import after
+from tests.unit.conftest import Service
 
 MESSAGE = AnnouncementMessage(
     kind=AnnouncementKind.ALERT,
@@ -406,62 +407,43 @@ async def test_every_alert_is_posted_once_whenever_it_comes(arrivals: list[int])
 EXPIRED = lost_alert("submissions", "m-1", None, "expired")
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[RemoteServiceFake]:
-    """Run a service that takes alerts."""
-    async with RemoteServiceFake().running() as service:
-        yield service
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open an HTTP client."""
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
-async def test_alert_is_posted_as_json(service: RemoteServiceFake, session: aiohttp.ClientSession) -> None:
+async def test_alert_is_posted_as_json(service: Service) -> None:
     """To the very address that the settings name."""
-    await Webhook(f"{service.address}/hook/s3cret", None, session=lambda: session).post(EXPIRED)
+    await Webhook(f"{service.address}/hook/s3cret", None, session=lambda: service.session).post(EXPIRED)
     [request] = service.received
     assert (request.method, request.path) == ("POST", "/hook/s3cret")
     assert request.headers["Content-Type"] == "application/json"
     assert json.loads(request.body)["event"] == "message lost"
 
 
-async def test_format_can_be_set(service: RemoteServiceFake, session: aiohttp.ClientSession) -> None:
+async def test_format_can_be_set(service: Service) -> None:
     """For a Teams webhook behind an address of one's own."""
-    await Webhook(service.address, AlertFormat.TEAMS, session=lambda: session).post(EXPIRED)
+    await Webhook(service.address, AlertFormat.TEAMS, session=lambda: service.session).post(EXPIRED)
     assert json.loads(service.received[0].body)["type"] == "message"
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
-async def test_alert_counts_as_taken_only_when_the_answer_says_so(
-    service: RemoteServiceFake, session: aiohttp.ClientSession, status: int
-) -> None:
+async def test_alert_counts_as_taken_only_when_the_answer_says_so(service: Service, status: int) -> None:
     """A redirect is not followed; the address, a secret, is not told."""
     service.answers = [Answer(status, headers={"Location": "/elsewhere"})]
     with pytest.raises(TransientError, match=f"^alert webhook answered {status}$"):
-        await _webhook(f"{service.address}/s3cret", session).post(EXPIRED)
+        await _webhook(service, "/s3cret").post(EXPIRED)
     assert {request.path for request in service.received} == {"/s3cret"}
     assert len(service.received) == 4
 
 
-async def test_service_that_fails_for_a_moment_is_asked_again(
-    service: RemoteServiceFake, session: aiohttp.ClientSession
-) -> None:
+async def test_service_that_fails_for_a_moment_is_asked_again(service: Service) -> None:
     """The queue would deliver the alert again at once, and not often."""
     service.answers = [Answer(503), Answer(429), Answer()]
-    await _webhook(service.address, session).post(EXPIRED)
+    await _webhook(service).post(EXPIRED)
     assert len(service.received) == 3
 
 
-async def test_address_that_nobody_answers_at_is_a_fault_that_may_pass(
-    session: aiohttp.ClientSession,
-) -> None:
+async def test_address_that_nobody_answers_at_is_a_fault_that_may_pass(service: Service) -> None:
     """And is not told either."""
+    service.address = "http://127.0.0.1:1"
     with pytest.raises(TransientError) as fault:
-        await _webhook("http://127.0.0.1:1/s3cret", session).post(EXPIRED)
+        await _webhook(service, "/s3cret").post(EXPIRED)
     assert "s3cret" not in str(fault.value)
     assert fault.value.__cause__ is None
 
@@ -481,8 +463,8 @@ def test_address_tells_the_format(address: str, alert_format: AlertFormat) -> No
     assert webhook._format is alert_format
 
 
-def _webhook(address: str, session: aiohttp.ClientSession) -> Webhook:
-    return Webhook(address, None, session=lambda: session, first_wait=0.001)
+def _webhook(service: Service, path: str = "") -> Webhook:
+    return Webhook(service.address + path, None, session=lambda: service.session, first_wait=0.001)
 
 
 def _no_session() -> aiohttp.ClientSession:

@@ -177,14 +177,6 @@ async def test_steps_show_what_there_is(purchases: Desk) -> None:
     assert (await _step(purchases, "ship"))["request"] == "It is made when the step begins."
 
 
-async def test_what_is_not_deployed_is_not_shown() -> None:
-    """The page says why."""
-    desk = Desk(registry=Registry((), {}))
-    desk.holds(processed())
-    shown = (await desk.get(f"/tasks/{TASK}/contents")).json["payload"]
-    assert (shown["text"], shown["why"][:44]) == (None, "version 1 of 'line' is not deployed here, wh")
-
-
 class _Sealed(Confirmation):
     """What is told, with what has no JSON schema."""
 
@@ -235,12 +227,17 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 
 
-async def test_task_names_the_trace_of_its_order(desk: Desk) -> None:
-    """By its id, and by an address that has the id where the template says."""
+@pytest.mark.parametrize(
+    ("template", "url"),
+    [("https://t.example/{trace_id}/all", f"https://t.example/{TRACE}/all"), (None, None)],
+)
+async def test_task_names_the_trace_of_its_order(template: str | None, url: str | None) -> None:
+    """By its id, and by an address where traces are shown."""
+    desk = Desk(trace_url_template=template)
     record = pending(LINE)
     desk.holds(replace(record, order=replace(record.order, traceparent=TRACEPARENT)))
     shown = (await desk.get(f"/tasks/{TASK}")).json
-    assert (shown["trace_id"], shown["trace_url"]) == (TRACE, f"https://traces.example.com/{TRACE}/all")
+    assert (shown["trace_id"], shown["trace_url"]) == (TRACE, url)
 
 
 async def test_task_without_a_trace_names_none(desk: Desk) -> None:
@@ -248,15 +245,6 @@ async def test_task_without_a_trace_names_none(desk: Desk) -> None:
     desk.holds(pending(LINE))
     shown = (await desk.get(f"/tasks/{TASK}")).json
     assert (shown["trace_id"], shown["trace_url"]) == (None, None)
-
-
-async def test_trace_has_no_address_where_traces_are_not_shown() -> None:
-    """Its id is all there is."""
-    desk = Desk(trace_url_template=None)
-    record = pending(LINE)
-    desk.holds(replace(record, order=replace(record.order, traceparent=TRACEPARENT)))
-    shown = (await desk.get(f"/tasks/{TASK}")).json
-    assert (shown["trace_id"], shown["trace_url"]) == (TRACE, None)
 
 
 _GIVEN_UP = GivenUp(epoch=FIRST, reason="still overdue", hold=True, start_by=after(99))

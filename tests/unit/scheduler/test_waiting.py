@@ -20,7 +20,7 @@ from tests.fakes.clock import START
 from tests.fakes.runners import make_runs
 from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
 from tests.fakes.workflows import TASK, awaiting, step, timer, workflow
-from tests.unit.supervisor.bench import Bench as Supervised
+from tests.unit.supervisor.conftest import Bench as Supervised
 
 YES = b'{"approved":true}'
 YEAR = 365 * 86_400

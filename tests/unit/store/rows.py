@@ -1,22 +1,32 @@
-"""The rows of tasks in memory, under the real conditions of a table, and with its faults."""
+"""Rows of tasks in memory with a table's conditions and faults, and writers that share them."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from enum import Enum
 from itertools import count
 
 from functions.pattern.errors import TransientError, UnwritableError
+from functions.pattern.events import Event
+from functions.pattern.folding import Answer, Follow, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Stored
 from functions.store.entities import Entity, record_of, writes_of
 from functions.store.group_format import Operation
 from functions.store.keys import rows_of, task_row
 from functions.store.task_rows import admission
+from functions.store.task_writer import TaskWriter
 from functions.store.transactions import Committed, Conflicted, Transaction
+from tests.fakes.chance import Least
+from tests.fakes.clock import FakeClock
+from tests.fakes.tasks import claimed, pending, started, told
+from tests.fakes.workflows import TASK, step, workflow
 
 
 class Fault(Enum):
@@ -145,3 +155,43 @@ class MemoryRows:
         is_there = key in self.entities
         is_as_read = operation.etag == "*" or (is_there and self._versions[key] == operation.etag)
         return is_as_read and is_there is not (operation.kind == "create")
+
+
+def wide(steps: int) -> TaskRecord:
+    """Make a task whose steps are all running side by side."""
+    names = [f"s{number:02d}" for number in range(steps)]
+    record = pending(workflow(*map(step, names)))
+    return told(record, claimed(), *(started(name) for name in names))
+
+
+class Writer:
+    """One process's writer, which never waits between tries."""
+
+    def __init__(self, rows: MemoryRows) -> None:
+        self.clock = FakeClock()
+        self.writer = TaskWriter(rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex, random=Least())
+
+    async def tell(
+        self,
+        event: Event,
+        *,
+        task: TaskId = TASK,
+        follow: Follow | None = None,
+        until: datetime | None = None,
+    ) -> Answer | Refused:
+        """Tell a task an event."""
+        return await self.writer.tell(task, Told(event, follow), until=until)
+
+    async def knows(self, *events: Event) -> None:
+        """Tell events one after another; none may be refused."""
+        for event in events:
+            assert isinstance(await self.tell(event), Answer)
+
+    async def tell_all(self, events: Sequence[Event]) -> list[Answer | Refused]:
+        """Tell events side by side."""
+        return await asyncio.gather(*map(self.tell, events))
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is left of what was told."""
+        return not self.writer._lines and not self.writer._workers

@@ -1,9 +1,9 @@
-"""Rows of the table: each record comes back as it was written, under column names that never change."""
+"""Rows and keys of the tables, and the bounded memory of tasks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from functions.pattern.announcements import announcements
 from functions.pattern.breaker import BreakerRecord
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.records import (
+    MAX_RESULT_BYTES,
     EpochRecord,
     Extension,
     LostMessage,
@@ -22,7 +24,10 @@ from functions.pattern.records import (
     TaskRecord,
 )
 from functions.pattern.shares import Share
+from functions.pattern.states import ProcessState
 from functions.pattern.step_records import PastStep, StepRecord
+from functions.pattern.store_ports import Index, Stored
+from functions.store import remembered
 from functions.store.entities import (
     BREAKER,
     RowCodec,
@@ -35,8 +40,21 @@ from functions.store.entities import (
     writes_of,
 )
 from functions.store.index_entities import index_entity
-from functions.store.keys import epoch_row, lost_row, order_row, step_row
-from tests.fakes.tasks import pending
+from functions.store.keys import (
+    epoch_row,
+    index_key,
+    index_row,
+    index_time,
+    lost_row,
+    order_row,
+    rows_of,
+    shard_key,
+    shard_number,
+    step_row,
+    task_row,
+)
+from functions.store.remembered import RememberedTasks, newest
+from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import DIAMOND, LINE, TRIP, each, step, workflow
 
 _TIMES = st.datetimes(timezones=st.just(UTC))
@@ -241,3 +259,148 @@ def test_type_without_a_column_is_refused() -> None:
 
     with pytest.raises(TypeError, match="no column for"):
         RowCodec(Odd, {})
+
+
+TASKS = st.from_regex(TASK_ID_PATTERN, fullmatch=True).map(TaskId)
+#: Hypothesis wants bounds without a zone.
+FIRST, LAST = (datetime(year, 1, 1) for year in (2000, 2200))  # noqa: DTZ001 - as said
+TIMES = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
+#: What Table Storage refuses in keys.
+FORBIDDEN = set("/\\#?\t\n\r")
+
+
+def _keys(task: TaskId) -> list[str]:
+    return [order_row(task), task_row(task), *(step_row(task, number) for number in range(90))]
+
+
+@given(TASKS)
+def test_rows_of_a_task_lie_between_its_bounds(task: TaskId) -> None:
+    """One range query reads them all, the steps in their order."""
+    first, end = rows_of(task)
+    rows = _keys(task)
+    assert all(first <= row < end for row in rows)
+    assert rows[2:] == sorted(rows[2:])
+    assert len(set(rows)) == len(rows)
+
+
+@given(TASKS, TASKS)
+def test_rows_of_another_task_lie_outside(task: TaskId, other: TaskId) -> None:
+    """Also when one name begins like the other, and index rows too."""
+    first, end = rows_of(task)
+    if task != other:
+        assert not [row for row in _keys(other) if first <= row < end]
+    assert not first <= index_row(pending(LINE, other).task) < end
+
+
+@given(TASKS, st.integers(1, 256))
+def test_shard_is_one_of_those_there_are(task: TaskId, shards: int) -> None:
+    """And always the same one."""
+    assert 0 <= shard_number(task, shards) < shards
+    assert shard_number(task, shards) == shard_number(TaskId(str(task)), shards)
+
+
+def test_shard_is_what_it_was() -> None:
+    """Tasks on record must be found by a later version."""
+    assert [shard_key(shard_number(TaskId(name), 16)) for name in ("task-1", "a", "Z_9")] == [
+        "015",
+        "003",
+        "007",
+    ]
+
+
+@given(TASKS)
+def test_keys_hold_nothing_that_the_service_refuses(task: TaskId) -> None:
+    """Whatever a caller names its order."""
+    keys = [*_keys(task), index_row(pending(LINE, task).task), shard_key(shard_number(task, 256))]
+    assert not [key for key in keys if FORBIDDEN & set(key)]
+
+
+@given(TIMES, TIMES, st.sampled_from([UTC, timezone(timedelta(hours=9))]))
+def test_index_rows_sort_by_time(one: datetime, other: datetime, zone: timezone) -> None:
+    """Oldest first, to the microsecond, whatever zone a time is told in."""
+    earlier, later = sorted((one, other))
+    rows = [index_row(replace(pending(LINE).task, due_at=time)) for time in (earlier.astimezone(zone), later)]
+    assert rows == sorted(rows)
+    assert (rows[0] == rows[1]) is (earlier == later)
+
+
+@given(TIMES, TIMES, st.sampled_from([UTC, timezone(timedelta(hours=9))]))
+def test_what_ended_sorts_latest_first(one: datetime, other: datetime, zone: timezone) -> None:
+    """To the microsecond; and the time is read back."""
+    later, earlier = sorted((one, other), reverse=True)
+    for index in (Index.ERROR, Index.DONE):
+        rows = [index_key(index, time, TaskId("t")) for time in (later.astimezone(zone), earlier)]
+        assert rows == sorted(rows)
+        assert [index_time(row) for row in rows] == [later, earlier]
+
+
+@given(TIMES)
+def test_each_state_has_its_index(time: datetime) -> None:
+    """Under way, given up, or done."""
+    task = pending(LINE).task
+    ends = {
+        ProcessState.ERROR: "!error|",
+        ProcessState.PROCESSED: "!done|",
+        ProcessState.COMPENSATED: "!done|",
+    }
+    assert index_row(task).startswith("!due|")
+    for state, prefix in ends.items():
+        assert index_row(replace(task, process_state=state, finished_at=time)).startswith(prefix)
+
+
+def _stored(task: str, *, finished: bool = False, updated: float = 0) -> Stored:
+    record = pending(LINE, TaskId(task))
+    changed = replace(
+        record.task, updated_at=after(updated), finished_at=after(updated) if finished else None
+    )
+    return Stored(replace(record, task=changed), f"{task}.{updated}")
+
+
+def test_task_that_was_written_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finished tasks, which few ask for, take no room from those under way."""
+    monkeypatch.setattr(remembered, "_MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(remembered, "_MOST_FINISHED", 1)
+    tasks = RememberedTasks()
+    for name in ("a", "b", "a", "c"):
+        tasks.keep(_stored(name))
+    for name in ("d", "e"):
+        tasks.keep(_stored(name, finished=True))
+    known = [name for name in "abcde" if tasks.find(TaskId(name)) is not None]
+    assert known == ["a", "c", "e"]
+
+
+def test_task_is_remembered_once() -> None:
+    """As it was written last, and not at all once it is forgotten."""
+    tasks = RememberedTasks()
+    tasks.keep(_stored("a"))
+    tasks.keep(done := _stored("a", finished=True))
+    assert tasks.find(TaskId("a")) == done
+    tasks.forget(TaskId("a"))
+    assert tasks.find(TaskId("a")) is None
+
+
+def test_newer_record_is_used() -> None:
+    """What the caller has read may be newer than what this process wrote, or older."""
+    old, new = _stored("a", updated=1), _stored("a", updated=2)
+    assert newest(old, new) == newest(new, old) == new
+    assert newest(None, old) == newest(old, None) == old
+    assert newest(None, None) is None
+
+
+_MOST_BYTES = 100 * 1024 * 1024
+
+
+@pytest.mark.parametrize("field", ["result", "received"])
+def test_a_crowd_of_wide_tasks_with_large_results_stays_within_bounds(field: str) -> None:
+    """1,000 tasks of 90 results of 24 KiB are 2 GiB; the plan of a Function app has 1.5 to 2."""
+    result = b"r" * MAX_RESULT_BYTES  # one object here, one for each step in a process
+    wide = pending(workflow(*(step(f"s{number:02d}") for number in range(90))))
+    large: Any = {field: result}
+    steps = tuple(replace(each, **large) for each in wide.steps)
+    remembered = RememberedTasks()
+    tasks = [TaskId(f"task-{number}") for number in range(1_000)]
+    for task in tasks:
+        record = replace(wide, steps=steps, task=replace(wide.task, order_id=task))
+        remembered.keep(Stored(record, "1"))
+    kept = [remembered.find(task) for task in tasks]
+    assert sum(90 * MAX_RESULT_BYTES for each in kept if each is not None) <= _MOST_BYTES

@@ -1,28 +1,33 @@
-"""The one writer of a task: what is told side by side is folded, and everybody gets their own answer."""
+"""The writer of a task: events are folded, lost answers are recognised, wrong rows harm no event."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from random import Random
 
 import pytest
 
+from functions.pattern.announcements import announcements
 from functions.pattern.errors import IllegalTransitionError, TransientError, UnwritableError
-from functions.pattern.events import Event, MessageLost
+from functions.pattern.events import AnnouncementSent, Event, MessageLost, StepStarted
 from functions.pattern.folding import Answer
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import StartId, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.store import task_writer
+from functions.store.event_line import EventLine
+from functions.store.keys import task_row
 from functions.store.transactions import Transaction
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovery
-from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
-from tests.fakes.workflows import LINE, TASK
-from tests.unit.store.rows import Fault, MemoryRows
-from tests.unit.store.writers import Writer, wide
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.unit.store.rows import Fault, MemoryRows, Writer, wide
 
 
 def _outcomes(steps: int) -> list[Event]:
@@ -264,3 +269,187 @@ async def test_tasks_do_not_wait_for_each_other() -> None:
     rows.faults.extend([Fault.BUSY] * 3)
     answers = await asyncio.gather(writer.tell(claimed()), writer.tell(claimed(task=other), task=other))
     assert all(isinstance(answer, Answer) for answer in answers)
+
+
+class Starts:
+    """Plans the start of every step that was never started, each time with a new start id."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._plans = 0
+
+    def follow(self, record: TaskRecord, _: datetime) -> Sequence[Event]:
+        """Start what can start."""
+        self._plans += 1
+        names = [each.name for each in record.steps if each.state is StepState.NOT_STARTED]
+        return [started(name, start_id=f"{self._name}.{self._plans}.{name}") for name in names]
+
+
+def _starts(answer: Answer) -> list[StartId]:
+    return [event.start_id for event in answer.events if isinstance(event, StepStarted)]
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_start_is_known_as_our_own(fault: Fault) -> None:
+    """The start ids in the answer are those on the record: only then is the Agent called."""
+    rows = MemoryRows(pending(LINE))
+    rows.faults.append(fault)
+    answer = await Writer(rows).tell(claimed(), follow=Starts("a").follow)
+    assert isinstance(answer, Answer)
+    assert len(_starts(answer)) == 2
+    assert _starts(answer) == [each.start_id for each in rows.record(TASK).steps]
+
+
+async def test_write_that_others_wrote_over_is_known_as_our_own() -> None:
+    """The latest eight writes are named on the task's row."""
+    rows = MemoryRows(wide(8))
+    writer, other = Writer(rows), Writer(rows)
+    rows.faults.append(Fault.LOST)
+    rows.loss_gate.clear()
+    telling = asyncio.create_task(writer.tell(completed("s07")))
+    while not rows.record(TASK).steps[7].settled:
+        await asyncio.sleep(0)
+    await other.knows(*(completed(f"s{number:02d}") for number in range(7)))
+    rows.loss_gate.set()
+    answer = await telling
+    assert isinstance(answer, Answer)
+    assert answer.events == (completed("s07"),)
+    assert len(rows.sent) == 8
+
+
+async def test_write_that_arrives_late_counts_when_it_came_first() -> None:
+    """The second attempt conflicts, and the first one's start ids are those that count."""
+    rows = MemoryRows(pending(LINE))
+    rows.faults.append(Fault.LATE)
+    telling = asyncio.create_task(Writer(rows).tell(claimed(), follow=Starts("a").follow))
+    async with asyncio.timeout(10):
+        while len(rows.sent) < 2:
+            await asyncio.sleep(0)
+    rows.arrive()  # before the second, which is on its way
+    answer = await telling
+    assert isinstance(answer, Answer)
+    assert _starts(answer) == [each.start_id for each in rows.record(TASK).steps]
+    assert _starts(answer)[0].startswith("a.1.")
+
+
+async def test_write_that_arrives_too_late_changes_nothing() -> None:
+    """Its condition holds no more."""
+    rows = MemoryRows(pending(LINE))
+    rows.faults.append(Fault.LATE)
+    answer = await Writer(rows).tell(claimed(), follow=Starts("a").follow)
+    before = rows.stored(TASK)
+    rows.arrive()
+    assert rows.stored(TASK) == before
+    assert isinstance(answer, Answer)
+    assert _starts(answer) == [each.start_id for each in rows.record(TASK).steps]
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_every_start_belongs_to_one_runner_whatever_goes_wrong(seed: int) -> None:
+    """Several processes start and end the same steps, while writes fail, vanish, repeat and come late."""
+    random = Random(seed)  # noqa: S311 - no secret
+    names = [f"s{number}" for number in range(6)]
+    rows = MemoryRows(pending(workflow(*map(step, names))))
+    rows.faults.extend(random.choices([None, *Fault], weights=[4, 1, 1, 1, 1], k=200))
+    told = Counter[StartId]()
+    ended = Counter[str]()
+
+    async def run(name: str) -> None:
+        writer = Writer(rows)
+        answer = await writer.tell(claimed(), follow=Starts(name).follow)
+        assert isinstance(answer, Answer)
+        told.update(_starts(answer))
+        for each in random.sample(names, k=len(names)):
+            for _ in range(random.randrange(5)):
+                await asyncio.sleep(0)
+            if random.random() < 0.3:
+                rows.arrive()
+            outcome = await writer.tell(completed(each))
+            ended.update(event.step for event in getattr(outcome, "events", ()))
+
+    await asyncio.gather(*(run(f"process-{number}") for number in range(3)))
+    record = rows.record(TASK)
+    assert record.task.process_state is ProcessState.PROCESSED
+    assert told == Counter(each.start_id for each in record.steps)
+    assert ended == Counter(names)
+
+
+async def test_start_is_known_as_our_own_after_nine_writes_of_another_process() -> None:
+    """Only eight writes are named on the row, but the start id stands on the step's: it says whose it is."""
+    names = [f"s{number:02d}" for number in range(10)]
+    record = told(
+        pending(workflow(*map(step, names), step("last", "s09"))),
+        claimed(),
+        *(started(name) for name in names),
+    )
+    rows = MemoryRows(record)
+    writer, other = Writer(rows), Writer(rows)
+    rows.faults.append(Fault.LOST)
+    rows.loss_gate.clear()
+    telling = asyncio.create_task(writer.tell(completed("s09"), follow=Starts("a").follow))
+    while not rows.record(TASK).steps[9].settled:
+        await asyncio.sleep(0)
+    await other.knows(*(completed(name) for name in names[:9]))
+    rows.loss_gate.set()
+    answer = await telling
+    assert isinstance(answer, Answer)
+    ours = [event.start_id for event in answer.events if isinstance(event, StepStarted)]
+    assert ours == [rows.record(TASK).steps[10].start_id]
+
+
+async def test_index_row_that_is_wrong_is_mended() -> None:
+    """The conflict leaves the task as it is, so it comes from another row; the outcome is recorded."""
+    rows = MemoryRows(wide(1))
+    rows.remove("!due")
+    await Writer(rows).knows(completed("s00"))
+    assert rows.record(TASK).task.process_state is ProcessState.PROCESSED
+    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
+
+
+async def test_only_the_row_that_was_not_as_expected_is_spared() -> None:
+    """A notice's row that is gone leaves no old index row; when both are gone, each conflict names one."""
+    waits = wide(1)
+    waits = replace(waits, order=replace(waits.order, reply_to="notices-demo"))
+    [received] = announcements(None, waits)
+    for gone, conflicts in (("!send", 1), ("!", 2)):
+        rows = MemoryRows(waits)
+        rows.remove(gone)
+        sent = AnnouncementSent(announcement=received, sent_at=after(1))
+        await Writer(rows).tell_all([sent, completed("s00")])
+        assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done", "!send"]
+        assert len(rows.sent) == 1 + conflicts
+
+
+async def test_conflict_that_blames_the_wrong_row_holds_up_nobody() -> None:
+    """As when a service named always the first: what it names was spared, or can't be."""
+    rows = MemoryRows(wide(1))
+    rows.remove("!due")
+    rows.blames = lambda _: task_row(TASK)
+    await Writer(rows).knows(completed("s00"))
+    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
+    assert len(rows.sent) == 3
+
+
+async def test_conflict_that_blames_a_row_of_a_new_name_each_time_holds_up_nobody() -> None:
+    """A row whose key holds the time of the change: after as many conflicts as rows, all are spared."""
+    rows = MemoryRows(wide(1))
+    rows.remove("!due")
+    writer = Writer(rows)
+
+    def later(transaction: Transaction) -> str:
+        writer.clock.advance(0.01)
+        return next(key for key in transaction.rows if key.startswith("!done"))
+
+    rows.blames = later
+    await writer.knows(completed("s00"))
+    assert [key[:5] for key in rows.entities if key.startswith("!")] == ["!done"]
+    assert len(rows.sent) == len(rows.sent[0].rows) + 2
+
+
+async def test_conflict_that_nothing_mends_is_waited_for_in_the_end() -> None:
+    """Whatever the rows are called: each try in vain would read and write the task at once again."""
+    line = EventLine(TASK, None)
+    at_once = [
+        line.conflicted("v", frozenset({f"!done|{n}"}), frozenset({"a", f"!done|{n}"})) for n in range(9)
+    ]
+    assert at_once == [False, True, True, *[False] * 6]

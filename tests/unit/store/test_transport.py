@@ -1,22 +1,27 @@
-"""Requests over connections that stay open: reused, replaced when stale, closed when anything goes wrong."""
+"""Connections to Table Storage: answers in bytes, stale connections, and empty pages."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 from azure.core.pipeline.transport import HttpRequest
+from azure.data.tables.aio import TableClient
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from functions.pattern.request_figures import StoreFigures
+from functions.store.http_answers import NoAnswerError, read_answer
+from functions.store.pages import every_row, first_rows
 from functions.store.transport import TableTransport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -185,3 +190,117 @@ def _certificate(folder: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
     return context
+
+
+ASKED = HttpRequest("GET", "https://account/table")
+CHUNKED = b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\nETag: W/x\r\n\r\n"
+BY_LENGTH = b"HTTP/1.1 404 Not Found\r\ncontent-length:5 \r\n\r\n12345"
+
+WHOLE = {
+    "length": (BY_LENGTH, 404, b"12345"),
+    "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b""),
+    "no content": (b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n", 204, b""),
+    "chunks": (
+        CHUNKED + b"5\r\n12345\r\nA;name=value\r\n1234\r\n7890\r\n0\r\n\r\n",
+        202,
+        b"123451234\r\n7890",
+    ),
+    "trailers": (CHUNKED + b"1\r\n1\r\n0\r\nDigest: x\r\nOther: y\r\n\r\n", 202, b"1"),
+    "no reason": (b"HTTP/1.1 500\r\nContent-Length: 1\r\n\r\nx", 500, b"x"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_answer_is_read_when_it_is_whole(name: str) -> None:
+    """No part of it is taken for the whole, and what follows is left alone."""
+    received, status, content = WHOLE[name]
+    for end in range(len(received)):
+        assert read_answer(ASKED, received[:end]) is None
+    read = read_answer(ASKED, received + b"HTTP/1.1 200")
+    assert read is not None
+    answer, length = read
+    assert (answer.status_code, answer.content, length) == (status, content, len(received))
+    assert answer.request is ASKED
+
+
+def test_headers_are_found_however_they_are_written() -> None:
+    """Names have no case, and values no blanks around them."""
+    read = read_answer(ASKED, BY_LENGTH)
+    assert read is not None
+    assert read[0].headers["Content-Length"] == "5"
+    assert (read[0].reason, read[0].text()) == ("Not Found", "12345")
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        b"SSH-2.0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nuntil the end of the connection",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1_0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\nabc",
+        CHUNKED + b"x\r\n",
+        CHUNKED + b"1\r\n123\r\n",
+    ],
+)
+def test_anything_else_is_no_answer(received: bytes) -> None:
+    """It is never guessed where an answer ends: half of one would look like a whole."""
+    with pytest.raises(NoAnswerError):
+        read_answer(ASKED, received)
+
+
+type _Row = Mapping[str, Any]
+
+_KEYS = {"partition": "p", "first": "a", "end": "z"}
+_ROWS: Sequence[Sequence[_Row]] = ([], [{"RowKey": "a"}], [], [{"RowKey": "b"}, {"RowKey": "c"}])
+
+
+class _Pages:
+    """The table, its query and its pages: each continuation names the number of the next page."""
+
+    continuation_token: dict[str, str] | None = None
+
+    def __init__(self, number: int = 0) -> None:
+        self._number = number
+
+    def query_entities(self, *_: object, **__: object) -> _Pages:
+        """Be the query."""
+        return self
+
+    def by_page(self, token: dict[str, str] | None) -> _Pages:
+        """Begin at a page."""
+        return _Pages(0 if token is None else int(token["NextRowKey"]))
+
+    def __aiter__(self) -> _Pages:
+        return self
+
+    async def __anext__(self) -> AsyncIterator[_Row]:
+        following = self._number + 1
+        self.continuation_token = {"NextRowKey": f"{following}"} if following < len(_ROWS) else None
+        return _rows(_ROWS[self._number])
+
+
+async def _rows(found: Sequence[_Row]) -> AsyncIterator[_Row]:
+    for row in found:
+        yield row
+
+
+_TABLE = cast("TableClient", _Pages())
+
+
+async def test_first_rows_are_behind_an_empty_page() -> None:
+    """What is announced waits for no later sweep."""
+    figures = StoreFigures()
+    page = await first_rows(_TABLE, figures, _KEYS, 10)
+    assert (page.rows, figures.reads) == (({"RowKey": "a"},), 2)
+    assert page.continuation is not None
+
+
+async def test_every_row_is_read() -> None:
+    """An open circuit is not overlooked."""
+    figures = StoreFigures()
+    assert [row["RowKey"] async for row in every_row(_TABLE, figures, _KEYS)] == ["a", "b", "c"]
+    assert figures.reads == len(_ROWS)

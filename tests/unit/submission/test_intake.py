@@ -1,25 +1,33 @@
-"""Taking submissions in: what is sound becomes a task with a Scheduler, the rest is rejected."""
+"""Submissions become tasks with a Scheduler, or are rejected, each by itself."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from dataclasses import replace
+from inspect import unwrap
 from typing import Annotated, Any
+from unittest.mock import AsyncMock
 
+import azure.functions as func
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
+from functions.messages.batch import Batches
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
+from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.sent_again import Counts, resent
 from functions.pattern.states import ProcessState, Way
+from functions.pattern.store_ports import Admitted
+from functions.pattern.submission_groups import MOST_IN_GROUP
+from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
-from tests.fakes.messages import RecordedPostbox
+from tests.fakes.messages import RecordedPostbox, received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
@@ -27,12 +35,6 @@ from tests.fakes.tasks import FIRST, after, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, TASK, each, step, submission, workflow
 
 LABELS = Labels(subject="line", correlation_id="c-1", properties={"tenant": "blue"})
-
-
-class Letter(BaseModel):
-    """A payload of any size."""
-
-    text: str
 
 
 class Bench:
@@ -96,15 +98,6 @@ async def test_task_has_a_step_for_each_item() -> None:
     assert bench.schedulers.queued == [("send.0", "send.1")]
 
 
-async def test_order_with_too_many_items_is_rejected() -> None:
-    """Who has put it on the queue, did not ask the API."""
-    bench = Bench(workflow(each("send"), name="diamond"))
-    await bench.take(_body(payload={"weight": 91}))
-    assert [rejection.reason for rejection in bench.rejections.all] == [
-        "It has too many items: with a step for each, more than 90 steps."
-    ]
-
-
 async def test_doubled_order_is_one_task(bench: Bench) -> None:
     """The Scheduler is started again: a crash may have kept the first start from happening."""
     await bench.take(_body())
@@ -114,16 +107,10 @@ async def test_doubled_order_is_one_task(bench: Bench) -> None:
     assert bench.rejections.all == []
 
 
-async def test_doubled_order_that_is_under_way_is_left_alone(bench: Bench) -> None:
-    """Its Scheduler runs."""
-    bench.store.put(told(pending(), claimed()))
-    await bench.take(_body())
-    assert bench.schedulers.started == []
-
-
-async def test_doubled_order_that_was_recovered_is_left_to_its_own_request(bench: Bench) -> None:
-    """A later epoch may have to wait; its own message says when it starts."""
-    bench.store.put(recovered(pending()))
+@pytest.mark.parametrize("record", [told(pending(), claimed()), recovered(pending())])
+async def test_doubled_order_that_is_under_way_is_left_alone(bench: Bench, record: TaskRecord) -> None:
+    """Its Scheduler runs, or a later epoch waits, whose own message starts one."""
+    bench.store.put(record)
     await bench.take(_body())
     assert bench.schedulers.started == []
 
@@ -214,27 +201,12 @@ async def test_what_waited_for_a_day_waits_again_when_it_is_sent_again() -> None
     assert (len(bench.postbox.sent), len(bench.rejections.all)) == (1, 1)
 
 
-async def test_id_of_any_sender_says_nothing_of_how_long_its_message_waited() -> None:
-    """The counts are properties of the message."""
-    bench = Bench(workflow(step("pick"), name="journey"))
-    await bench.take(_body(), "invoice.p55")
-    assert (len(bench.postbox.sent), bench.rejections.all) == (1, [])
-
-
 async def test_order_that_is_found_by_too_much_is_rejected() -> None:
     """The queue is no trust boundary: the API has refused it."""
     bench = Bench(workflow(step("pick"), name="diamond", find_by=lambda _: map(str, range(9))))
     await bench.take(_body())
     [kept] = bench.rejections.all
     assert kept.reason == "It is found by 9 texts; at most 8 are possible."
-    assert len(bench.store) == 0
-
-
-async def test_payload_that_is_too_large_is_rejected() -> None:
-    """48 KiB are kept in a row; the API would not have let it through."""
-    bench = Bench(replace(DIAMOND, payload=Letter))
-    await bench.take(_body(payload={"text": "x" * (48 * 1024)}))
-    assert bench.rejections.all[0].reason == "payload: more than 49152 bytes"
     assert len(bench.store) == 0
 
 
@@ -247,14 +219,6 @@ async def test_other_order_under_a_known_id_is_rejected(bench: Bench) -> None:
         Rejection("submissions", "m-2", other, "other content is known as task-1")
     ]
     assert bench.store.record(TASK).order.payload == b'{"weight":3}'
-
-
-async def test_bad_messages_do_not_hold_up_the_good_ones(bench: Bench) -> None:
-    """Those of one batch are taken side by side."""
-    bodies = [b"{", _body(), _body(task_id="task-2"), _body(payload={})]
-    await asyncio.gather(*(bench.take(body, f"m-{n}") for n, body in enumerate(bodies)))
-    assert [task for task, _ in bench.schedulers.started] == ["task-1", "task-2"]
-    assert sorted(kept.message_id for kept in bench.rejections.all) == ["m-0", "m-3"]
 
 
 async def test_failing_store_has_the_message_delivered_again(bench: Bench) -> None:
@@ -276,3 +240,100 @@ async def test_rejected_submission_is_kept_whole_and_found_by_its_task() -> None
     await bench.take(b"{", "m-3")
     assert bench.rejections.labels == [LABELS, LABELS]
     assert [each.task for each in bench.rejections.about] == [TASK, None]
+
+
+SLOW, QUICK = TaskId("slow"), TaskId("quick")
+
+
+class SlowForOne(MemoryStateStore):
+    """Records one task when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock())
+        self.let_go = asyncio.Event()
+
+    async def admit(self, record: TaskRecord) -> Admitted:
+        """Record a new task, at once or later."""
+        if record.order.task == SLOW:
+            await self.let_go.wait()
+        return await super().admit(record)
+
+
+def _message(task: TaskId) -> func.ServiceBusMessage:
+    """Make a message of the batch, as the host hands it over."""
+    order = submission(task=task).model_dump(mode="json")
+    return received(json.dumps(order).encode(), f"m-{task}")
+
+
+class Desk:
+    """The submission function, with all that it works on."""
+
+    def __init__(self) -> None:
+        self.store, self.schedulers = SlowForOne(), RecordedSchedulers()
+        self.rejected, self.postbox = RecordedRejections(), RecordedPostbox()
+        ports = fake_ports(
+            store=self.store,
+            rejected=self.rejected,
+            clock=FakeClock(),
+            postbox=self.postbox,
+            new_id=lambda: "0" * 32,
+        )
+        intake = Intake(ports, Registry((DIAMOND,), {}), (), pick_up_within=30, retention_days=30)
+        batches = Batches("submissions", self.postbox, ports.clock, AsyncMock())
+        blueprint = submission_blueprint(intake, lambda _: self.schedulers, batches)
+        [take] = [unwrap(each.build().get_user_function()) for each in blueprint._function_builders]
+        self.take = take
+
+
+async def test_start_of_an_order_waits_for_no_other() -> None:
+    """The one behind it is recorded late; it starts all the same."""
+    desk = Desk()
+    batch = asyncio.create_task(desk.take([_message(SLOW), _message(QUICK)], None))
+    while not (desk.schedulers.started or batch.done()):
+        await asyncio.sleep(0)
+    assert desk.schedulers.started == [(QUICK, 1)]
+    desk.store.let_go.set()
+    await batch
+    assert desk.schedulers.started == [(QUICK, 1), (SLOW, 1)]
+
+
+def _group(*lines: bytes) -> func.ServiceBusMessage:
+    header = json.dumps({"schema_version": 1, "orders": len(lines)}).encode()
+    return received(b"\n".join([header, *lines]), "group")
+
+
+async def test_orders_of_one_message_are_taken_each_by_itself() -> None:
+    """One that can't be read is set aside as if it had come alone: it can be sent again, or discarded."""
+    desk = Desk()
+    good, last = (submission(task=TaskId(task)).written for task in ("good", "last"))
+    single = submission(task=QUICK).written
+    unfit = good.replace(b'"workflow":"diamond"', b'"workflow":7')
+    await desk.take([_group(good, b"{", unfit, last), received(single)], None)
+    assert {task for task, _ in desk.schedulers.started} == {"good", "last", QUICK}
+    kept = [(each.message_id, each.body, each.reason) for each in desk.rejected.all]
+    assert kept == [
+        ("group.1", b"{", "not JSON (EOF while parsing an object at line 1 column 1)"),
+        ("group.2", unfit, "workflow: Input should be a valid string"),
+    ]
+
+
+async def test_order_that_fails_is_put_back_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its neighbours in the message are not taken again with it."""
+    monkeypatch.setattr("functions.messages.blueprint.patience_of", lambda _: 0.05)
+    desk = Desk()
+    slow = submission(task=SLOW).written
+    await desk.take([_group(slow, submission(task=QUICK).written)], None)
+    assert desk.schedulers.started == [(QUICK, 1)]
+    [(queue, _, content, _)] = desk.postbox.sent
+    assert (queue, content.body) == ("submissions", slow)
+
+
+@pytest.mark.parametrize("told", [1, 3, MOST_IN_GROUP + 1])
+async def test_message_that_lacks_orders_is_set_aside_whole(told: int) -> None:
+    """Nobody knows which they were."""
+    desk = Desk()
+    lines = [submission(task=QUICK).written] * (told if told > MOST_IN_GROUP else 2)
+    body = b"\n".join([json.dumps({"schema_version": 1, "orders": told}).encode(), *lines])
+    await desk.take([received(body, "group")], None)
+    assert [each.body for each in desk.rejected.all] == [body]
+    assert desk.schedulers.started == []

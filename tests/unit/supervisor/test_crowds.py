@@ -1,8 +1,7 @@
-"""Many tasks that are late together are no failures: they get more time, their turns, and one alert."""
+"""Tasks that are late together for one reason are no failures: more time, turns, one alert."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,21 +11,23 @@ from functions.pattern.crowds import SCHEDULERS, CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event, Recovered, StepNotTaken
 from functions.pattern.identity import Epoch, TaskId, start_of
+from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import requests_queue
-from functions.pattern.records import Extension, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
 from functions.pattern.shares import Share
-from functions.pattern.states import ProcessState, Way
+from functions.pattern.silent_agents import SilentAgent, read_silences
+from functions.pattern.states import ProcessState, Remedy, Way
 from functions.pattern.step_records import MOST_DISPATCHES
 from functions.pattern.supervision import judge
-from functions.supervisor.crowds import CrowdControl, read_crowds
+from functions.supervisor.crowds import CrowdControl, read_crowds, written_crowds
 from functions.supervisor.sweeping import SweepReport
 from functions.supervisor.swept_crowds import Late
 from tests.fakes.clock import START
 from tests.fakes.supervision import POLICY
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, step, workflow
-from tests.unit.supervisor.bench import Bench
+from tests.unit.supervisor.conftest import Bench
 
 PAYING = workflow(step("pay", via=Way.QUEUE, complete_within=60), name="paying")
 PAY = PAYING.steps[0].agent
@@ -161,13 +162,6 @@ async def test_crowd_that_nobody_has_claimed_is_asked_for_again_in_its_epoch() -
     assert (await bench.sweep()).asked_again == 100
 
 
-async def test_tasks_of_a_dead_host_are_recovered_as_ever() -> None:
-    """Nothing explains them: their circuit is closed, and the process that called is gone."""
-    bench = _bench("send")
-    assert _eased(await bench.sweep()) == (0, 0, 0, MANY)
-    assert _failure_counts(bench) == {1}
-
-
 @pytest.mark.parametrize(("wanted", "is_crowd"), [(11, True), (10, False)])
 async def test_reached_limit_of_a_service_makes_a_crowd(wanted: int, *, is_crowd: bool) -> None:
     """Its Agent replies, and nobody has failed: requests wait for places, of which all are in use."""
@@ -258,28 +252,6 @@ async def test_last_ones_of_a_crowd_go_on_uncounted_once() -> None:
     assert ((await bench.sweep()).recovered, _failure_counts(bench)) == (3, {1})
 
 
-async def test_what_was_extended_for_a_day_is_overdue_like_any_other() -> None:
-    """The Agent never comes back: recovered, counted, and given up in the end."""
-    bench = _bench("pay")
-    day = Extension(until=after(WITHIN), seconds=86_400, times=99, behind=BY_AGENT, cause="no", at=START)
-    record = bench.store.record(_named(7))
-    bench.store.put(replace(record, task=replace(record.task, extended=day)))
-    assert _eased(await bench.sweep()) == (MANY - 1 - PROBES, 0, PROBES, 1)
-    assert bench.store.record(_named(7)).task.failure_count == 1
-
-
-async def test_crowd_that_is_over_can_be_told_again() -> None:
-    """Another day, another crowd."""
-    bench = _bench()
-    await bench.sweep()
-    for number in range(MANY):
-        bench.store.remove(_named(number))
-    bench.clock.advance(400)
-    await bench.sweep()
-    assert read_crowds(bench.heartbeat.latest_of(Chore.CROWDS)) == ()
-    assert len(bench.crowds.alerts) == 1
-
-
 async def test_row_of_crowds_comes_back_and_a_damaged_one_is_forgotten() -> None:
     """At worst, an alert comes once more."""
     bench = _bench()
@@ -297,3 +269,193 @@ async def test_signs_that_cannot_be_read_leave_late_tasks_to_the_next_sweep() ->
     bench.breakers.failure = None
     bench.clock.advance(30)
     assert (await bench.sweep()).asked_again == MANY
+
+
+FEW = [TaskId(f"task-{number}") for number in range(3)]
+
+
+async def test_few_tasks_that_nothing_explains_do_not_keep_a_crowd_alive() -> None:
+    """Their Agent replies to others, and its queue is short: in minutes, they count as any."""
+    bench = await _with_last_ones()
+    assert await _sweeps_until_all_count(bench, replies=True) <= 6
+
+
+async def test_task_that_no_scheduler_can_take_is_recovered_and_hides_no_other_crowd() -> None:
+    """One of many was lost for good: it was asked for in its epoch for a day, and nobody heard of others."""
+    bench, others = Bench(), [TaskId(f"other-{number}") for number in range(2 * POLICY.crowd.tasks)]
+    stuck = TaskId("stuck")
+    await _come_and_go(bench, [stuck, *others], but=stuck)
+    assert len(bench.crowds.alerts) == 1
+    hours = await _hours_until_it_counts(bench, stuck)
+    assert 1 <= hours < 3
+    await _come_and_go(bench, others)
+    assert len(bench.crowds.alerts) == 2
+
+
+async def test_row_with_times_without_a_zone_is_forgotten() -> None:
+    """They can't be compared: no sweep would tell of a crowd any more."""
+    bench = await _with_last_ones()
+    row = bench.heartbeat.latest_of(Chore.CROWDS)["crowds"]
+    assert len(read_crowds({"crowds": row})) == 1
+    assert read_crowds({"crowds": row.replace(b'Z"', b'"')}) == ()
+
+
+async def _come_and_go(bench: Bench, tasks: list[TaskId], but: TaskId | None = None) -> None:
+    """Have tasks be late for their Schedulers in one sweep, and be done then."""
+    for name in tasks:
+        bench.store.put(told(pending(LINE, name), now=bench.clock.now()))
+    bench.clock.advance(36)
+    await bench.sweep()
+    for name in set(tasks) - {but}:
+        bench.store.remove(name)
+
+
+async def _hours_until_it_counts(bench: Bench, task: TaskId) -> float:
+    begun = bench.clock.now()
+    while not bench.store.record(task).task.failure_count:
+        bench.clock.advance(60)
+        await bench.sweep()
+        assert bench.clock.now() < begun + POLICY.crowd.longest
+    return (bench.clock.now() - begun) / timedelta(hours=1)
+
+
+async def _with_last_ones() -> Bench:
+    bench = Bench(deployed=(PAYING,))
+    for name in FEW:
+        bench.store.put(pending(PAYING, name))
+    crowd = Crowd(
+        behind=BY_AGENT, cause=CrowdCause.NO_REPLY, since=START, tasks=60, found_at=START, until=after(120)
+    )
+    await bench.heartbeat.beat(Chore.CROWDS, written_crowds((crowd,)))
+    return bench
+
+
+async def _sweeps_until_all_count(bench: Bench, *, replies: bool = False) -> int:
+    """Count the sweeps, a hundred at most, in each of which all are late."""
+    for sweeps in range(100):
+        if all(each.task.failure_count for each in bench.store.records()):
+            return sweeps
+        _run_schedulers(bench, "pay")
+        bench.clock.advance(WITHIN + 6)
+        if replies:
+            await bench.times.note(Occasion.REPLIED, PAY, bench.clock.now(), timedelta())
+        await bench.sweep()
+    return 100
+
+
+OF = workflow(step("pay", via=Way.QUEUE, undo=True), name="paying", remedy=Remedy.COMPENSATE)
+AGENT = OF.steps[0].agent
+
+
+def _waiting(tasks: int = 1) -> Bench:
+    """Let tasks wait for one Agent, which was asked at once."""
+    bench = Bench(deployed=(OF,))
+    seconds = OF.steps[0].complete_within
+    for number in range(tasks):
+        task = TaskId(f"task-{number}")
+        asked = started("pay", task=task, complete_by=seconds)
+        bench.store.put(told(pending(OF, task), claimed(task=task), asked))
+    bench.clock.advance(seconds + 6)
+    return bench
+
+
+async def _replied_at(bench: Bench, seconds: float) -> None:
+    await bench.times.note(Occasion.REPLIED, AGENT, after(seconds), timedelta(0))
+
+
+def _known(bench: Bench) -> tuple[SilentAgent, ...]:
+    return read_silences(bench.heartbeat.latest_of(Chore.SILENCE))
+
+
+async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply() -> None:
+    """However many sweeps there are meanwhile, by whichever Supervisor."""
+    bench = _waiting(200)
+    await _replied_at(bench, -60)
+    await bench.sweep()
+    silent = SilentAgent(agent=AGENT, since=after(-60), tasks=200, found_at=bench.clock.now())
+    assert (bench.silences.begun, _known(bench)) == ([silent], (silent,))
+    for number in range(3):
+        bench.clock.advance(40)
+        await bench.rival(f"rival-{number}").run()
+    assert (bench.silences.begun, bench.silences.ended) == ([silent], [])
+    await _replied_at(bench, 200)
+    for _ in range(2):
+        await bench.sweep()
+    assert (*map(str, bench.silences.ended), _known(bench)) == (str(silent), ())
+
+
+async def test_agent_that_never_replied_is_silent_too() -> None:
+    """Its alert has no time."""
+    bench = _waiting(2)
+    await bench.sweep()
+    [silent] = bench.silences.begun
+    assert str(silent) == f"no reply of Agent {AGENT}; 2 tasks wait"
+    assert str(SilentAgent(agent="payment", since=after(0), tasks=40, found_at=after(9))) == (
+        "no reply of Agent payment since 2026-11-21 10:00 UTC; 40 tasks wait"
+    )
+    assert str(SilentAgent(agent="payment", since=None, tasks=1, found_at=after(9))).endswith(
+        "; 1 task waits"
+    )
+
+
+@pytest.mark.parametrize(("asked_after", "is_silent"), [(-1, False), (9.9, False), (10, True)])
+async def test_reply_that_was_not_kept_is_allowed_for(asked_after: float, *, is_silent: bool) -> None:
+    """A later reply ends the silence; of the replies of ten seconds, the first one's time is kept."""
+    bench = _waiting()
+    await _replied_at(bench, -asked_after)
+    assert (await bench.sweep()).overdue == 1
+    assert bool(bench.silences.begun) is is_silent
+
+
+async def test_silence_that_nobody_waits_for_is_forgotten() -> None:
+    """Half a day after a task was last found to wait: its tasks are over, and no other asks its Agent."""
+    bench, shown = _waiting(), list[int]()
+    await bench.sweep()
+    for hours in (11, 11, 2):
+        if len(shown) == 1:
+            bench.store.remove(TaskId("task-0"))
+        bench.clock.advance(hours * 3_600)
+        await bench.sweep()
+        shown.append(len(_known(bench)))
+    assert (shown, bench.silences.ended) == ([1, 1, 0], [])
+
+
+async def test_undo_is_waited_for_as_well() -> None:
+    """Its request was sent later than the step's."""
+    bench = Bench(deployed=(OF,))
+    seconds = OF.steps[0].complete_within
+    undoing = told(pending(OF), claimed(), started("pay"), failed("pay"), claimed(SECOND))
+    bench.store.put(told(undoing, started("pay", SECOND, complete_by=seconds)))
+    bench.clock.advance(seconds + 6)
+    await bench.sweep()
+    assert [each.agent for each in bench.silences.begun] == [AGENT]
+
+
+async def test_what_is_not_overdue_or_not_behind_a_queue_is_not_counted() -> None:
+    """A claimed task whose Scheduler died asked nobody."""
+    bench = Bench(deployed=(OF,))
+    bench.store.put(told(pending(OF), claimed()))
+    bench.clock.advance(36)
+    report = await bench.sweep()
+    assert (report.overdue, report.asked) == (1, {})
+
+
+async def test_alert_that_fails_leaves_it_to_the_next_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweep goes on."""
+    bench = _waiting()
+
+    async def fail(_: Occasion) -> None:
+        raise TransientError("no store")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.times, "latest", fail)
+        assert (await bench.sweep()).failures == 1
+    assert bench.silences.begun == []
+
+
+def test_damaged_row_is_forgotten() -> None:
+    """At worst, an alert comes once more."""
+    assert read_silences({"agents": b"{"}) == ()
+    naive = b'[{"agent": "pay", "since": null, "found_at": "2026-11-21T10:00:00", "tasks": 1}]'
+    assert read_silences({"agents": naive}) == ()
+    assert read_silences(None) == ()

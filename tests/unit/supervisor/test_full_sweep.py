@@ -1,19 +1,24 @@
-"""The full sweep: what index and tasks do not agree on is looked at again, fixed and reported."""
+"""The full sweep fixes the index, corrupt rows are alerted once, and timers log what they did."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
+import azure.durable_functions as df
 import pytest
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
 from functions.pattern.store_ports import Stored
-from functions.supervisor import full_sweep
+from functions.supervisor import damage, full_sweep
+from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
@@ -22,6 +27,7 @@ from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import pending
 from tests.fakes.vast_table import no_end
 from tests.fakes.workflows import LINE
+from tests.unit.supervisor.conftest import Bench
 
 
 class Rows:
@@ -222,3 +228,159 @@ async def test_sweep_that_takes_too_long_is_cut_short(monkeypatch: pytest.Monkey
     monkeypatch.setattr(full_sweep, "_LONGEST", 0.01)
     monkeypatch.setattr(rows, "indexed", lambda *_, **__: asyncio.sleep(60))
     assert (await _sweep(rows).run()).unfinished
+
+
+BAD = UnreadableError("!due|x|task-9", "ValueError: Invalid isoformat string: 'x'")
+_DAY = 24 * 60 * 60
+
+
+async def test_damaged_rows_harm_no_other(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Of the index, of a task, of the outbox: the others are recovered, and one alert names all three."""
+    for task in ("task-1", "task-2", "task-3"):
+        bench.store.put(pending(LINE, TaskId(task)))
+    bench.store.damaged = {TaskId("task-2")}
+    bench.index.damaged = [BAD]
+    bench.outbox.damaged = [UnreadableError("!send|1notices|y", "ValueError: no JSON")]
+    bench.clock.advance(36)
+    figures = await bench.sweep()
+    assert (figures.recovered, figures.failures, len(figures.damage)) == (2, 0, 3)
+    [(rows, named)] = bench.damage.alerts
+    assert rows == 3
+    assert named.keys() == {BAD.key, "task-2|task", "!send|1notices|y"}
+    assert named[BAD.key] == BAD.reason
+    assert sum("can't be read" in text for text in caplog.messages) == 3
+    assert bench.heartbeat.beats[-1]["unreadable"] == 3
+
+
+async def test_operators_are_alerted_once(bench: Bench) -> None:
+    """Not by every sweep, nor by another instance; by a row that joins, and by one that comes back later."""
+    bench.index.damaged = [BAD]
+    await bench.sweep()
+    await bench.sweep()
+    await bench.rival("two").run()
+    assert len(bench.damage.alerts) == 1
+    bench.index.damaged.append(UnreadableError("!due|y|task-8", "why"))
+    await bench.sweep()
+    assert [list(named) for _, named in bench.damage.alerts] == [[BAD.key], ["!due|y|task-8"]]
+    bench.clock.advance(6 * _DAY)
+    await bench.sweep()
+    bench.clock.advance(6 * _DAY)
+    await bench.sweep()
+    assert len(bench.damage.alerts) == 2
+    bench.index.damaged = []
+    await bench.sweep()
+    bench.clock.advance(8 * _DAY)
+    bench.index.damaged = [BAD]
+    await bench.sweep()
+    assert len(bench.damage.alerts) == 3
+
+
+async def test_damage_without_bound_is_alerted_within_bounds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback can make thousands of rows unreadable: one alert names some, and what is kept is bounded."""
+    monkeypatch.setattr(damage, "_MOST", 50)
+    bench.index.damaged = [UnreadableError(f"!due|x|task-{number}", "why") for number in range(80)]
+    for _ in range(2):
+        await bench.sweep()
+    assert [(rows, len(named)) for rows, named in bench.damage.alerts] == [(50, 10)]
+    assert bench.heartbeat.beats[-1]["unreadable"] == 80
+
+
+@pytest.fixture(autouse=True)
+def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+
+def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
+    index = MemoryTaskIndex(bench.store, shards=rows.count)
+    ports = replace(bench.ports, index=index, index_rows=rows)
+    return FullSweep(ports, Damage(ports, bench.damage.alert))
+
+
+async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
+    """The setting's for the sweep, daily for the full one."""
+    rows = Rows([])
+    app = df.DFApp()
+    app.register_functions(
+        supervisor_blueprint(
+            replace(bench.parts, full_sweep=_full_sweep(bench, rows)), schedule="*/30 * * * * *"
+        )
+    )
+    timers = app.get_functions()
+    built = {each.get_function_name(): each.get_trigger().schedule for each in timers}
+    assert built == {"supervisor": "*/30 * * * * *", "full_sweep": "0 0 3 * * *"}
+    for each in timers:
+        await each.get_user_function()(None)
+    assert (len(bench.heartbeat.beats), rows.read) == (1, [0])
+
+
+async def test_sweep_logs_one_line_with_what_it_did(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the figures that are not zero."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    await report_sweep(bench.supervisor)
+    assert caplog.messages == [
+        'supervisor sweep {"found": 1, "overdue": 1, "recovered": 1, "oldest_overdue": 6.0}'
+    ]
+
+
+async def test_sweep_with_nothing_to_do_gives_a_sign_of_life(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An alert rule can only see that the line is missing if it always comes."""
+    await report_sweep(bench.supervisor)
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.INFO, "supervisor sweep {}")
+    ]
+
+
+async def test_unfinished_sweep_is_a_warning(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks were left that nobody has looked at."""
+
+    async def cut_short() -> SweepReport:
+        return SweepReport(unfinished=True)
+
+    monkeypatch.setattr(bench.supervisor, "run", cut_short)
+    await report_sweep(bench.supervisor)
+    [line] = caplog.records
+    assert (line.levelno, line.getMessage()) == (logging.WARNING, 'supervisor sweep {"unfinished": true}')
+
+
+async def test_sweep_that_fails_is_an_error_an_alert_can_match(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No shard could be read, so it is no sign of life; the timer does not raise."""
+    bench.index.failure = TransientError("Table Storage: ServiceRequestError")
+    await report_sweep(bench.supervisor)
+    line = caplog.records[-1]
+    assert (line.levelno, line.getMessage()) == (logging.ERROR, "supervisor sweep failed")
+    assert not bench.heartbeat.beats
+
+
+async def test_full_sweep_that_fixes_is_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing should ever have to be fixed."""
+    await report_full_sweep(_full_sweep(bench, Rows([_index("gone", "1")])))
+    line = caplog.records[-1]
+    assert (line.levelno, line.getMessage()) == (
+        logging.WARNING,
+        'full sweep {"index_rows": 1, "deleted": 1}',
+    )
+
+
+async def test_full_sweep_always_logs_its_line(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Once a day, also when all is well."""
+    await report_full_sweep(_full_sweep(bench, Rows([])))
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [(logging.INFO, "full sweep {}")]
+
+
+async def test_full_sweep_that_fails_is_an_error(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer does not raise."""
+    sweep = _full_sweep(bench, Rows([]))
+    monkeypatch.delattr(MemoryTaskIndex, "shards")
+    await report_full_sweep(sweep)
+    assert (caplog.records[-1].levelno, caplog.messages[-1]) == (logging.ERROR, "full sweep failed")

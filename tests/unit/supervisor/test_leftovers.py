@@ -9,7 +9,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.tasks import FIRST, after, pending
 from tests.fakes.workflows import LINE, TASK
-from tests.unit.supervisor.bench import Bench
+from tests.unit.supervisor.conftest import Bench
 
 DAY = 24 * 60 * 60
 

@@ -1,24 +1,39 @@
-"""Nothing is exported unless the settings say where to, and then nothing is imported or slowed for it."""
+"""Telemetry is exported only where the settings say, with allowed fields, and without delay."""
 
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
+from azure.identity import ManagedIdentityCredential
+from azure.monitor.opentelemetry._constants import _ALL_SUPPORTED_INSTRUMENTED_LIBRARIES
 from opentelemetry.trace import INVALID_SPAN
 
 from functions.agents.endpoints import url_setting
 from functions.pattern.definition import Json, Registry
+from functions.pattern.errors import SettingsError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import AgentCall
 from functions.scheduler import activity_run, run_steps
-from functions.telemetry import spans
-from functions.telemetry.spans import call_span
+from functions.settings import load_settings
+from functions.telemetry import azure_monitor, http, tasks
+from functions.telemetry.azure_monitor import export_to_azure_monitor
+from functions.telemetry.export import AllowedFields, shut_down
+from functions.telemetry.fields import Facts, Field
+from functions.telemetry.http import call_span
+from functions.telemetry.operators import record_action
+from functions.telemetry.spans import span
+from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runs
@@ -114,7 +129,211 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     """
     await _calls()  # what is done once only
     with_it = await _calls()
-    monkeypatch.setattr(spans, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
+    for module in (tasks, http):
+        monkeypatch.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(run_steps, "run_steps_span", lambda *_: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(activity_run, "step_span", lambda *_: nullcontext(INVALID_SPAN))
     assert with_it < await _calls() * 1.5
+
+
+class _Provider:
+    """Takes until it is released to send what is left."""
+
+    def __init__(self, *, released: bool) -> None:
+        self.released = Event()
+        self.sent = Event()
+        if released:
+            self.released.set()
+
+    def shutdown(self) -> None:
+        """Send."""
+        self.released.wait()
+        self.sent.set()
+
+
+def test_all_is_sent_side_by_side() -> None:
+    """One that hangs keeps nothing of the others back, and nobody waits for it."""
+    hanging, good = _Provider(released=False), _Provider(released=True)
+    shut_down([hanging.shutdown, good.shutdown], within=0.2)
+    assert good.sent.wait(60)
+    assert not hanging.sent.is_set()
+    hanging.released.set()
+
+
+def test_sending_is_waited_for() -> None:
+    """As long as it takes, within the limit."""
+    provider = _Provider(released=True)
+    shut_down([provider.shutdown], within=60)
+    assert provider.sent.is_set()
+
+
+_LOGGER = logging.getLogger("functions.tests.azure_monitor")
+_CONNECTION = "InstrumentationKey=00000000-0000-0000-0000-00000000002a"
+_AZURE = {
+    "StateStore": "UseDevelopmentStorage=true",
+    "ServiceBusConnection": "Endpoint=sb://127.0.0.1",
+    "APPLICATIONINSIGHTS_CONNECTION_STRING": _CONNECTION,
+}
+
+type Configured = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
+    """Tell what the distribution is told for some settings; the logger is as in a new process."""
+    monkeypatch.setattr(_LOGGER, "propagate", True)
+
+    def configure(**settings: str) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        monkeypatch.setattr(azure_monitor, "configure_azure_monitor", lambda **options: told.update(options))
+        for name, value in {**_AZURE, **settings}.items():
+            monkeypatch.setenv(name, value)
+        component = load_settings().application_insights
+        assert component
+        export_to_azure_monitor(**asdict(component), logger=_LOGGER, also_to_otlp=False)
+        return told
+
+    return configure
+
+
+def test_connection_string_alone_is_enough(configured: Configured) -> None:
+    """As on a developer's machine."""
+    told = configured()
+    assert (told["connection_string"], told["credential"]) == (_CONNECTION, None)
+
+
+@pytest.mark.parametrize("how", ["ClientId=c-1;Authorization=AAD", "Authorization=AAD"])
+def test_identity_is_used_where_it_is_asked_for(configured: Configured, how: str) -> None:
+    """The component that the templates make takes nothing else (DisableLocalAuth)."""
+    told = configured(APPLICATIONINSIGHTS_AUTHENTICATION_STRING=how)
+    assert isinstance(told["credential"], ManagedIdentityCredential)
+
+
+def test_nothing_else_is_instrumented(configured: Configured) -> None:
+    """Instrumentation of libraries tells addresses, paths and queries; each that there is, is off."""
+    told = configured()
+    off = {name for name, options in told["instrumentation_options"].items() if options == {"enabled": False}}
+    assert off == set(_ALL_SUPPORTED_INSTRUMENTED_LIBRARIES)
+    assert told["logger_name"] == _LOGGER.name
+    assert not told["enable_live_metrics"]
+
+
+def test_lines_do_not_leave_twice(configured: Configured) -> None:
+    """What reaches the root logger is sent by the host; alert rules count lines."""
+    configured()
+    assert not _LOGGER.propagate
+
+
+def test_wrong_authentication_string_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the fix, and before anything starts."""
+    for name, value in {**_AZURE, "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "AAD"}.items():
+        monkeypatch.setenv(name, value)
+    fix = r"APPLICATIONINSIGHTS_AUTHENTICATION_STRING is wrong .*: set it to Authorization=AAD"
+    with pytest.raises(SettingsError, match=fix):
+        load_settings()
+
+
+def test_wrong_connection_string_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a secret."""
+    wrong = {"APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=s3cret"}
+    for name, value in {**_AZURE, **wrong}.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    with pytest.raises(SettingsError) as failure:
+        start_telemetry(settings)
+    assert "APPLICATIONINSIGHTS_CONNECTION_STRING" in str(failure.value)
+    assert "s3cret" not in f"{failure.value} {failure.value.__cause__} {settings.application_insights}"
+
+
+_log = logging.getLogger("functions.tests.telemetry")
+_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+
+
+class _Exported(logging.Handler):
+    """Keeps what an exporting handler would get."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self.addFilter(AllowedFields())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def exported() -> Iterator[_Exported]:
+    """Export from one logger."""
+    handler = _Exported()
+    _log.addHandler(handler)
+    yield handler
+    _log.removeHandler(handler)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+
+
+@pytest.mark.usefixtures("spans")
+def test_record_carries_the_facts_of_the_spans_around(exported: _Exported) -> None:
+    """Task, epoch and step, the inner span's before the outer's."""
+    inner: Facts = {Field.STEP: "drone", Field.EPOCH: 2}
+    with span("outer", {Field.TASK: "t-1", Field.EPOCH: 1}), span("inner", inner):
+        _log.warning("drone answered %d", 503)
+    _log.warning("afterwards")
+    inside, outside = exported.records
+    assert inside.getMessage() == "drone answered 503"
+    assert _facts(inside) == {"task.id": "t-1", "task.epoch": 2, "step.name": "drone"}
+    assert _facts(outside) == {}
+
+
+def test_what_is_not_on_the_allow_list_stays_here(exported: _Exported) -> None:
+    """Whatever a line is given beside its text."""
+    _log.warning("submitted", extra={"payload": "s3cret", "task.note": "s3cret"})
+    assert "s3cret" not in str(vars(exported.records[0]))
+
+
+def test_exception_leaves_by_class_and_place(exported: _Exported) -> None:
+    """Its text may quote anything; the file, the line and the code may be told."""
+    try:
+        int("S3CRET".lower())
+    except ValueError:
+        _log.exception("claim failed")
+    [record] = exported.records
+    facts = _facts(record)
+    assert facts["error.type"] == "ValueError"
+    assert "test_exception_leaves_by_class_and_place" in str(facts["error.frames"])
+    assert (record.exc_info, record.exc_text) == (None, None)
+    assert "s3cret" not in str(vars(record))
+
+
+def test_other_handlers_get_the_record_as_it_is(
+    exported: _Exported, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The console goes on showing exceptions."""
+    try:
+        int("S3CRET".lower())
+    except ValueError:
+        _log.exception("claim failed", extra={"hint": "look here"})
+    [record] = caplog.records
+    assert record.exc_info
+    assert vars(record)["hint"] == "look here"
+    assert exported.records[0] is not record
+
+
+def test_operators_action_is_an_event_with_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
+    """As an event it goes to a table of its own, with its own retention; the reason stays."""
+    handler, logger = _Exported(), logging.getLogger("functions.telemetry.operators")
+    logger.addHandler(handler)
+    try:
+        with caplog.at_level(logging.INFO, logger.name):
+            record_action("ada", "resubmit", "tasks/order-1")
+    finally:
+        logger.removeHandler(handler)
+    [record] = handler.records
+    assert _facts(record) == {
+        "microsoft.custom_event.name": "operator action",
+        "operator.name": "ada",
+        "task.decision": "resubmit",
+        "operator.target": "tasks/order-1",
+    }

@@ -1,15 +1,26 @@
-"""What stands before an application: the order of the checks, and what is left to do behind them."""
+"""Requests reach an application after the checks of sign-in, origin, quota, size and JSON."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import json
+from collections.abc import Awaitable
+from typing import Any
 
-from functions.web.access import Guard
-from functions.web.callers import signed_in
-from functions.web.caps import Caps
+import azure.functions as func
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from functions.settings import Settings
+from functions.web.blueprint import http_handler
+from functions.web.bodies import MOST_DEPTH, MOST_VALUES, parse_body
+from functions.web.callers import Caller, signed_in
+from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
+from functions.web.entrance import Guard
+from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
-from tests.fakes.guards import ANNA, operator, submitter
+from tests.fakes.guards import ANNA, BERT, one_caller, operator, submitter
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem
 from tests.unit.operations.conftest import Desk, in_error
@@ -44,3 +55,370 @@ async def test_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert batch.json["results"][0]["status"] == 202
     operator = AsgiClient(desk.application, {"X-Requested-With": "test"})
     assert (await operator.post("/api/ops/tasks/order-1/undo", {"reason": "a test"})).status == 202
+
+
+BATCH = "/api/orders/batch"
+
+
+class Capped:
+    """The callers' application with narrow caps, and a clock to be moved."""
+
+    def __init__(self, *, per_minute: int = 1_000, in_flight: int = 100) -> None:
+        self.clock = FakeClock()
+        self.api = Api(Guard(signed_in, Caps(per_minute=per_minute, in_flight=in_flight), self.clock))
+        self.anna = AsgiClient(self.api.application, submitter(ANNA))
+        self.bert = AsgiClient(self.api.application, submitter(BERT))
+
+
+class Counted:
+    """The caps before requests that last until they all `end`, and then fail."""
+
+    def __init__(self, caps: Caps) -> None:
+        self.clock = FakeClock()
+        self.end = asyncio.Event()
+        self.caps = CallerCaps(caps, self.clock)
+
+    async def ask(self, name: str) -> None:
+        """Send a request. Raises what it ends with."""
+        with self.caps.admitted(Caller(name, frozenset())):
+            await self.end.wait()
+            raise ConnectionError
+
+
+async def test_a_minutes_requests_may_come_at_once() -> None:
+    """The next is 429, and is not even read."""
+    capped = Capped(per_minute=3)
+    for _ in range(3):
+        assert (await capped.anna.post(ORDERS, ORDER)).status == 202
+    answer = await capped.anna.post(ORDERS, b"{")
+    problem(answer, 429)
+    assert answer.headers["retry-after"] == "20"
+
+
+async def test_whoever_waits_as_told_is_taken_again() -> None:
+    """And not a moment earlier."""
+    capped = Capped(per_minute=1)
+    await capped.anna.post(ORDERS, ORDER)
+    seconds = int((await capped.anna.post(ORDERS, ORDER)).headers["retry-after"])
+    capped.clock.advance(seconds - 0.1)
+    problem(await capped.anna.post(ORDERS, ORDER), 429)
+    capped.clock.advance(0.1)
+    assert (await capped.anna.post(ORDERS, ORDER)).status == 202
+
+
+async def test_each_caller_has_its_own() -> None:
+    """What one asks costs another nothing."""
+    capped = Capped(per_minute=1)
+    for client in (capped.anna, capped.bert):
+        assert (await client.post(ORDERS, ORDER)).status == 202
+        problem(await client.post(ORDERS, ORDER), 429)
+
+
+async def test_a_batch_costs_as_much_as_its_orders() -> None:
+    """It is taken whole, however large; what follows waits until it is paid for."""
+    capped = Capped(per_minute=60)
+    assert (await capped.anna.post(BATCH, {"orders": [ORDER] * 90})).status == 200
+    answer = await capped.anna.post(ORDERS, ORDER)
+    problem(answer, 429)
+    assert answer.headers["retry-after"] == "31"
+
+
+async def test_requests_at_a_time_are_counted() -> None:
+    """One that has ended makes room for the next, also one that failed."""
+    counted = Counted(Caps(per_minute=1_000, in_flight=1))
+    first = asyncio.create_task(counted.ask("anna"))
+    await asyncio.sleep(0)
+    with pytest.raises(ProblemError) as refusal:
+        await counted.ask("anna")
+    assert (refusal.value.status, refusal.value.headers) == (429, {"Retry-After": "1"})
+    counted.end.set()
+    for asking in (first, counted.ask("anna")):
+        with pytest.raises(ConnectionError):
+            await asking
+
+
+def test_allowances_fill_up_to_a_minutes_worth() -> None:
+    """However long nobody asks, and whatever happens to the clock."""
+    clock = FakeClock()
+    allowance = Allowance(60, RunningTime(clock))
+    allowance.spend(60)
+    assert allowance.wait() == 1
+    clock.advance(-3_600)
+    assert allowance.wait() == 1
+    clock.advance(0.5)
+    assert allowance.wait() == 0.5
+    clock.advance(7_200)
+    assert allowance.wait() == 0
+    allowance.spend(60)
+    assert allowance.wait() == 1
+
+
+async def test_callers_who_ask_for_nothing_are_forgotten() -> None:
+    """Memory is bounded; who has still to wait is remembered."""
+    counted = Counted(Caps(per_minute=60, in_flight=1))
+    counted.end.set()
+    for number in range(1_000):
+        await _failing(counted.ask(f"caller-{number}"))
+    counted.clock.advance(0.5)
+    await _failing(counted.ask("late"))
+    assert len(counted.caps._allowances) == 1_001
+    counted.clock.advance(0.5)
+    await _failing(counted.ask("later"))
+    assert counted.caps._allowances.keys() == {"late", "later"}
+
+
+async def _failing(asking: Awaitable[None]) -> None:
+    with pytest.raises(ConnectionError):
+        await asking
+
+
+async def test_the_defaults_are_generous() -> None:
+    """A thousand orders, a hundred at a time, and a few full batches in the same minute are no news."""
+    settings = Settings.model_fields
+    caps = Caps(
+        per_minute=settings["rate_per_minute"].default, in_flight=settings["requests_in_flight"].default
+    )
+    assert caps.in_flight >= 100
+    client = AsgiClient(Api(Guard(one_caller("all"), caps, FakeClock())).application)
+    for _ in range(4):
+        assert (await client.post(BATCH, {"orders": [ORDER] * 500})).status == 200
+    answers = [(await client.get("/api/orders/a")).status for _ in range(1_000)]
+    assert set(answers) == {404}
+
+
+HOST = "ops.example:8443"
+PATH = "/api/ops/tasks/order-1/resubmit"
+OWN = {"X-Requested-With": "console"}
+
+
+def client(headers: dict[str, str]) -> AsgiClient:
+    """Act on a task in `Error` with these headers."""
+    desk = Desk()
+    desk.holds(in_error("order-1"))
+    return AsgiClient(desk.application, {"Host": HOST, **headers})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        OWN,
+        OWN | {"Origin": f"https://{HOST}"},
+        OWN | {"Origin": f"http://{HOST.upper()}", "Sec-Fetch-Site": "same-origin"},
+    ],
+)
+async def test_our_page_and_no_page_at_all_may_act(headers: dict[str, str]) -> None:
+    """Such as curl."""
+    assert (await client(headers).post(PATH, {"reason": "a test"})).status == 202
+
+
+@pytest.mark.parametrize("action", ["resubmit", "undo"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X-Requested-With": ""},
+        {"Origin": f"https://{HOST}", "Sec-Fetch-Site": "same-origin"},
+        OWN | {"Origin": "https://evil.example"},
+        OWN | {"Origin": "https://ops.example"},
+        OWN | {"Origin": "null"},
+        OWN | {"Origin": ""},
+        OWN | {"Origin": f"https://{HOST}.evil.example"},
+        OWN | {"Origin": f"https://{HOST}@evil.example"},
+        OWN | {"Origin": "https://[evil"},
+        OWN | {"Sec-Fetch-Site": "cross-site"},
+        OWN | {"Sec-Fetch-Site": "same-site", "Origin": f"https://{HOST}"},
+        OWN | {"Host": "", "Origin": ""},
+    ],
+    ids=str,
+)
+async def test_others_pages_may_not(headers: dict[str, str], action: str) -> None:
+    """They can't send our header, and browsers say where they come from."""
+    path = f"/api/ops/tasks/order-1/{action}"
+    problem(await client(headers).post(path, {"reason": "a test"}), 403)
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+async def test_forms_are_no_actions(content_type: str | None) -> None:
+    """A page of anybody's may send these without asking."""
+    answer = await client(OWN).send("POST", PATH, {"reason": "a test"}, content_type=content_type)
+    problem(answer, 415)
+
+
+async def test_looking_needs_no_header() -> None:
+    """It changes nothing."""
+    assert (await client({"Sec-Fetch-Site": "cross-site"}).get("/api/ops/tasks/order-1")).status == 200
+
+
+ADDRESS = "http://localhost:7071/api/orders/order-1"
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the request, in two parts, and with one header twice."""
+    texts = {
+        "path": scope["path"],
+        "query": scope["query_string"].decode(),
+        "body": (await receive())["body"],
+    }
+    content = json.dumps(texts | {"body": texts["body"].decode()}).encode()
+    kept = [(b"content-type", b"application/json"), (b"x-part", b"1"), (b"x-part", b"2")]
+    await send({"type": "http.response.start", "status": 207, "headers": kept})
+    await send({"type": "http.response.body", "body": content[:9], "more_body": True})
+    await send({"type": "http.response.body", "body": content[9:]})
+
+
+def request(url: str = ADDRESS) -> func.HttpRequest:
+    """Make a request of the host."""
+    return func.HttpRequest("PUT", url, headers={"Host": "localhost:7071"}, body="ä".encode())
+
+
+async def test_request_and_answer_pass() -> None:
+    """Whole, with each header, and with those that keep caches and browsers from harm."""
+    answer = await http_handler(lambda: echo)(request(f"{ADDRESS}%C3%A4?state=Error&text=%C3%A4"), None)
+    asked = {"path": "/api/orders/order-1ä", "query": "state=Error&text=%C3%A4", "body": "ä"}
+    assert (answer.status_code, json.loads(answer.get_body())) == (207, asked)
+    assert answer.headers.getlist("x-part") == ["1", "2"]
+    assert answer.mimetype == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+
+
+async def test_caching_that_the_application_sets_stays() -> None:
+    """Files of pages may be kept, and asked for again."""
+
+    async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    answered = await http_handler(lambda: answer)(request(), None)
+    assert answered.headers.getlist("cache-control") == ["no-cache"]
+
+
+async def test_application_is_made_once_at_the_first_request() -> None:
+    """A start does not pay for it; a refused address does not make it."""
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(echo)
+        return echo
+
+    answer = http_handler(make)
+    assert (await answer(request("http://localhost/%ff"), None)).status_code == 400
+    assert made == []
+    for _ in range(2):
+        assert (await answer(request(), None)).status_code == 207
+    assert made == [echo]
+
+
+async def test_failure_of_the_application_is_the_hosts_to_answer() -> None:
+    """Every application of ours answers its own."""
+
+    async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await http_handler(lambda: fail)(request(), None)
+
+
+_TOO_MANY = "413 A body holds at most 40000 values; a bracket inside a text counts as one."
+
+
+def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
+    """Return the reason of a refusal, or None."""
+    try:
+        parse_body(body, most_depth)
+    except ProblemError as refusal:
+        return f"{refusal.status:d} {refusal.detail}"
+    return None
+
+
+def nested(depth: int, kind: str = "list") -> bytes:
+    """Make a body of this depth."""
+    content: object = 1
+    for _ in range(depth):
+        content = [content] if kind == "list" else {"in": content}
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"{}", b"[]", b"null", b'"text"', b"1.5e300", '{"ä": "€"}'.encode(), b" 1 "),
+        *(rb'"\ud83d\ude00 \u00e9"', b'{"a": 1, "a": 2}'),
+    ],
+)
+def test_json_is_taken(body: bytes) -> None:
+    """Whatever its type."""
+    assert json_fault(body) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"'text'",
+        b"{a: 1}",
+        b"[1,]",
+        b"1 2",
+        b"\xff",
+        b'"\xc3\x28"',
+        '{"a": 1}'.encode("utf-16"),
+        '{"a": "é"}'.encode("latin-1"),
+        "\ufeff{}".encode(),
+        rb'"\ud800"',
+    ],
+    ids=lambda body: repr(body)[:20],
+)
+def test_anything_else_is_not(body: bytes) -> None:
+    """Python's own reader takes some of them, such as other encodings."""
+    assert str(json_fault(body)).startswith("400 The body can't be read: not JSON (")
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [(b"NaN", ""), (b'{"a": {"b": [1, -Infinity]}}', "a.b[1]: "), (b'{"a": 1e999}', "a: ")],
+)
+def test_number_that_is_not_finite_is_refused_with_its_place(body: bytes, place: str) -> None:
+    """At every depth."""
+    assert json_fault(body) == f"400 The body can't be read: {place}not a finite number."
+
+
+def test_place_of_a_fault_is_short() -> None:
+    """Names are the sender's."""
+    body = json.dumps({"x" * 1_000: {f"\n{number}": {} for number in range(100)}}).encode()
+    told = json_fault(body.replace(b"{}", b"NaN")) or ""
+    assert len(told) < 200
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+def test_depth_is_bounded(kind: str) -> None:
+    """Sixteen levels are allowed, one more is not, nor are more than the parser takes."""
+    assert MOST_DEPTH == 16
+    assert json_fault(nested(16, kind)) is None
+    assert str(json_fault(nested(17, kind))).endswith("nested deeper than 16 levels.")
+    opening = b"[" if kind == "list" else b'{"in":'
+    assert str(json_fault(opening * 10_000 + b"1")).startswith("400 The body can't be read: not JSON (")
+
+
+def test_the_deepest_part_counts() -> None:
+    """Wherever it is."""
+    assert json_fault(b'[1, {"a": [], "b": [[1]]}]', 4) is None
+    fault = json_fault(b'[1, {"a": [], "b": [[1]]}]', 3)
+    assert fault == "400 The body can't be read: [1].b[0]: nested deeper than 3 levels."
+
+
+@pytest.mark.parametrize("value", ["0", "{}", '{"":0}'])
+def test_values_are_bounded(value: str) -> None:
+    """Objects and lists count; the list around them is one."""
+    most = (MOST_VALUES - 1) // (2 if ":" in value else 1)
+    assert json_fault(f"[{','.join([value] * most)}]".encode()) is None
+    assert json_fault(f"[{','.join([value] * (most + 1))}]".encode()) == _TOO_MANY
+
+
+def test_brackets_inside_texts_count_as_values() -> None:
+    """They are counted before the body is parsed."""
+    assert json_fault(b'"' + b"[" * MOST_VALUES + b'"') is None
+    assert json_fault(b'"' + b"[" * (MOST_VALUES + 1) + b'"') == _TOO_MANY

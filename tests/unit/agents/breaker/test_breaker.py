@@ -21,14 +21,6 @@ async def test_service_that_answers_is_called(instances: Instances) -> None:
     assert instances.rows.written == []
 
 
-async def test_circuit_of_a_service_that_keeps_failing_opens(instances: Instances) -> None:
-    """At the third failure in a row; the fourth call does not happen."""
-    breaker = instances.start()
-    instances.drones.fault = TransientError("drone answered 503")
-    assert await instances.call_in_turn(breaker, 4) == ["failed"] * 3 + ["circuit open"]
-    assert instances.drones.calls == FAILURES
-
-
 async def test_success_between_failures_keeps_the_breaker_closed(instances: Instances) -> None:
     """Only failures in a row count."""
     breaker = instances.start()
@@ -181,17 +173,6 @@ async def test_prober_that_dies_loses_its_right(instances: Instances) -> None:
     assert await instances.call(other, breaker) == ["delivered"] * 2
 
 
-async def test_right_of_the_dead_goes_to_one(instances: Instances) -> None:
-    """Of two instances that find it at the same moment."""
-    breaker, *others = await instances.open_breaker(), instances.start(), instances.start()
-    instances.clock.advance(OPEN_FOR)
-    dead, end = await instances.call_held(breaker)
-    instances.clock.advance(OPEN_FOR)
-    assert sorted(await instances.call(*others)) == ["circuit open", "failed"]
-    end.set()
-    await dead
-
-
 async def test_probe_that_was_taken_for_dead_does_not_end_the_next_one(instances: Instances) -> None:
     """It comes back late, and fails; the next probe succeeds."""
     breaker, other = await instances.open_breaker(), instances.start()
@@ -261,15 +242,6 @@ async def test_opening_and_closing_are_logged(instances: Instances, caplog: pyte
 
 
 AWAY = TransientError("Table Storage: ServiceRequestError")
-
-
-async def test_thousand_calls_in_a_second_cost_one_read(instances: Instances) -> None:
-    """At once and one after the other."""
-    breaker = instances.start()
-    await instances.call(*[breaker] * 500)
-    instances.clock.advance(0.999)
-    await instances.call_in_turn(breaker, 500)
-    assert (instances.drones.calls, instances.rows.reads) == (1_000, 1)
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])

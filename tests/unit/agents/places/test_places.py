@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -50,48 +49,6 @@ async def test_limit_holds_and_is_used_whatever_happens(seed: int) -> None:
     assert service.most <= LIMIT
     assert one.done > 0
     assert three.done > 0
-
-
-async def test_each_instance_gets_its_part() -> None:
-    """None that has work waits for others to be done."""
-    random = seeded(1)
-    service, rows = CountingService(random, (0.1, 2)), FaultyRows(random, faults=0)
-    first = Instance(rows, service)
-    await asyncio.sleep(10)
-    others = [Instance(rows, service), Instance(rows, service)]
-    await asyncio.sleep(5)
-    before = first.done
-    for other in others:
-        other.done = 0
-    await asyncio.sleep(60)
-    done = [first.done - before, *(other.done for other in others)]
-    assert min(done) > 0.7 * sum(done) / 3
-
-
-async def test_what_one_does_not_need_the_others_get() -> None:
-    """Within seconds, and also when many instances share few places."""
-    random = seeded(2)
-    service, rows = CountingService(random, (0.1, 2)), FaultyRows(random, faults=0)
-    busy, *others = (Instance(rows, service, tasks=40) for _ in range(3))
-    await asyncio.sleep(20)
-    for other in others:
-        await other.rest()
-    alone = math.ceil(asyncio.get_running_loop().time())
-    await asyncio.sleep(20)
-    _assert_used(service, alone + STARTED, alone + 20)
-    assert service.most <= LIMIT
-    assert busy.done > 0
-
-
-async def test_more_instances_than_places_pass_no_limit() -> None:
-    """As many as Azure may bring up."""
-    random = seeded(3)
-    service, rows = CountingService(random, (0.1, 2)), FaultyRows(random, faults=0.02)
-    for _ in range(40):
-        Instance(rows, service, tasks=5)
-    await asyncio.sleep(40)
-    assert service.most <= LIMIT
-    _assert_used(service, 10, 40)
 
 
 async def test_places_are_used_by_tasks_that_try_at_any_of_many_instances() -> None:

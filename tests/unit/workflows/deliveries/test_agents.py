@@ -113,18 +113,20 @@ async def test_active_account_may_be_used(service: Service) -> None:
     assert _asked(service) == [("GET", "/payments/A-7", None)]
 
 
-async def test_suspended_account_is_refused_for_good(service: Service) -> None:
-    """The error names the account."""
-    service.answers = [_saying({"id": "A-7", "suspended": True})]
-    with pytest.raises(PermanentError, match=r"^account A-7 is suspended$"):
-        await AGENTS["account"](service.caller()).do(_call({"account": "A-7"}))
-
-
-@pytest.mark.parametrize("answer", [{}, {"suspended": "no"}, {"suspended": 0}])
-async def test_account_that_is_not_clear_is_refused_for_good(answer: object, service: Service) -> None:
-    """Nothing is guessed of it."""
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"id": "A-7", "suspended": True}, "account A-7 is suspended$"),
+        *(
+            (answer, r"the answer does not fit \(suspended: ")
+            for answer in ({}, {"suspended": "no"}, {"suspended": 0})
+        ),
+    ],
+)
+async def test_suspended_account_is_refused_for_good(answer: object, reason: str, service: Service) -> None:
+    """The error names the account, or the field that the answer lacks."""
     service.answers = [_saying(answer)]
-    with pytest.raises(PermanentError, match=r"^the answer does not fit \(suspended: "):
+    with pytest.raises(PermanentError, match=f"^{reason}"):
         await AGENTS["account"](service.caller()).do(_call({"account": "A-7"}))
 
 

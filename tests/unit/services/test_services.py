@@ -1,4 +1,4 @@
-"""Sample services check bodies as the callers' application does, before anything is looked up."""
+"""Sample services: their names, and the limits of bodies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import pytest
 from azure.data.tables.aio import TableClient
 from pydantic import BaseModel
 
+from functions.pattern.errors import DefinitionError
 from functions.services.application import services_application
 from functions.services.service import booking_service
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.unit.api.samples import problem
+
+
+@pytest.mark.parametrize("name", ["loyalty-points", "tasks", "rejected", "faults", "Points", "p2", ""])
+def test_name_that_its_table_cannot_have_is_refused(name: str) -> None:
+    """The error names the service and the rule."""
+    with pytest.raises(DefinitionError, match=f"sample service '{name}': its name must be"):
+        booking_service(name, BaseModel)
+
+
+def test_table_is_named_after_the_service() -> None:
+    """So that two services never share one."""
+    assert booking_service("parcels", BaseModel).table == "Parcels"
 
 
 class _Empty:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from functions.ingestion.batch import MOST_EVENT_BYTES
+from functions.ingestion.events import MOST_EVENT_BYTES, events_of
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from tests.fakes.clock import START
 from tests.fakes.hub_events import batch
 from tests.fakes.tasks import FIRST, claimed, pending, told
 from tests.fakes.workflows import DIAMOND
-from tests.unit.ingestion.bench import Bench, order
+from tests.unit.ingestion.conftest import Bench, order
 
 
 def _down() -> TransientError:
@@ -180,13 +180,6 @@ async def test_one_id_twice_is_one_task_in_the_order_of_the_batch(bench: Bench) 
     assert (aside.message_id, aside.reason) == ("3/1", "other content is known as a")
 
 
-async def test_one_id_in_two_partitions_is_one_task(bench: Bench) -> None:
-    """As it is by queue and hub: the state store alone decides."""
-    await bench.take(batch(order("a"), partition="1"))
-    await bench.take(batch(order("a"), partition="2"))
-    assert (len(bench.store), bench.store.writes, bench.rejected.all) == (1, 1, [])
-
-
 async def test_event_that_is_older_than_what_is_kept_is_set_aside(bench: Bench) -> None:
     """Its task may have been deleted: it could be done twice. One that is known is not."""
     old = START - timedelta(days=31)
@@ -284,3 +277,70 @@ async def test_batch_ends_when_its_schedulers_are_started(bench: Bench) -> None:
     started.set()
     await taking
     assert len(bench.schedulers.started) == 2
+
+
+_TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_event_knows_its_place_and_its_time() -> None:
+    """By partition and number; the worker's times have no zone."""
+    enqueued_at = START + timedelta(seconds=5)
+    first, second = events_of(batch(b"a", b"b", partition="7", first=41, enqueued_at=enqueued_at))
+    assert [each.message_id for each in (first, second)] == ["7/41", "7/42"]
+    assert (first.enqueued_at, first.get_body(), second.get_body()) == (enqueued_at, b"a", b"b")
+    assert (first.subject, first.correlation_id) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["traceparent", "Diagnostic-Id"])
+def test_event_carries_its_own_properties(name: str) -> None:
+    """The trace of its sender among them, by its name of today or of before."""
+    [first, second] = events_of(batch(b"a", b"b", properties=[{name: _TRACE, "tenant": "blue"}, {}]))
+    assert first.application_properties["traceparent"] == _TRACE
+    assert first.application_properties["tenant"] == "blue"
+    assert second.application_properties == {}
+
+
+def test_events_without_told_properties_have_none() -> None:
+    """As many of them as there are; what is told beyond is no event."""
+    assert [each.application_properties for each in events_of(batch(b"a", b"b", properties=[{"x": 1}]))] == [
+        {"x": 1},
+        {},
+    ]
+    assert len(events_of(batch(b"a", properties=[{}, {"x": 1}]))) == 1
+
+
+def _begin(bench: Bench, *tasks: str) -> None:
+    """Have Schedulers claim tasks."""
+    for each in map(TaskId, tasks):
+        bench.store.put(told(bench.store.record(each), claimed(task=each)))
+
+
+async def test_replay_writes_and_starts_nothing(bench: Bench) -> None:
+    """All of them have begun."""
+    events = [batch(order("a"), order("b")), batch(order("c"), first=2)]
+    for each in events:
+        await bench.take(each)
+    _begin(bench, "a", "b", "c")
+    bench.restart()
+    writes, starts = bench.store.writes, [*bench.schedulers.started]
+    for each in events:
+        await bench.take(each)
+    assert (bench.store.writes, bench.schedulers.started) == (writes, starts)
+
+
+async def test_known_order_that_nobody_began_gets_its_scheduler(bench: Bench) -> None:
+    """A crash may have kept it from being started; the start of an instance that is there does nothing."""
+    sent = batch(order("a"), enqueued_at=bench.clock.now() - timedelta(hours=5))
+    for starts in (1, 2):
+        bench.restart()
+        await bench.take(sent)
+        assert bench.schedulers.started == [("a", FIRST)] * starts
+
+
+async def test_order_whose_row_cannot_be_read_holds_up_no_other(bench: Bench) -> None:
+    """A batch that fails is tried again for ever: its partition would stand still."""
+    await bench.take(batch(order("a")))
+    bench.restart()
+    bench.store.damaged = {TaskId("a")}
+    await bench.take(batch(order("a"), order("b"), first=0))
+    assert bench.store.record(TaskId("b")).task.epoch == FIRST
