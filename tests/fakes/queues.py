@@ -83,9 +83,10 @@ class Rejection:
 
 
 class RecordedRejections:
-    """Records rejected messages."""
+    """Records rejected messages; with `failing` set, the service fails."""
 
     def __init__(self) -> None:
+        self.failing = False
         self.all: list[Rejection] = []
         self.labels: list[Labels | None] = []
         self.about: list[About] = []
@@ -101,6 +102,8 @@ class RecordedRejections:
         about: About = NOTHING_KNOWN,
     ) -> None:
         """Record the message and the reason for its rejection."""
+        if self.failing:
+            raise TransientError("Table Storage: ServiceRequestError")
         self.all.append(Rejection(queue, message_id, body, reason))
         self.labels.append(labels)
         self.about.append(about)

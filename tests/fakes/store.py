@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import datetime
 
@@ -27,6 +28,9 @@ class MemoryStateStore:
         self.complete: Complete = lambda record: record
         #: Tasks whose rows can't be read.
         self.damaged: set[TaskId] = set()
+        #: What is raised instead of a task's change, and tasks whose reads and changes never end.
+        self.faults: dict[TaskId, Exception] = {}
+        self.hanging: set[TaskId] = set()
         #: Until when each change was to be tried.
         self.limits: list[datetime | None] = []
 
@@ -43,6 +47,7 @@ class MemoryStateStore:
         """Read one task."""
         self._fail_if_set()
         self._fail_if_damaged(task)
+        await self._hang_if_set(task)
         return self._tasks.get(task)
 
     async def known(self, task: TaskId) -> TaskRecord | None:
@@ -79,6 +84,9 @@ class MemoryStateStore:
         self.limits.append(until)
         self._fail_if_set()
         self._fail_if_damaged(task)
+        await self._hang_if_set(task)
+        if task in self.faults:
+            raise self.faults[task]
         if task not in self._tasks:
             return Refused(RefusalReason.NO_SUCH_TASK)
         folded = fold(self.record(task), [Told(event, follow)], self._clock.now(), Rules(self.complete))
@@ -113,6 +121,10 @@ class MemoryStateStore:
     def records(self) -> list[TaskRecord]:
         """Return all records."""
         return [stored.record for stored in self._tasks.values()]
+
+    async def _hang_if_set(self, task: TaskId) -> None:
+        if task in self.hanging:
+            await asyncio.Event().wait()
 
     def _fail_if_damaged(self, task: TaskId) -> None:
         if task in self.damaged:

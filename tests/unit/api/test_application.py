@@ -14,7 +14,6 @@ import pytest
 from functions.api import health
 from functions.api.gate import TOO_MANY_WAIT, Gate
 from functions.api.health import StoreHealth
-from functions.api.models import InBatch
 from functions.api.pages import pages_application
 from functions.pattern.errors import TransientError
 from functions.pattern.intake import IntakeState
@@ -208,13 +207,6 @@ def test_a_batchs_orders_are_described(document: dict[str, Any]) -> None:
     assert fields.keys() == {"id", "reply_to", "correlation_id", "customer", "currency", "items"}
 
 
-def test_the_batchs_example_can_be_sent(document: dict[str, Any]) -> None:
-    """One of its orders has an id."""
-    [example] = document["components"]["schemas"]["OrderPayloadBatch"]["examples"]
-    named, unnamed = (InBatch.model_validate(order) for order in example["orders"])
-    assert (named.id, unnamed.id) == ("my-id-1", None)
-
-
 def test_callers_read_their_own_noun(api: Api) -> None:
     """Whoever books reads of bookings, and nothing of orders."""
     bookings = replace(DIAMOND, name="booking", resource="bookings", noun="")
@@ -265,20 +257,6 @@ async def test_the_licence_goes_with_swagger_ui(client: AsgiClient) -> None:
     licence = await client.get("/api/docs/swagger-ui-license.txt")
     assert b"SmartBear" in licence.body
     assert b"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in licence.body
-
-
-async def test_a_file_that_is_known_is_not_sent_again() -> None:
-    """Its tag says so."""
-    app, path = pages_application(DOCUMENT), "/api/docs/swagger-ui-bundle.js"
-    tag = (await AsgiClient(app).get(path)).headers["etag"]
-    answer = await AsgiClient(app, headers={"If-None-Match": tag}).get(path)
-    assert (answer.status, answer.body, answer.headers["etag"]) == (304, b"", tag)
-
-
-@pytest.mark.parametrize("name", ["nothing.js", "..%2Fpages.py", "__init__.py", "a/b"])
-async def test_nothing_else_is_served(client: AsgiClient, name: str) -> None:
-    """A name is looked up, and never sought on the disk."""
-    assert (await client.get(f"/api/docs/{name}")).status == 404
 
 
 async def test_the_document_is_what_it_is(client: AsgiClient) -> None:

@@ -14,10 +14,8 @@ from functions.ingestion.blueprint import ingestion_blueprint
 from functions.operations.alerts.alerts import Alert, Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.pattern.definition import Registry
-from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.rejected import NOTHING_KNOWN, About, Labels
 from functions.pattern.store_ports import Admitted, StateStore
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
@@ -36,7 +34,7 @@ class HubStore(MemoryStateStore):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.admitted: list[TaskId] = []
-        self.faults: dict[TaskId, Exception] = {}
+        self.admit_faults: dict[TaskId, Exception] = {}
         self.now = self.most = 0
         self.hold: asyncio.Event | None = None
 
@@ -44,34 +42,13 @@ class HubStore(MemoryStateStore):
         """Record a new task, or fail as is set."""
         task = record.order.task
         self.admitted.append(task)
-        if task in self.faults:
-            raise self.faults[task]
+        if task in self.admit_faults:
+            raise self.admit_faults[task]
         self.now += 1
         self.most = max(self.most, self.now)
         await (asyncio.sleep(0) if self.hold is None else self.hold.wait())
         self.now -= 1
         return await super().admit(record)
-
-
-class FailingRejections(RecordedRejections):
-    """Records rejected messages, unless the service fails."""
-
-    failing = False
-
-    async def reject(
-        self,
-        queue: str,
-        message_id: str,
-        body: bytes,
-        reason: str,
-        labels: Labels | None = None,
-        *,
-        about: About = NOTHING_KNOWN,
-    ) -> None:
-        """Record the message, or fail."""
-        if self.failing:
-            raise TransientError("Table Storage: ServiceRequestError")
-        await super().reject(queue, message_id, body, reason, labels, about=about)
 
 
 class CountedStarts(RecordedSchedulers):
@@ -102,7 +79,7 @@ class Bench:
         self.clock = FakeClock()
         self.store = HubStore(self.clock)
         self._used = store or self.store
-        self.rejected = FailingRejections()
+        self.rejected = RecordedRejections()
         self.schedulers = CountedStarts()
         self.postbox = RecordedPostbox()
         self.alerts: list[Alert] = []

@@ -81,7 +81,7 @@ async def test_unforeseen_fault_of_one_event_is_set_aside_and_alerted(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It would hold its partition for ever; the log has the trace, and no text that may quote the order."""
-    bench.store.faults[TaskId("b")] = RuntimeError("secret")
+    bench.store.admit_faults[TaskId("b")] = RuntimeError("secret")
     await bench.take(batch(*map(order, "abc"), partition="1", first=10))
     [aside] = bench.rejected.all
     assert (aside.message_id, aside.reason) == ("1/11", "failed unforeseen: RuntimeError")
@@ -95,12 +95,12 @@ async def test_unforeseen_fault_of_one_event_is_set_aside_and_alerted(
 async def test_fault_of_most_events_is_ours(bench: Bench) -> None:
     """Nothing is set aside: the batch comes again, and what is sound is recorded meanwhile."""
     tasks = [TaskId(f"t-{number}") for number in range(10)]
-    bench.store.faults = {task: RuntimeError("bug") for task in tasks[:6]}
+    bench.store.admit_faults = {task: RuntimeError("bug") for task in tasks[:6]}
     events = batch(*map(order, tasks))
     with pytest.raises(ExceptionGroup):
         await bench.take(events)
     assert bench.rejected.all == []
-    bench.store.faults = {}
+    bench.store.admit_faults = {}
     await bench.take(events)
     assert len(bench.store) == 10
 
@@ -108,7 +108,7 @@ async def test_fault_of_most_events_is_ours(bench: Bench) -> None:
 async def test_half_of_a_batch_is_not_most_of_it(bench: Bench) -> None:
     """Neither is all of a small one the proof of a fault of ours."""
     tasks = [TaskId(f"t-{number}") for number in range(19)]
-    bench.store.faults = {task: RuntimeError("bug") for task in (*tasks[:5], *tasks[10:])}
+    bench.store.admit_faults = {task: RuntimeError("bug") for task in (*tasks[:5], *tasks[10:])}
     await bench.take(batch(*map(order, tasks[:10])))
     assert len(bench.rejected.all) == 5
     await bench.take(batch(*map(order, tasks[10:]), first=10))
@@ -118,13 +118,13 @@ async def test_half_of_a_batch_is_not_most_of_it(bench: Bench) -> None:
 @pytest.mark.usefixtures("impatient")
 async def test_service_that_fails_holds_the_batch(bench: Bench) -> None:
     """The others of the batch are recorded; when it comes again, that one is."""
-    bench.store.faults[TaskId("b")] = _down()
+    bench.store.admit_faults[TaskId("b")] = _down()
     events = batch(*map(order, "abc"))
     with pytest.raises(ExceptionGroup) as raised:
         await bench.take(events)
     assert [type(each) for each in raised.value.exceptions] == [TransientError]
     assert len(bench.store) == 2
-    bench.store.faults = {}
+    bench.store.admit_faults = {}
     await bench.take(events)
     assert len(bench.store) == 3
     assert bench.rejected.all == []
@@ -134,7 +134,7 @@ async def test_defect_in_a_batch_that_comes_again_is_alerted_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes again as well: an outage of hours would alert it each minute."""
-    bench.store.faults = {TaskId("b"): _down(), TaskId("bug"): RuntimeError()}
+    bench.store.admit_faults = {TaskId("b"): _down(), TaskId("bug"): RuntimeError()}
     events = batch(*map(order, ("a", "b", "bug")))
     with monkeypatch.context() as impatient:  # only here: all of it takes its time on a busy machine
         impatient.setattr("functions.ingestion.batch._PATIENCE", 0.05)
@@ -142,7 +142,7 @@ async def test_defect_in_a_batch_that_comes_again_is_alerted_once(
             with pytest.raises(ExceptionGroup):
                 await bench.take(events)
     assert (bench.alerts, bench.rejected.all) == ([], [])
-    del bench.store.faults[TaskId("b")]
+    del bench.store.admit_faults[TaskId("b")]
     await bench.take(events)
     assert (len(bench.alerts), len(bench.rejected.all)) == (1, 1)
 
@@ -151,7 +151,7 @@ async def test_defect_in_a_batch_that_comes_again_is_alerted_once(
 async def test_batch_waits_while_nothing_can_be_set_aside(bench: Bench) -> None:
     """What is set aside must be durable before the host's checkpoint."""
     bench.rejected.failing = True
-    bench.store.faults[TaskId("bug")] = RuntimeError()
+    bench.store.admit_faults[TaskId("bug")] = RuntimeError()
     for body in (b"{", order("bug")):
         with pytest.raises(ExceptionGroup):
             await bench.take(batch(order("a"), body))

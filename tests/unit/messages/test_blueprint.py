@@ -47,19 +47,16 @@ async def test_patience_ends() -> None:
     assert work.calls > 1
 
 
-async def test_without_patience_one_attempt_is_all() -> None:
-    """For work with retries of its own."""
-    work = Work(1, TransientError("away"))
-    with pytest.raises(TransientError, match="away"):
-        await process("submissions", MESSAGE, work, again=False)
-    assert work.calls == 1
-
-
-async def test_other_error_is_raised_at_once() -> None:
-    """What no retry can help is not tried again."""
-    work = Work(1, PermanentError("no"))
-    with pytest.raises(PermanentError):
-        await process("submissions", MESSAGE, work)
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(TransientError("away"), False), (PermanentError("no"), True)],
+    ids=["one try", "permanent"],
+)
+async def test_other_error_is_raised_at_once(error: Exception, *, again: bool) -> None:
+    """A retry does not help, or the work has retries of its own."""
+    work = Work(1, error)
+    with pytest.raises(type(error)):
+        await process("submissions", MESSAGE, work, again=again)
     assert work.calls == 1
 
 

@@ -319,9 +319,14 @@ class Till(ScriptedAgent):
 @pytest.fixture
 def held() -> Desk:
     """Make an application with a task that is held, as nobody knows whether its payment was made."""
-    desk = Desk(registry=Registry((PAYING,), {}), agents={"pay": Till()})
+    return _in_question(PAYING, agents={"pay": Till()})
+
+
+def _in_question(of: Workflow, *, deployed: tuple[Workflow, ...] | None = None, **options: Any) -> Desk:
+    """Hold a task of `of`, whose first step has an unknown outcome; `of` is deployed unless others are."""
+    desk = Desk(registry=Registry((of,) if deployed is None else deployed, {}), **options)
     desk.clock.advance(60)
-    begun = told(pending(PAYING), claimed(), started("pay", complete_by=5))
+    begun = told(pending(of), claimed(), started("pay", complete_by=5))
     desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
     return desk
 
@@ -410,11 +415,9 @@ async def test_result_is_recorded_as_the_agent_would_give_it(held: Desk) -> None
     assert held.store.record(TASK).step(PAY).result == b'{"receipt":"p-1"}'
 
 
-async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
+async def test_result_of_no_use_for_what_follows_is_refused() -> None:
     """It could not be taken back; also where the Agent, or its form, is not known here."""
-    elsewhere = Desk(registry=Registry((PAYING,), {}))
-    elsewhere.clock.advance(60)
-    elsewhere.holds(held.store.record(TASK))
+    elsewhere = _in_question(PAYING)
     result = {"result": {"other": 1}}
     assert wrong_fields(await elsewhere.act("steps/pay/done", body=DONE | result)) == ["result"]
     assert elsewhere.store.record(TASK).task.process_state is ProcessState.ERROR
@@ -424,10 +427,7 @@ async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
 async def test_defect_of_a_step_that_gets_no_such_result_refuses_none() -> None:
     """What is known is taken; and whatever is given, that step fails."""
     paying = workflow(step("pay", idempotent=False), replace(step("label"), request=_mail), name="paying")
-    desk = Desk(registry=Registry((paying,), {}))
-    desk.clock.advance(60)
-    begun = told(pending(paying), claimed(), started("pay", complete_by=5))
-    desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+    desk = _in_question(paying)
     assert (await desk.act("steps/pay/done", body=DONE)).status == 202
     assert desk.store.record(TASK).step(PAY).state is StepState.COMPLETED
 
@@ -449,12 +449,10 @@ async def test_defect_of_a_step_that_gets_no_such_result_refuses_none() -> None:
     ids=["nothing", "newer", "shorter", "stricter"],
 )
 async def test_result_that_cannot_be_checked_here_is_not_taken(
-    held: Desk, deployed: tuple[Workflow, ...], reason: str
+    deployed: tuple[Workflow, ...], reason: str
 ) -> None:
     """What follows might fail on it, and it could not be taken back; that it was not done can be said."""
-    elsewhere = Desk(registry=Registry(deployed, {}), agents={"pay": Till()})
-    elsewhere.clock.advance(60)
-    elsewhere.holds(held.store.record(TASK))
+    elsewhere = _in_question(PAYING, deployed=deployed, agents={"pay": Till()})
     refused = await elsewhere.act("steps/pay/done", body=DONE)
     problem(refused, 409)
     assert refused.json["detail"] == f"{reason}: answer where it is."
@@ -466,20 +464,14 @@ async def test_last_result_is_taken_only_where_its_version_is() -> None:
     """The answer to the caller is made of it."""
     once = workflow(step("pay", idempotent=False), name="paying")
     for deployed, status in (((), 409), ((once,), 202)):
-        desk = Desk(registry=Registry(deployed, {}))
-        desk.clock.advance(60)
-        begun = told(pending(once), claimed(), started("pay", complete_by=5))
-        desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+        desk = _in_question(once, deployed=deployed)
         assert (await desk.act("steps/pay/done", body=DONE)).status == status
 
 
 async def test_last_result_must_do_for_the_answer() -> None:
     """The task ends with it, and its answer is not made again."""
     paying = replace(workflow(step("pay", idempotent=False), name="paying"), answer=_mail)
-    desk = Desk(registry=Registry((paying,), {}))
-    desk.clock.advance(60)
-    begun = told(pending(paying), claimed(), started("pay", complete_by=5))
-    desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+    desk = _in_question(paying)
     refused = await desk.act("steps/pay/done", body=DONE | {"result": {"other": 1}})
     assert wrong_fields(refused) == ["result"]
     assert refused.json["errors"][0]["reason"] == (

@@ -146,19 +146,10 @@ async def test_refusal_is_told_for_its_task_and_keeps_no_other_from_going_on(des
         (RuntimeError("a secret"), "Something went wrong here. Name reference "),
     ],
 )
-async def test_failure_is_told_for_its_task(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, failure: Exception, reason: str
-) -> None:
+async def test_failure_is_told_for_its_task(desk: Desk, failure: Exception, reason: str) -> None:
     """Without internals; the others are done."""
     desk.holds(in_error("e-1"), in_error("e-2"))
-    change = desk.store.change
-
-    async def fail_for_one(task: TaskId, event: Event, *, read: Stored | None = None) -> Changed | Refused:
-        if task == "e-1":
-            raise failure
-        return await change(task, event, read=read)
-
-    monkeypatch.setattr(desk.store, "change", fail_for_one)
+    desk.store.faults[TaskId("e-1")] = failure
     [page] = await _all(desk, {**RESUBMIT, "before": _now(desk)})
     [not_done] = page["refused"]
     assert not_done["id"] == "e-1"
@@ -170,12 +161,7 @@ async def test_page_ends_in_time_whatever_hangs(desk: Desk, monkeypatch: pytest.
     """What waits for its turn behind what hangs is told as not known, too."""
     desk.holds(*(in_error(f"e-{number}") for number in range(40)))
     monkeypatch.setattr(bulk_actions, "_LONGEST", 0.05)
-
-    async def hang(_task: TaskId, _event: Event, *, read: Stored | None = None) -> Changed | Refused:  # noqa: ARG001 - the port's
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    monkeypatch.setattr(desk.store, "change", hang)
+    monkeypatch.setattr(desk.store, "change", lambda *_, **__: asyncio.Event().wait())
     [page] = await _all(desk, {**RESUBMIT, "before": _now(desk)})
     assert len(page["refused"]) == 40
 

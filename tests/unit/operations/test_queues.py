@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import azure.durable_functions as df
 import pytest
@@ -216,20 +216,9 @@ def test_dead_letters_of_every_queue_are_read() -> None:
 _EMPTY = Pile(0, more=False, oldest_at=None, scheduled=3)
 
 
-class Looked:
-    """Queues that look as the test says."""
-
-    def __init__(self, *depths: QueueDepth) -> None:
-        self._depths = depths
-
-    async def depths(self) -> Sequence[QueueDepth]:
-        """Look at every queue."""
-        return self._depths
-
-
 async def _told(caplog: pytest.LogCaptureFixture, *depths: QueueDepth) -> list[str]:
     caplog.set_level(logging.INFO)
-    await log_ages(fake_ports(queues=Looked(*depths)))
+    await log_ages(fake_ports(queues=Mock(depths=AsyncMock(return_value=depths))))
     return caplog.messages
 
 

@@ -119,8 +119,8 @@ async def test_message_of_which_only_the_beginning_is_kept_is_not_sent(desk: Des
     assert desk.postbox.sent == []
 
 
-async def _shown(desk: Desk, body: bytes) -> dict[str, Any]:
-    await desk.rejected.reject("submissions", "m-1", body, "why")
+async def _shown(desk: Desk, body: bytes, queue: str = "submissions") -> dict[str, Any]:
+    await desk.rejected.reject(queue, "m-1", body, "why")
     [line] = await _listed(desk)
     shown: dict[str, Any] = (await desk.get(f"/rejected/{line['id']}")).json
     assert shown == line | {name: shown[name] for name in ("body", "more", "why")}
@@ -308,17 +308,15 @@ async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bo
     desk = Desk(registry=Registry((PURCHASES,), {}))
     desk.holds(purchase(TASK))
     encoded = (body if isinstance(body, str) else json.dumps(body)).encode()
-    await desk.rejected.reject(queue, "m-1", encoded, "why")
-    [line] = (await desk.get("/rejected")).json["messages"]
-    answer = await desk.get(f"/rejected/{line['id']}")
-    assert CANARY not in answer.body.decode()
-    assert OTHER not in answer.body.decode()
+    found = await _shown(desk, encoded, queue)
+    assert CANARY not in str(found)
+    assert OTHER not in str(found)
     if shown:
-        assert HIDDEN in answer.json["body"]
-        assert answer.json["why"] is None
+        assert HIDDEN in found["body"]
+        assert found["why"] is None
     else:
-        assert answer.json["body"] is None
-        assert answer.json["why"].startswith("It can't be told what of it is secret: ")
+        assert found["body"] is None
+        assert found["why"].startswith("It can't be told what of it is secret: ")
 
 
 @pytest.mark.parametrize(
@@ -337,9 +335,7 @@ async def test_body_of_a_version_that_is_not_deployed_is_not_shown(
     """Its model may have had a secret field, though none that is deployed has; the page says so."""
     desk = Desk(registry=Registry((LINE,), {}))
     desk.holds(purchase(TASK))
-    await desk.rejected.reject(queue, "m-1", json.dumps(body).encode(), "why")
-    [line] = (await desk.get("/rejected")).json["messages"]
-    found = (await desk.get(f"/rejected/{line['id']}")).json
+    found = await _shown(desk, json.dumps(body).encode(), queue)
     assert found["body"] == (json.dumps(body) if shown else None)
     assert shown or "not deployed here" in found["why"]
 
@@ -359,9 +355,7 @@ async def test_body_without_a_secret_field_is_shown_as_it_came(queue: str, body:
     """Where it is no JSON, no order, and about no task; spaces included."""
     desk = Desk(registry=Registry((PURCHASES,), {}))
     desk.holds(purchase(TASK))
-    await desk.rejected.reject(queue, "m-1", body.encode(), "why")
-    [line] = (await desk.get("/rejected")).json["messages"]
-    assert (await desk.get(f"/rejected/{line['id']}")).json["body"] == body
+    assert (await _shown(desk, body.encode(), queue))["body"] == body
 
 
 async def test_body_of_an_earlier_task_is_not_shown() -> None:
@@ -379,17 +373,13 @@ async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
     """Nor where a model does not say what is secret."""
     desk = Desk(registry=Registry((PURCHASES,), {}))
     desk.store.failure = UnreadableError("task-1|order", "damaged")
-    await desk.rejected.reject("agent-replies", "m-1", json.dumps({"task_id": TASK}).encode(), "why")
-    [line] = (await desk.get("/rejected")).json["messages"]
-    shown = (await desk.get(f"/rejected/{line['id']}")).json
+    shown = await _shown(desk, json.dumps({"task_id": TASK}).encode(), "agent-replies")
     assert (shown["body"], "damaged" in shown["why"]) == (None, True)
 
 
 async def test_body_of_backslashes_does_not_block_the_process() -> None:
     """Whoever may write to a queue can leave one, and an operator opens it."""
     desk, body = Desk(), b"\\" * 60_000
-    await desk.rejected.reject("agent-replies", "m-1", body, "why")
-    [line] = (await desk.get("/rejected")).json["messages"]
     begun = time.process_time()
-    assert (await desk.get(f"/rejected/{line['id']}")).json["body"] is not None
+    assert (await _shown(desk, body, "agent-replies"))["body"] is not None
     assert time.process_time() - begun < 3

@@ -42,8 +42,6 @@ class Rows:
         self.hanging: set[int] = set()
         #: So many times, a task changes between the look at it and the write.
         self.overtaken = 0
-        #: Pages of tasks that can be read before it takes too long.
-        self.pages = 1_000
 
     @property
     def count(self) -> int:
@@ -63,10 +61,7 @@ class Rows:
     async def tasks(
         self, shard: int, *, beyond: TaskId | None, after: str | None, most: int
     ) -> RowPage[TaskRow]:
-        """Read two tasks, if there is time."""
-        if self.pages == 0:
-            await no_end()
-        self.pages -= 1
+        """Read two tasks."""
         rows = [row for row in self._shards[shard] if isinstance(row, TaskRow)]
         return _page([row for row in rows if beyond is None or row.task > beyond], after, most)
 
@@ -203,23 +198,6 @@ async def test_shard_that_takes_all_the_time_keeps_no_other_from_its_turn() -> N
     sweep = _sweep(rows)
     assert [(await sweep.run()).unfinished for _ in range(3)] == [True, True, True]
     assert rows.read == [0, 1, 2, 3, 1, 0, 1]
-
-
-async def test_sweep_goes_on_where_the_last_one_was_cut_short() -> None:
-    """What is behind is fixed, and not compared again; what is ahead is not taken for gone."""
-    names = ("a", "b", "d", "e", "f", "h")
-    right = [_index(name, f"of {name}") for name in names if name not in {"b", "f"}]
-    gone = [_index(name, name) for name in ("c", "g", "i")]
-    rows = Rows([*right, *gone, *(_task(name, f"of {name}") for name in names)])
-    sweep = _sweep(rows, *names, window=2)
-    rows.pages = 2
-    first = await sweep.run()
-    assert (first.unfinished, first.tasks, rows.fixed, rows.removed) == (True, 4, {"b": []}, ["c"])
-    rows.pages = 1_000
-    second = await sweep.run()
-    assert (second.unfinished, second.tasks, second.index_rows) == (False, 2, 3)
-    assert (rows.fixed, rows.removed) == ({"b": [], "f": []}, ["c", "g", "i"])
-    assert (await sweep.run()).tasks == len(names)
 
 
 async def test_sweep_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:

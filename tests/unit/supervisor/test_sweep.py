@@ -12,16 +12,12 @@ from unittest.mock import AsyncMock
 import pytest
 
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
-from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import (
-    Changed,
     Index,
     IndexEntry,
     IndexPage,
-    Stored,
 )
 from functions.supervisor import due_tasks, sweep
 from functions.supervisor.course import Course
@@ -87,22 +83,13 @@ async def test_task_is_given_up_when_its_recoveries_are_used_up(bench: Bench) ->
 
 
 async def test_failure_of_one_task_does_not_stop_the_sweep(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged and counted, and the others are recovered."""
     tasks = [TaskId(f"task-{number}") for number in range(5)]
     for task in tasks:
         bench.store.put(pending(LINE, task))
-    change = bench.store.change
-
-    async def fail_for_some(task: TaskId, event: Event, *, read: Stored) -> Changed | Refused:
-        if task == "task-1":
-            raise ZeroDivisionError
-        if task == "task-3":
-            raise TransientError("Table Storage: ServiceRequestError")
-        return await change(task, event, read=read)
-
-    monkeypatch.setattr(bench.store, "change", fail_for_some)
+    bench.store.faults = {tasks[1]: ZeroDivisionError(), tasks[3]: TransientError("503")}
     bench.clock.advance(36)
     figures = await bench.sweep()
     assert (figures.found, figures.recovered, figures.failures) == (5, 3, 2)
@@ -248,24 +235,14 @@ def test_damaged_heartbeat_is_taken_for_none(left: object) -> None:
     assert Course(2, {"left": left}).shards == (0, 1)
 
 
-async def test_tasks_that_fail_for_ever_hide_none_behind_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tasks_that_fail_for_ever_hide_none_behind_them() -> None:
     """There are more of them than one sweep takes: the next one continues behind them."""
     bench = Bench(shards=1)
-    for number in range(600):
-        bench.store.put(pending(LINE, TaskId(f"bad-{number:03}")))
+    for task in (TaskId(f"bad-{number:03}") for number in range(600)):
+        bench.store.put(pending(LINE, task))
+        bench.store.faults[task] = TransientError("never")
     bench.clock.advance(1)
-    late = TaskId("healthy")
-    bench.store.put(pending(LINE, late))
-    change = bench.store.change
-
-    async def fail_for_bad(task: TaskId, event: Any, *, read: Stored) -> Any:
-        if task.startswith("bad"):
-            raise TransientError("never")
-        return await change(task, event, read=read)
-
-    monkeypatch.setattr(bench.store, "change", fail_for_bad)
+    bench.store.put(pending(LINE, TaskId("healthy")))
     bench.clock.advance(60)
     swept = [await bench.sweep() for _ in range(3)]
     assert [each.asked_again + each.extended for each in swept] == [0, 1, 0]
@@ -308,21 +285,12 @@ async def test_page_that_hangs_costs_the_others_nothing(
     assert read == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
 
 
-async def test_task_that_hangs_is_left_and_the_others_are_recovered(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_task_that_hangs_is_left_and_the_others_are_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its read has no answer; it costs its own time, not the sweep's."""
     bench = Bench(shards=1)
     for number in range(30):
         bench.store.put(pending(LINE, TaskId(f"task-{number}")))
-    load = bench.store.load
-
-    async def hang_for_one(task: TaskId) -> Stored | None:
-        if task == "task-0":
-            await asyncio.sleep(60)
-        return await load(task)
-
-    monkeypatch.setattr(bench.store, "load", hang_for_one)
+    bench.store.hanging = {TaskId("task-0")}
     monkeypatch.setattr(due_tasks, "_LONGEST_LOOK", 0.5)
     bench.clock.advance(60)
     figures = await bench.sweep()
