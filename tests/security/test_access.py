@@ -12,8 +12,8 @@ import azure.functions as func
 import pytest
 
 from functions.pattern.definition import RESERVED_RESOURCES
+from functions.web.access import Guard
 from functions.web.callers import PRINCIPAL_HEADER, Interface, identify_by
-from functions.web.entrance import Guard
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 from tests.fakes.asgi import AsgiClient, HttpAnswer

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.adapters import NotOfThisRoleError
 from functions.agents.endpoints import url_setting
-from functions.bus.connect import connect_bus
 from functions.bus.hub import HubSubmissions
 from functions.bus.messages import QueuedMessages
+from functions.bus.sender import connect_bus
 from functions.connections import Connection
 from functions.messages.queues import QUEUES, living_queue
 from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Ports
-from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of, roles_serving
+from functions.roles import AGENT_TABLES, REACHES, AppRole, QueueKind, kind_of, reach_of
 from functions.settings import load_settings
 from functions.store import connect as table_storage
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE
@@ -75,6 +76,16 @@ def _functions(*roles: AppRole) -> dict[str, Any]:
     return {each.get_function_name(): each for each in app.get_functions()}
 
 
+def _roles_serving(function: str) -> frozenset[AppRole]:
+    """Return the roles that name a function, or else the roles whose pattern matches it."""
+    named = frozenset(role for role, reach in REACHES.items() if function in reach.functions)
+    return named or frozenset(
+        role
+        for role, reach in REACHES.items()
+        if any(fnmatchcase(function, each) for each in reach.functions)
+    )
+
+
 def _bindings(functions: Iterable[Any]) -> list[Any]:
     return [binding for function in functions for binding in function.get_bindings()]
 
@@ -83,7 +94,7 @@ def _bindings(functions: Iterable[Any]) -> list[Any]:
 def test_role_has_exactly_its_functions(role: AppRole) -> None:
     """Those of the whole application that the table gives it, and all that the table names."""
     served = set(_functions(role))
-    assert served == {name for name in _functions() if role in roles_serving(name)}
+    assert served == {name for name in _functions() if role in _roles_serving(name)}
     assert {each for each in REACHES[role].functions if "*" not in each} <= served
 
 

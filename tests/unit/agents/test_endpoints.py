@@ -14,12 +14,10 @@ from azure.identity import CredentialUnavailableError
 from pydantic import SecretStr
 
 from functions.agents.catalog import make_agents, make_breakers
-from functions.agents.credentials import BearerToken, Token, credential_of
+from functions.agents.credentials import BearerToken, ManagedIdentity, Token, credential_of
 from functions.agents.endpoints import Endpoint, known_here, load_endpoints
-from functions.agents.locks import lock_warnings
-from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.rest import RestAgent
-from functions.agents.steps import check_agents
+from functions.agents.steps import check_agents, lock_warnings
 from functions.pattern.definition import Registry, Step
 from functions.pattern.errors import DefinitionError, NotSentError, SettingsError, TransientError
 from functions.pattern.ports import Agent

@@ -14,7 +14,7 @@ import pytest
 from functions.agents import sent_once
 from functions.agents.queued import QueuedAgent
 from functions.agents.tries import Tries
-from functions.messages import patience
+from functions.messages import queues
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import Begun
 from functions.pattern.decisions import in_question
@@ -249,7 +249,7 @@ async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
-    monkeypatch.setattr(patience, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(queues, "_FIRST_WAIT", 0)
     bench = Bench()
     begin = bench.requests.begin
 

@@ -20,8 +20,7 @@ from functions.agents import remote as remote_service
 from functions.agents.credentials import BearerToken, KeyInHeader
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
-from functions.agents.turns import Turns
-from functions.agents.waits import backoff_seconds, retry_after_seconds
+from functions.agents.tries import Turns, backoff_seconds, retry_after_seconds
 from functions.pattern.definition import Json
 from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.identity import EffectKey

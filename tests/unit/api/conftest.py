@@ -13,7 +13,7 @@ from functions.api.gate import Gate
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.messages import order_of
 from functions.pattern.transitions import admit
-from functions.web.entrance import Guard
+from functions.web.access import Guard
 from functions.web.events import Events
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

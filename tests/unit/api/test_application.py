@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from functions.api import health
-from functions.api.gate import TOO_MANY_WAIT, Gate
-from functions.api.health import StoreHealth
-from functions.api.pages import pages_application
+from functions.api import gate as gate_module
+from functions.api.gate import TOO_MANY_WAIT, Gate, StoreHealth
+from functions.api.pages import api_document, pages_application
 from functions.pattern.errors import TransientError
 from functions.pattern.intake import IntakeState
+from functions.web.access import Guard
 from functions.web.caps import Caps
-from functions.web.entrance import Guard
-from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS, one_caller
@@ -177,8 +175,8 @@ async def test_what_was_found_is_remembered_for_a_second(
     asked = StoreHealth(store.check)
     outcomes = [(await asyncio.gather(asked.check(), return_exceptions=True))[0] for _ in range(3)]
     assert [str(each) for each in outcomes] == [str(fault)] * 3
-    assert (store.asked, health._REMEMBERED) == (1, 1.0)
-    monkeypatch.setattr(health, "_REMEMBERED", 0)
+    assert (store.asked, gate_module._REMEMBERED) == (1, 1.0)
+    monkeypatch.setattr(gate_module, "_REMEMBERED", 0)
     again = StoreHealth(store.check)
     for _ in range(3):
         await asyncio.gather(again.check(), return_exceptions=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Json
 
-from functions.api.drafts import Draft, Drafts
+from functions.api.acceptance import Draft, Drafts
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId

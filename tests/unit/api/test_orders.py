@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from functions.api.pages import api_document
 from functions.messages.reading import read_message
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
@@ -24,7 +25,6 @@ from functions.pattern.messages import SubmissionMessage
 from functions.pattern.plain_reasons import WITHHELD
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
-from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import START
 from tests.fakes.interventions import done, park_request

@@ -13,9 +13,8 @@ from azure.servicebus import ServiceBusMessageState, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
-from functions.bus import queue_depths, queue_line
-from functions.bus.queue_depths import PeekedQueues
-from functions.bus.queue_line import PeekedLine
+from functions.bus import queue_depths
+from functions.bus.queue_depths import PeekedLine, PeekedQueues
 from functions.pattern.errors import TransientError
 from functions.pattern.intake import Line
 from functions.pattern.ports import Pile, QueueDepth
@@ -190,7 +189,7 @@ async def test_numbers_that_have_passed_a_stuck_message_do_not_wait(stuck: list[
     """One that was put back for an hour must not close the intake: the numbers run on meanwhile."""
     queue = Queue([*stuck, *range(300_000, 300_000 + there)])
     line = await _line(queue).look()
-    assert 0.7 * there - queue_line._STUCK <= line.count <= there + len(stuck)
+    assert 0.7 * there - queue_depths._STUCK <= line.count <= there + len(stuck)
     assert queue.peeks <= 40
 
 
@@ -219,7 +218,7 @@ async def test_line_that_can_not_be_seen_is_unknown(
     failure: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor one that hangs; the next look begins with a new connection."""
-    monkeypatch.setattr(queue_line, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(queue_depths, "_LINE_SECONDS", 0.05)
     queue = Queue([1])
     queue.failure, queue.hangs = failure, failure is None
     line = _line(queue)

@@ -10,8 +10,7 @@ import azure.functions as func
 import pytest
 
 import functions.console
-from functions.console.application import console_application
-from functions.console.blueprint import console_blueprint
+from functions.console.blueprint import console_application, console_blueprint
 from tests.fakes.asgi import AsgiClient
 from tests.unit.api.samples import problem
 

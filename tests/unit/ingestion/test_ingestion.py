@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.ingestion.events import MOST_EVENT_BYTES, events_of
+from functions.ingestion.batch import MOST_EVENT_BYTES, events_of
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from tests.fakes.clock import START

@@ -16,12 +16,12 @@ from functions.operations.alerts.alerts import (
     AlertFormat,
     Alerts,
     NotAnAlertError,
+    Webhook,
     document,
     lost_alert,
     task_alert,
 )
 from functions.operations.alerts.limit import AlertLimit
-from functions.operations.alerts.webhook import Webhook
 from functions.pattern.crowds import CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId

@@ -287,7 +287,7 @@ WHOLE: Mapping[str, Any] = {
 
 async def _cursor(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> str:
     """Ask for a first page, which has one task."""
-    monkeypatch.setattr(selection, "MOST_PER_PAGE", 1)
+    monkeypatch.setattr(bulk_actions, "MOST_PER_PAGE", 1)
     desk.holds(in_error("e-1"), in_error("e-2"), in_error("e-3"))
     answer = await desk.post("/tasks/actions", WHOLE)
     return str(answer.json["cursor"])

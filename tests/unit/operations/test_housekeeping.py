@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from functions.operations import housekeeping
-from functions.operations.housekeeping import Housekeeping, check_retention
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import Housekeeping, OldRows, check_retention
 from functions.pattern.errors import DefinitionError, TransientError
 from functions.pattern.identity import Birth, Parent, SchedulerId, StepName, TaskId
 from functions.pattern.occurrences import TaskCounter

@@ -19,8 +19,7 @@ from functions.operations.alerts.alerts import Alert, Alerts, lost_alert
 from functions.operations.alerts.queues import DeadLetters, log_ages
 from functions.operations.backlog import Backlog
 from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
-from functions.operations.housekeeping import Housekeeping, purge_durable_instance
-from functions.operations.old_rows import OldRows
+from functions.operations.housekeeping import Housekeeping, OldRows, purge_durable_instance
 from functions.pattern.crowds import SCHEDULERS, CrowdCause
 from functions.pattern.epochs import MOST_LOST
 from functions.pattern.errors import TransientError

@@ -26,13 +26,11 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import AgentCall
 from functions.scheduler import activity_run, run_steps
 from functions.settings import load_settings
-from functions.telemetry import azure_monitor, http, tasks
+from functions.telemetry import azure_monitor, spans
 from functions.telemetry.azure_monitor import export_to_azure_monitor
 from functions.telemetry.export import AllowedFields, shut_down
-from functions.telemetry.fields import Facts, Field
-from functions.telemetry.http import call_span
-from functions.telemetry.operators import record_action
-from functions.telemetry.spans import span
+from functions.telemetry.fields import Facts, Field, record_action
+from functions.telemetry.spans import call_span, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
@@ -129,8 +127,7 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     """
     await _calls()  # what is done once only
     with_it = await _calls()
-    for module in (tasks, http):
-        monkeypatch.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
+    monkeypatch.setattr(spans, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(run_steps, "run_steps_span", lambda *_: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(activity_run, "step_span", lambda *_: nullcontext(INVALID_SPAN))
     assert with_it < await _calls() * 1.5
@@ -323,7 +320,7 @@ def test_other_handlers_get_the_record_as_it_is(
 
 def test_operators_action_is_an_event_with_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
     """As an event it goes to a table of its own, with its own retention; the reason stays."""
-    handler, logger = _Exported(), logging.getLogger("functions.telemetry.operators")
+    handler, logger = _Exported(), logging.getLogger("functions.telemetry.fields")
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, logger.name):

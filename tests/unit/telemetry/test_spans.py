@@ -15,17 +15,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
-from functions.messages.orders import each_order
+from functions.messages.reading import each_order
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Submissions
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures
 from functions.telemetry.fields import Field
-from functions.telemetry.http import request_span
 from functions.telemetry.instruments import LatestFigure
-from functions.telemetry.messages import SubmissionSpans, message_span
-from functions.telemetry.spans import span
-from functions.telemetry.tasks import decision_span, run_steps_span, step_span, sweep_span
+from functions.telemetry.spans import (
+    SubmissionSpans,
+    decision_span,
+    message_span,
+    request_span,
+    run_steps_span,
+    span,
+    step_span,
+    sweep_span,
+)
 from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

@@ -12,11 +12,11 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from functions.settings import Settings
+from functions.web.access import Guard
 from functions.web.blueprint import http_handler
 from functions.web.bodies import MOST_DEPTH, MOST_VALUES, parse_body
 from functions.web.callers import Caller, signed_in
 from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
-from functions.web.entrance import Guard
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from functions.agents.breaker import CircuitOpenError
-from functions.agents.watch import Watch
+from functions.agents.shared_record import Watch
 from functions.pattern.breaker import new_record
 from functions.pattern.errors import TransientError
 from functions.pattern.ramp import grown
