@@ -28,7 +28,7 @@ class MemoryStateStore:
         self.complete: Complete = lambda record: record
         #: Tasks whose rows can't be read.
         self.damaged: set[TaskId] = set()
-        #: What is raised instead of a task's change, and tasks whose reads and changes never end.
+        #: Exceptions that changes of tasks raise, and tasks whose reads and changes never end.
         self.faults: dict[TaskId, Exception] = {}
         self.hanging: set[TaskId] = set()
         #: Until when each change was to be tried.

@@ -196,7 +196,7 @@ _LATER = REQUEST | {"complete_by": after(600).isoformat(), "of_a_later_version":
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Make an Agent with little patience, whose service accepts one call at a time."""
+    """Make an Agent whose service allows one call at a time, and that waits 50 ms for its slot."""
     monkeypatch.setattr("functions.agents.queued.PLACE_SECONDS", 0.05)
     return Bench(at_once=1)
 

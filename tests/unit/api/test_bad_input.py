@@ -1,4 +1,4 @@
-"""Bad input is refused with its own problem document; in a batch, each order by itself."""
+"""Bad input is refused with its own problem document; in a batch, each order separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do with a task: each action is checked, done once, and recorded with who and why."""
+"""Operators' actions on a task are checked, done once, and recorded with operator and reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submissions become tasks with a Scheduler, or are rejected, each by itself."""
+"""Submissions become tasks with a Scheduler, or are rejected, each separately."""
 
 from __future__ import annotations
 

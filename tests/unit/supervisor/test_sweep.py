@@ -1,4 +1,4 @@
-"""The sweep recovers overdue tasks, continues where it was cut short, and touches nothing else."""
+"""The sweep recovers overdue tasks, continues where it was cut short, and changes no other task."""
 
 from __future__ import annotations
 
