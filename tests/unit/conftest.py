@@ -20,8 +20,6 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import RemoteServiceFake
 from tests.fakes.virtual_time import VirtualLoop
 
-MakeRemote = Callable[..., RemoteService]
-
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Let no time limit of a test pass because the machine is busy."""
@@ -74,9 +72,3 @@ async def service(clock: FakeClock) -> AsyncIterator[Service]:
         service = Service(clock, session, once)
         async with service.running():
             yield service
-
-
-@pytest.fixture
-def make_remote(service: Service) -> MakeRemote:
-    """Return the maker of callers of the service."""
-    return service.caller

@@ -29,7 +29,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.runners import limits
 from tests.fakes.tasks import FIRST, SECOND, pending
 from tests.fakes.workflows import TASK, nested, step, workflow
-from tests.unit.supervisor.bench import Bench as Supervised
+from tests.unit.supervisor.conftest import Bench as Supervised
 
 Run = tuple[TaskId, int, int | None]
 

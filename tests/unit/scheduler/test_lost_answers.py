@@ -31,16 +31,15 @@ from tests.fakes.clock import START
 from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
-from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.remote_service import Answer
 from tests.fakes.runners import limits, make_runs
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, claimed, completed, pending, started, told
 from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import LINE, TASK, step, workflow
-from tests.unit.conftest import MakeRemote
+from tests.unit.conftest import Service
 from tests.unit.scheduler.bench import Bench, Process, over
-from tests.unit.store.rows import Fault, MemoryRows
-from tests.unit.store.writers import Writer
+from tests.unit.store.rows import Fault, MemoryRows, Writer
 
 
 async def test_request_with_a_long_time_limit_leaves_while_a_slow_step_runs() -> None:
@@ -372,13 +371,13 @@ def _receipt(_: object, results: Mapping[StepName, Any]) -> Json:
 
 @pytest.mark.parametrize("status", [200, 204])
 async def test_answer_without_a_body_is_found_out_by_the_request_that_needs_it(
-    service: RemoteServiceFake, make_remote: MakeRemote, status: int
+    service: Service, status: int
 ) -> None:
     """It is a success without a result: the task is held at once for that request, and nothing repeated."""
     mail = replace(step("mail", "pay"), request=_receipt)
     of = workflow(step("pay", idempotent=False, undo=True), mail, remedy=Remedy.COMPENSATE)
     bench = Bench(of)
-    agents: dict[str, Agent] = {"pay": RestAgent(make_remote()), "mail": bench.agents}
+    agents: dict[str, Agent] = {"pay": RestAgent(service.caller()), "mail": bench.agents}
     bench.runs = make_runs(bench.store, agents, Registry((of,), {}), bench.clock)
     service.answers = [Answer(status, pieces=())]
     for epoch in (1, 2):

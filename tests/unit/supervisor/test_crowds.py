@@ -162,6 +162,13 @@ async def test_crowd_that_nobody_has_claimed_is_asked_for_again_in_its_epoch() -
     assert (await bench.sweep()).asked_again == 100
 
 
+async def test_tasks_of_a_dead_host_are_recovered_as_ever() -> None:
+    """Nothing explains them: their circuit is closed, and the process that called is gone."""
+    bench = _bench("send")
+    assert _eased(await bench.sweep()) == (0, 0, 0, MANY)
+    assert _failure_counts(bench) == {1}
+
+
 @pytest.mark.parametrize(("wanted", "is_crowd"), [(11, True), (10, False)])
 async def test_reached_limit_of_a_service_makes_a_crowd(wanted: int, *, is_crowd: bool) -> None:
     """Its Agent replies, and nobody has failed: requests wait for places, of which all are in use."""
