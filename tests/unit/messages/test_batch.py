@@ -131,6 +131,14 @@ async def test_resent_message_has_its_attempts_again() -> None:
     assert desk.given_up == []
 
 
+@pytest.mark.parametrize("message_id", ["invoice-2026.a9", "m-1.p55.a9"])
+async def test_id_of_any_sender_counts_for_nothing(message_id: str) -> None:
+    """The counts are properties of the message."""
+    desk = Desk({b"bad": TransientError("away for a second")})
+    await desk.take(received(b"one"), received(b"bad", message_id))
+    assert (len(desk.postbox.sent), desk.given_up) == (1, [])
+
+
 async def test_messages_without_an_id_are_put_back_each_by_itself() -> None:
     """A queue with duplicate detection would take the second for the first."""
     desk = Desk({b"bad": ZeroDivisionError(), b"worse": ZeroDivisionError()})

@@ -143,6 +143,29 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     assert (len(bench.store), bench.schedulers.started) == (0, [])
 
 
+class Letter(BaseModel):
+    """A payload of any size."""
+
+    text: str
+
+
+async def test_payload_that_is_too_large_is_rejected() -> None:
+    """48 KiB are kept in a row; the API would not have let it through."""
+    bench = Bench(replace(DIAMOND, payload=Letter))
+    await bench.take(_body(payload={"text": "x" * (48 * 1024)}))
+    assert bench.rejections.all[0].reason == "payload: more than 49152 bytes"
+    assert len(bench.store) == 0
+
+
+async def test_order_with_too_many_items_is_rejected() -> None:
+    """Who has put it on the queue, did not ask the API."""
+    bench = Bench(workflow(each("send"), name="diamond"))
+    await bench.take(_body(payload={"weight": 91}))
+    assert [rejection.reason for rejection in bench.rejections.all] == [
+        "It has too many items: with a step for each, more than 90 steps."
+    ]
+
+
 class Checked(BaseModel):
     """Has a secret field that is validated."""
 

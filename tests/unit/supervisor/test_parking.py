@@ -93,6 +93,16 @@ NEWER_LINE = replace(LINE, version=2)
 SHORTER_LINE = workflow(LINE.steps[0], name="line", resource="lines")
 
 
+async def test_what_is_in_question_is_held() -> None:
+    """No deployment tells what came of it; the other step's does not matter."""
+    once = workflow(step("pick", idempotent=False), step("send"), name="shop", resource="shops")
+    bench = Bench(deployed=())
+    bench.store.put(told(pending(once), claimed(), started("pick"), started("send")))
+    bench.clock.advance(60)
+    assert (await bench.sweep()).given_up == 1
+    assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
+
+
 class Coloured(BaseModel):
     """It asks for what no recorded payload has."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -49,6 +50,21 @@ async def test_limit_holds_and_is_used_whatever_happens(seed: int) -> None:
     assert service.most <= LIMIT
     assert one.done > 0
     assert three.done > 0
+
+
+async def test_what_one_does_not_need_the_others_get() -> None:
+    """Within seconds, and also when many instances share few places."""
+    random = seeded(2)
+    service, rows = CountingService(random, (0.1, 2)), FaultyRows(random, faults=0)
+    busy, *others = (Instance(rows, service, tasks=40) for _ in range(3))
+    await asyncio.sleep(20)
+    for other in others:
+        await other.rest()
+    alone = math.ceil(asyncio.get_running_loop().time())
+    await asyncio.sleep(20)
+    _assert_used(service, alone + STARTED, alone + 20)
+    assert service.most <= LIMIT
+    assert busy.done > 0
 
 
 async def test_places_are_used_by_tasks_that_try_at_any_of_many_instances() -> None:
