@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from functions.pattern.identity import Birth, StepName, TaskId, child_id, resource_id
 from local.platform import PartName
-from tests.e2e.recovery.bench import Task, events, step
+from tests.e2e.recovery.bench import Task
 from tests.e2e.recovery.remote import Behaviour
 from tests.tutorial.booking.agency import Agency, open_agency
 
@@ -73,64 +73,6 @@ async def test_journey_is_done_with_its_rentals(agency: Agency) -> None:
         assert "cancel that instead" in await answer.text()
     answers = await agency.answer_to("done", "journeys")
     assert answers["cars"] == [f"reference of {rental}/car/do" for rental in rentals]
-
-
-async def test_refused_rental_undoes_the_journey(agency: Agency) -> None:
-    """The other driver's rental, too, which was processed."""
-    rentals = await _depart(agency, "refused", "ada", "bob")
-    agency.services.script(f"{rentals[1]}/insurance/do", Behaviour.REFUSES)
-    _flies(agency, "refused")
-    task = await _ends(agency, "refused", rentals, "Compensated")
-    assert task["last_error"] == "car.1: insurance: insurance answered 422"
-    assert agency.services.effects("refused") == ["flight/do", "flight/undo"]
-
-
-async def test_journey_is_cancelled_before_its_rental_begins(agency: Agency) -> None:
-    """Which then never does."""
-    [rental] = await _depart(agency, "before")
-    await agency.cancel("before", "journeys")
-    _flies(agency, "before")
-    await agency.bench.until_state("before", "Compensated")
-    assert agency.services.effects(rental) == []
-
-
-async def test_journey_is_cancelled_while_its_rental_is_under_way(agency: Agency) -> None:
-    """That is undone first."""
-    [rental] = await _depart(agency, "while")
-    agency.services.script(f"{rental}/insurance/do", Behaviour.HANGS)
-    _flies(agency, "while")
-    await agency.bench.until_called(f"{rental}/insurance/do")
-    await agency.cancel("while", "journeys")
-    await _ends(agency, "while", [rental], "Compensated")
-    done = agency.services.done
-    assert done.index("while/flight/undo") > done.index(f"{rental}/car/undo")
-
-
-async def test_journey_is_cancelled_after_its_rental_was_processed(agency: Agency) -> None:
-    """Though the rental's own callers could not do that any more."""
-    [rental] = await _depart(agency, "after")
-    _flies(agency, "after")
-    await _ends(agency, "after", [rental], "Processed")
-    await agency.cancel("after", "journeys")
-    await _ends(agency, "after", [rental], "Compensated")
-    found = await agency.bench.look_at(rental)
-    assert found is not None
-    assert events(found) == ["submitted", "cancelled"]
-
-
-async def test_rental_that_is_held_is_waited_for(agency: Agency) -> None:
-    """Uncounted, until its operator has it go on."""
-    [rental] = await _depart(agency, "held")
-    agency.services.script(f"{rental}/insurance/do", Behaviour.IS_DOWN)
-    _flies(agency, "held")
-    await agency.bench.until_state(rental, "Error")
-    agency.services.script(f"{rental}/insurance/do", Behaviour.ANSWERS)
-    waiting = await agency.bench.look_at("held")
-    assert waiting is not None
-    assert (waiting["state"], step(waiting, "car.0")["state"]) == ("Pending", "Running")
-    assert await agency.bench.act(rental, "resubmit") == HTTPStatus.ACCEPTED
-    task = await _ends(agency, "held", [rental], "Processed")
-    assert (task["epoch"], task["failure_count"]) == (1, 0)
 
 
 async def test_host_that_dies_disturbs_neither(agency: Agency) -> None:

@@ -1,3 +1,0 @@
-"""The application with the tests' workflows."""
-
-from __future__ import annotations
