@@ -10,19 +10,16 @@ from typing import Any, cast
 import pytest
 
 from functions.agents.rest import RestAgent
-from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import TransientError, UnusableAnswerError
-from functions.pattern.events import Postponed
 from functions.pattern.identity import Epoch, StepName
-from functions.pattern.ports import Agent, AgentCall
+from functions.pattern.ports import Agent
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.states import Outcome, ProcessState, Remedy, StepState, Way
-from functions.pattern.supervision import judge
+from functions.pattern.states import ProcessState, Remedy, StepState, Way
 from functions.pattern.transitions import apply
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
-from functions.scheduler.takers import ReplyTaker
 from functions.store import event_line, task_writer
 from functions.store.state_store import TableStateStore
 from tests.fakes.agents import ScriptedAgent, raising
@@ -30,12 +27,9 @@ from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import START
 from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
 from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.remote_service import Answer
 from tests.fakes.runners import limits, make_runs
-from tests.fakes.supervision import POLICY
-from tests.fakes.tasks import FIRST, claimed, completed, pending, started, told
-from tests.fakes.times import RecordedRefusals
+from tests.fakes.tasks import completed, pending, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.conftest import Service
 from tests.unit.scheduler.bench import Bench, Process, over
@@ -70,31 +64,6 @@ async def test_line_with_a_long_wait_for_a_reply_is_one_run() -> None:
     progress = await bench.run()
     assert progress["runs"] == 0
     assert bench.step("approve").state is StepState.RUNNING
-
-
-@pytest.mark.xfail(
-    reason="known limit: a run hands nothing over while a slow step of its own lasts", strict=True
-)
-async def test_fast_branch_is_not_held_up_by_a_slow_one_late_in_the_activitys_time() -> None:
-    """What is left to a fresh run for lack of time is begun by it at once, not after the slow step."""
-    of = workflow(
-        step("slow", complete_within=280),
-        step("pick", complete_within=30),
-        step("send", "pick", complete_within=270),
-        name="two",
-    )
-    bench = Bench(of, limits(seconds=300))
-    bench.agents.slow("slow", "pick")
-    running = asyncio.create_task(bench.run())
-    await bench.agents.until_called("slow", "pick")
-    bench.clock.advance(25)
-    bench.agents.let_go("pick")
-    for _ in range(50):
-        await asyncio.sleep(0)
-    states = dict(bench.states)
-    bench.agents.let_go("slow")
-    await running
-    assert states["send"] == "Completed"
 
 
 @dataclass
@@ -209,73 +178,6 @@ async def test_first_start_is_called_by_its_run_although_the_claims_answer_never
 
 
 TOKEN = "token-of-this-request"
-
-
-@pytest.mark.xfail(reason="known limit: start_by is fixed before the wait: costs one recovery", strict=True)
-async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follows() -> None:
-    """The store fails for 40 s, the step had 300: its reply is recorded, and the task is overdue at once."""
-    of = workflow(step("pick", via=Way.QUEUE), step("send", "pick"), name="line-q")
-    rows = MemoryRows(told(pending(of), claimed(), started("pick", token=TOKEN, complete_by=300)))
-    process = Process(of, rows)
-    store = TableStateStore(cast("Any", rows), process.writer, RecordingAnnouncer())
-    ports = fake_ports(store=store, clock=process.clock, rejected=RecordedRejections())
-    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
-    await store.known(TASK)
-    reply = AgentReply(
-        schema_version=1,
-        task_id=TASK,
-        step=StepName("pick"),
-        epoch=FIRST,
-        token=TOKEN,
-        outcome=Outcome.COMPLETED,
-    )
-    rows.error = TransientError("503")
-    schedulers = RecordedSchedulers()
-    taking = asyncio.create_task(taker.take("m-1", reply.model_dump_json().encode(), schedulers))
-    while not rows.sent:
-        await asyncio.sleep(0)
-    process.clock.advance(40)
-    rows.error = None
-    await taking
-    assert process.step("pick").settled
-    assert len(schedulers.woken) == 1
-    judged = judge(process.record, process.clock.now(), POLICY)
-    assert isinstance(judged, Postponed), judged
-
-
-@pytest.mark.xfail(
-    reason="known limit: costs one recovery; to take it up would call it twice where both live", strict=True
-)
-async def test_step_that_the_dead_run_began_is_taken_up_by_the_living_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Both have its number. The living one returns, nothing runs, and the task waits for its recovery."""
-    bench = Bench(LINE)
-    first, second, never = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    gates = {"pick": [first, second], "send": [never]}
-
-    async def do(call: AgentCall) -> Json:
-        bench.agents.calls.append(call)
-        step = call.effect_key.split("/")[1]
-        if gates[step]:
-            await gates[step].pop(0).wait()
-        return {}
-
-    monkeypatch.setattr(bench.agents, "do", do)
-    dies = asyncio.create_task(bench.run())
-    while bench.agents.steps != ["pick"]:
-        await asyncio.sleep(0)
-    lives = asyncio.create_task(bench.run())
-    while bench.agents.steps != ["pick", "pick"]:
-        await asyncio.sleep(0)
-    first.set()
-    while bench.agents.steps[2:] != ["send"]:
-        await asyncio.sleep(0)
-    dies.cancel()
-    await asyncio.wait([dies])
-    second.set()
-    await lives
-    assert bench.state is ProcessState.PROCESSED
 
 
 OTHER = replace(workflow(step("pick"), step("fly", "pick"), name="other"), resource="others")
