@@ -27,7 +27,6 @@ from tests.simulation.seeds import ROOT
         (["--count", "0"], "nothing to run"),
         (["--count", "-5"], "'-5' is not a number of 0 or more"),
         (["--processes", "0", "--count", "1"], "'0' is not a number above 0"),
-        (["--ledger", "nowhere"], "'nowhere' is no folder"),
         (["--path", "nonsense"], "orders, happy; orders, recovered"),
         (["--without", "nonsense"], "crashes, crash of all hosts"),
         (["--pairs", "--path", "orders, happy"], "leave out --path"),
@@ -44,12 +43,6 @@ def test_what_can_not_be_run_is_refused(
         main(arguments)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_ledger_of_nothing_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says where nothing is kept."""
-    assert main(["--ledger", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"no verdicts are kept in {tmp_path}\n"
 
 
 def test_what_is_kept_is_said_not_to_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

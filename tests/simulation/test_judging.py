@@ -1,4 +1,4 @@
-"""The simulation judges rightly: its rows, effects, alerts, report and ledger."""
+"""The simulation judges rightly: its rows, effects, alerts, report and kept figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from tests.simulation.remotes.ledger import RemoteCall, RemoteLedger
 from tests.simulation.run import figures
 from tests.simulation.run.drawn_run import Scenario, simulate
 from tests.simulation.run.figures import Figures, KeptFigures, What
-from tests.simulation.run.ledger import ledger
 from tests.simulation.run.platform import Platform
 from tests.simulation.run.report import Report
 from tests.simulation.run.verdict import run_seed
@@ -152,13 +151,6 @@ def _figures(seed: int, *violations: str) -> Figures:
     )
 
 
-def test_seeds_of_one_commit_are_one_line() -> None:
-    """With those that were violated by name."""
-    told = ledger([_figures(1), _figures(2, "I1")])
-    assert "| unknown | 2 seeds | 3 | 6 | 4 / 0 / 2 | 2 |" in told
-    assert told.endswith("crashes 6")
-
-
 def test_kept_figures_know_their_commit(tmp_path: Path) -> None:
     """It is the one that was there when the seed ran."""
     KeptFigures(tmp_path).keep(_figures(1))
@@ -207,8 +199,7 @@ def test_what_is_kept_of_seeds_stands_for_no_other_runs(tmp_path: Path) -> None:
     seeds = KeptFigures(tmp_path)
     seeds.keep(_figures(3))
     assert [*seeds.known()] == [3]
-    told = ledger(seeds.read())
-    assert all(f" | 1 {what} | " in told for what in ("pairs", "calm seeds", "seeds"))
+    assert [*KeptFigures(tmp_path, What.PAIRS).known()] == [1]
 
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -42,8 +42,8 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=positive, default=math.inf, help="end after so many")
     parser.add_argument("--processes", type=positive, default=1, help="seeds that run at once (default: 1)")
     given = parser.parse_args(arguments)
-    if not (given.seed or given.count or given.path or given.ledger):
-        parser.error("nothing to run: give --seed, --count, --path or --ledger")
+    if not (given.seed or given.count or given.path):
+        parser.error("nothing to run: give --seed, --count or --path")
     for one, other, why in _EXCLUSIVE:
         if _is_given(given, one) and _is_given(given, other):
             parser.error(f"{why}: leave out --{other}")
@@ -72,9 +72,6 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("--path", type=_path, help=f"one fault at each request of a path: {_PATHS}", **_LISTED)
     runs.add_argument("--pairs", action="store_true", help="two faults on a path, which each number draws")
     runs.add_argument("--keep", type=Path, help="a folder for figures; seeds that are there are not run")
-    runs.add_argument(
-        "--ledger", type=_folder, help="print what the figures in a folder add up to", **_LISTED
-    )
 
 
 def _add_story(parser: argparse.ArgumentParser) -> None:
@@ -96,9 +93,3 @@ def _path(text: str) -> SamplePath:
         if str(path) == text:
             return path
     raise argparse.ArgumentTypeError(f"{text!r} is none of the paths: {_PATHS}")
-
-
-def _folder(text: str) -> Path:
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
-    return Path(text)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from tests.simulation.points.one_fault import count_points
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run import arguments
 from tests.simulation.run.figures import KeptFigures, What
-from tests.simulation.run.ledger import ledger
 from tests.simulation.run.many import Asked, Ran, pair_ran, point_ran, ran, seed_ran
 from tests.simulation.run.report import Report
 from tests.simulation.run.story import Telling
@@ -24,8 +21,6 @@ _STOPPED = 130
 def main(given_arguments: Sequence[str]) -> int:
     """Run what the command line says; 0 only when nothing is violated, 130 when it was stopped."""
     given = arguments.read(given_arguments)
-    if given.ledger:
-        return _print_ledger(given.ledger)
     report = Report(arguments.what_is_run(given))
     is_stopped = False
     try:
@@ -41,15 +36,6 @@ def main(given_arguments: Sequence[str]) -> int:
     if lacking:
         print(f"proves nothing, as too seldom there were: {', '.join(lacking)}")
     return 1 if report.violated or lacking else 0
-
-
-def _print_ledger(folders: Sequence[Path]) -> int:
-    every = [each for folder in folders for each in KeptFigures(folder).read()]
-    if not every:
-        print(f"no verdicts are kept in {', '.join(map(str, folders))}", file=sys.stderr)
-        return 2
-    print(ledger(every))
-    return 0
 
 
 def _run(given: argparse.Namespace, report: Report) -> None:
