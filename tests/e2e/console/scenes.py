@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shlex
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from azure.data.tables.aio import TableClient
@@ -33,157 +34,84 @@ IN_QUESTION = "booking-51d0a9e2"
 PARKED = "delivery-0c44be17"
 
 _TASKS_AT_ONCE = 8
-_NO_DRONE = "drone answered 422"
+_NOTICES = "notices-demo"
+_PACKED = (
+    "claimed 0.1; begun account 0.2; done account 0.4; begun package 0.5; begun transport 0.5;"
+    " done transport 0.8; done package 1.1"
+)
+_DRONE = f"{_PACKED}; begun drone 1.2"
+_RECOVERED = f"{_DRONE}; recovered 27"
+_VERSION_GONE = f"{_PACKED}; recovered 70; claimed 70.3; parked 70.4"
+_BEGUN = "claimed 0.1; begun payment 0.2"
+_KEYWORDS: dict[str, Callable[[str], object]] = {"within": float, "unknown": bool}
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Collects the tasks of the hour before `now`."""
+class Scene:
+    """Tasks with one script: the methods of `Story` in turn, each with its arguments.
 
-    now: datetime
-    chance: random.Random
-    stories: list[Story] = field(default_factory=list)
+    Each task begins at a time that is drawn: `ago` seconds before now. A name without a number gets one.
+    The events of `later` are delayed by seconds that are drawn from the lognormal distribution `took`.
+    """
 
-    def begin(self, workflow: Workflow, name: str, ago: float, *, reply_to: str | None = None) -> Story:
-        """Submit an order, `ago` seconds before `now`; a name without a number gets one."""
-        task = name if "-" in name else f"{name}-{self.chance.getrandbits(32):08x}"
-        at = self.now - timedelta(seconds=ago)
-        self.stories.append(Story.begin(workflow, task, at, reply_to=reply_to))
-        return self.stories[-1]
+    tasks: int
+    workflow: Workflow
+    name: str
+    ago: tuple[float, float]
+    script: str
+    later: str = ""
+    took: tuple[float, float] = (0, 0)
+    reply_to: str | None = None
 
-
-type Scene = Callable[[Stage, random.Random], Awaitable[None]]
-
-
-async def order_paid(stage: Stage, chance: random.Random) -> None:
-    """Add an order that is paid, as most are."""
-    story = stage.begin(ORDERS, "order", chance.uniform(30, 3_540))
-    took = chance.lognormvariate(0, 0.6)
-    await story.claimed(0.1)
-    await story.begun("payment", 0.2, within=60)
-    await story.done("payment", 0.3 + took)
-
-
-async def order_refused(stage: Stage, chance: random.Random) -> None:
-    """Its payment is refused permanently, and it is held for an operator."""
-    story = stage.begin(ORDERS, "order", chance.uniform(300, 3_000), reply_to="notices-demo")
-    await story.claimed(0.1)
-    await story.begun("payment", 0.2, within=60)
-    await story.refused("payment", 1.1, "payment answered 422")
+    async def played(self, now: datetime, chance: random.Random) -> Story:
+        """Make one of the tasks."""
+        at = now - timedelta(seconds=chance.uniform(*self.ago))
+        task = self.name if "-" in self.name else f"{self.name}-{chance.getrandbits(32):08x}"
+        story = Story.begin(self.workflow, task, at, reply_to=self.reply_to)
+        await _play(story, self.script, 0)
+        if self.later:
+            await _play(story, self.later, chance.lognormvariate(*self.took))
+        return story
 
 
-async def delivery_made(stage: Stage, chance: random.Random) -> None:
-    """Five services, two of them in parallel."""
-    story = stage.begin(NEWEST, "delivery", chance.uniform(30, 3_500))
-    await _packed(story)
-    await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
+async def _play(story: Story, script: str, delay: float) -> None:
+    for event in script.split("; "):
+        method, *words = shlex.split(event)
+        given = dict(word.split("=") for word in words if "=" in word)
+        keywords = {name: _KEYWORDS[name](value) for name, value in given.items()}
+        arguments = [float(word) + delay if word[0].isdigit() else word for word in words if "=" not in word]
+        await getattr(story, method)(*arguments, **keywords)
 
 
-async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
-    """Lose the drone service's response; the Supervisor recovers the task."""
-    story = stage.begin(NEWEST, "delivery", chance.uniform(600, 3_000))
-    await _packed(story)
-    await story.begun("drone", 1.2)
-    await story.recovered(27)
-    await story.claimed(27.4)
-    await _flown(story, 27.6, 1.5)
-
-
-async def delivery_undone(stage: Stage, chance: random.Random) -> None:
-    """No drone is available, and the completed steps are undone."""
-    story = stage.begin(NEWEST_UNDOING, "delivery", chance.uniform(60, 3_400))
-    await _packed(story)
-    await story.begun("drone", 1.2)
-    await story.refused("drone", 2, _NO_DRONE)
-    await story.claimed(2.3)
-    for number, step in enumerate(("drone", "package")):
-        await story.begun(step, 2.5 + number)
-        await story.done(step, 3.1 + number)
-
-
-async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
-    """Recovered once, refused, resubmitted, refused again: it is held for an operator."""
-    story = stage.begin(NEWEST, STUCK, 240, reply_to="notices-demo")
-    await _packed(story)
-    await story.begun("drone", 1.2)
-    await story.recovered(26.7)
-    await story.claimed(27)
-    await story.begun("drone", 27.2)
-    await story.refused("drone", 30.9, _NO_DRONE)
-    await story.resubmitted(118, "larger drone available again, ticket 4711")
-    await story.claimed(118.4)
-    await story.begun("drone", 118.6)
-    await story.refused("drone", 127.3, _NO_DRONE)
-
-
-async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
-    """Get no response from the drone service, until all recoveries are used up."""
-    story = stage.begin(NEWEST, "delivery", chance.uniform(300, 3_000))
-    await _packed(story)
-    await story.begun("drone", 1.2)
-    await story.recovered(27)
-    await story.claimed(27.4)
-    await story.begun("drone", 27.6)
-    await story.given_up(52.3, "drone: still overdue after 1 recovery")
-
-
-async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
-    """Its Scheduler was lost, and the Supervisor has recovered the task."""
-    story = stage.begin(NEWEST, "delivery", chance.uniform(28, 32))
-    await _packed(story)
-    await story.begun("drone", 1.2)
-    await story.recovered(27)
-
-
-async def delivery_of_older_version(stage: Stage, chance: random.Random) -> None:
-    """Be under way in the version with which it began."""
-    story = stage.begin(OLDER, "delivery", chance.uniform(4, 8))
-    await _packed(story)
-    await story.begun("drone", 1.2)
-
-
-async def delivery_parked(stage: Stage, chance: random.Random) -> None:
-    """Drop a version that the task still needs."""
-    story = stage.begin(GONE, "delivery", chance.uniform(700, 900))
-    await _park(story)
-
-
-async def known_delivery_parked(stage: Stage, _chance: random.Random) -> None:
-    """Do the same, under a name that is known."""
-    await _park(stage.begin(GONE, PARKED, 812))
-
-
-async def booking_in_question(stage: Stage, _chance: random.Random) -> None:
-    """Nobody knows whether the account was charged, and it must not be charged twice."""
-    story = stage.begin(BOOKING, IN_QUESTION, 1_260, reply_to="notices-demo")
-    await story.claimed(0.1)
-    await story.begun("drone", 0.2)
-    await story.done("drone", 1.4)
-    await story.begun("account", 1.5, within=5)
-    await story.given_up(7.1, "account: its outcome is unknown, and it must not run twice", unknown=True)
-
-
-async def order_under_way(stage: Stage, chance: random.Random) -> None:
-    """Its payment is in progress."""
-    story = stage.begin(ORDERS, "order", chance.uniform(2, 9))
-    await story.claimed(0.1)
-    await story.begun("payment", 0.2, within=600)
-
-
-_CAST: tuple[tuple[Scene, int], ...] = (
-    (order_paid, 64),
-    (order_refused, 6),
-    (delivery_made, 26),
-    (delivery_recovered, 3),
-    (delivery_undone, 7),
-    (delivery_stuck, 1),
-    (delivery_given_up, 2),
-    (delivery_in_recovery, 2),
-    (delivery_of_older_version, 1),
-    (delivery_parked, 2),
-    (known_delivery_parked, 1),
-    (booking_in_question, 1),
-    (order_under_way, 4),
+_REFUSED = "'drone answered 422'"
+_FLOWN = "done drone 1.2; begun delivery 1.3; done delivery 1.8"
+_FLOWN_AGAIN = "claimed 27.4; begun drone 27.6; done drone 29.1; begun delivery 29.2; done delivery 29.7"
+_UNDONE = "claimed 2.3; begun drone 2.5; done drone 3.1; begun package 3.5; done package 4.1"
+_STUCK = (
+    f"{_DRONE}; recovered 26.7; claimed 27; begun drone 27.2; refused drone 30.9 {_REFUSED};"
+    " resubmitted 118 'larger drone available again, ticket 4711'; claimed 118.4; begun drone 118.6;"
+    f" refused drone 127.3 {_REFUSED}"
+)
+_GIVEN_UP = "claimed 27.4; begun drone 27.6; given_up 52.3 'drone: still overdue after 1 recovery'"
+_IN_QUESTION = (
+    "claimed 0.1; begun drone 0.2; done drone 1.4; begun account 1.5 within=5;"
+    " given_up 7.1 'account: its outcome is unknown, and it must not run twice' unknown=yes"
+)
+_REFUSED_ORDER = f"{_BEGUN} within=60; refused payment 1.1 'payment answered 422'"
+_CAST = (
+    Scene(64, ORDERS, "order", (30, 3_540), f"{_BEGUN} within=60", "done payment 0.3", (0, 0.6)),
+    Scene(6, ORDERS, "order", (300, 3_000), _REFUSED_ORDER, reply_to=_NOTICES),
+    Scene(26, NEWEST, "delivery", (30, 3_500), _DRONE, _FLOWN, (0.3, 0.5)),
+    Scene(3, NEWEST, "delivery", (600, 3_000), f"{_RECOVERED}; {_FLOWN_AGAIN}"),
+    Scene(7, NEWEST_UNDOING, "delivery", (60, 3_400), f"{_DRONE}; refused drone 2 {_REFUSED}; {_UNDONE}"),
+    Scene(1, NEWEST, STUCK, (240, 240), _STUCK, reply_to=_NOTICES),
+    Scene(2, NEWEST, "delivery", (300, 3_000), f"{_RECOVERED}; {_GIVEN_UP}"),
+    Scene(2, NEWEST, "delivery", (28, 32), _RECOVERED),
+    Scene(1, OLDER, "delivery", (4, 8), _DRONE),
+    Scene(2, GONE, "delivery", (700, 900), _VERSION_GONE),
+    Scene(1, GONE, PARKED, (812, 812), _VERSION_GONE),
+    Scene(1, BOOKING, IN_QUESTION, (1_260, 1_260), _IN_QUESTION, reply_to=_NOTICES),
+    Scene(4, ORDERS, "order", (2, 9), f"{_BEGUN} within=600"),
 )
 
 
@@ -193,18 +121,15 @@ async def write_hour(storage: TableStorage, shards: int, now: datetime) -> None:
     chance = random.Random(4711)  # noqa: S311 - for screenshots
     slots = asyncio.Semaphore(_TASKS_AT_ONCE)
 
-    async def played(scene: Scene, seed: float) -> list[Story]:
-        own = random.Random(seed)  # noqa: S311 - as above
-        stage = Stage(now, own)
-        await scene(stage, own)
+    async def played(scene: Scene, seed: float) -> Story:
+        story = await scene.played(now, random.Random(seed))  # noqa: S311 - as above
         async with slots:
-            for story in stage.stories:
-                await story.write(table, shards)
-        return stage.stories
+            await story.write(table, shards)
+        return story
 
-    scenes = [scene for scene, times in _CAST for _ in range(times)]
+    scenes = [scene for scene in _CAST for _ in range(scene.tasks)]
     stories = await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
-    await _minute_counts(table, [story for some in stories for story in some])
+    await _minute_counts(table, stories)
     await _breakers(storage.table(CIRCUITS_TABLE), now)
 
 
@@ -214,30 +139,6 @@ async def _minute_counts(table: TableClient, stories: list[Story]) -> None:
         counts[at.replace(second=0, microsecond=0)].update(occurred.counters)
     rows = TableMinuteCounts(table, StoreFigures())
     await asyncio.gather(*(rows.write(minute, "all", each) for minute, each in counts.items()))
-
-
-async def _packed(story: Story) -> None:
-    await story.claimed(0.1)
-    await story.begun("account", 0.2)
-    await story.done("account", 0.4)
-    await story.begun("package", 0.5)
-    await story.begun("transport", 0.5)
-    await story.done("transport", 0.8)
-    await story.done("package", 1.1)
-
-
-async def _park(story: Story) -> None:
-    await _packed(story)
-    await story.recovered(70)
-    await story.claimed(70.3)
-    await story.parked(70.4)
-
-
-async def _flown(story: Story, at: float, took: float) -> None:
-    await story.begun("drone", at)
-    await story.done("drone", at + took)
-    await story.begun("delivery", at + took + 0.1)
-    await story.done("delivery", at + took + 0.6)
 
 
 async def _breakers(table: TableClient, now: datetime) -> None:

@@ -23,7 +23,6 @@ from functions.pattern.events import (
     Resubmitted,
     StepCompleted,
     StepFailed,
-    StepSkipped,
     StepStarted,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, new_birth, scheduler_id
@@ -112,11 +111,6 @@ class Story:
     async def refused(self, step: str, at: float, error: str) -> None:
         """Let a service refuse a step permanently."""
         ended = StepFailed(**self._ours(), step=StepName(step), error=error, start_by=self._start_by(at))
-        await self._apply(at, ended)
-
-    async def skipped(self, step: str, at: float) -> None:
-        """Skip a step."""
-        ended = StepSkipped(**self._ours(), step=StepName(step), start_by=self._start_by(at))
         await self._apply(at, ended)
 
     async def recovered(self, at: float) -> None:
