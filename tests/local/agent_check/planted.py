@@ -24,6 +24,11 @@ class Planted:
     says: str
 
 
+def fault(found_by: str, says: str, *texts: str) -> Planted:
+    """Plant a fault: each text of the sample is followed by its replacement."""
+    return Planted(tuple(zip(texts[::2], texts[1::2], strict=True)), found_by, says)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WrongAgent:
     """Faults that share a run of the kit, as none hides another; `also` names checks that bring them out."""
