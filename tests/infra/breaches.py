@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy, copytree
 
+from tests.infra.azure import policies as azure
 from tests.infra.infrastructure import REPOSITORY, Infrastructure
 from tests.infra.policies import (
     Policy,
     access,
     form,
+    hosting,
+    network,
     platform,
     references,
     secrets,
+    separation,
     settings,
     storage,
     transport,
+    watching,
 )
-
-_MAIN = "infra/main.bicep"
-_ACCESS = "infra/modules/access.bicep"
-_APP = "infra/modules/function-app.bicep"
-_APP_BASE = "infra/modules/app-base.bicep"
-_APP_SETTINGS = "infra/modules/app-settings.bicep"
-_APPS = "infra/modules/applications.bicep"
-_APPLICATION = "infra/modules/application-settings.bicep"
-_BACKING = "infra/modules/backing-services.bicep"
-_BUS = "infra/modules/service-bus.bicep"
-_HUBS = "infra/modules/event-hubs.bicep"
-_MONITORING = "infra/modules/monitoring.bicep"
-_APPS_LIST = "infra/roles.json"
-_QUEUES = "infra/queues.json"
-_NAMES = "infra/modules/names.bicep"
-_ROLES = "infra/modules/roles.bicep"
-_SIGN_IN = "infra/modules/sign-in.bicep"
-_STORAGE = "infra/modules/storage-account.bicep"
-_VAULT = "infra/modules/vault.bicep"
-_WATCHING = "infra/modules/watching/watching.bicep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,225 +57,321 @@ def edited(folder: Path, file: str, old: str, new: str) -> Infrastructure:
     return Infrastructure(folder)
 
 
-def _access() -> Iterator[Breach]:
-    keys = access.keys_and_passwords_are_off
-    yield Breach(keys, _STORAGE, "allowSharedKeyAccess: false", "allowSharedKeyAccess: true")
-    yield Breach(keys, _STORAGE, "    allowSharedKeyAccess: false\n", "")
-    yield Breach(keys, _BUS, "disableLocalAuth: true", "disableLocalAuth: false")
-    yield Breach(keys, _HUBS, "disableLocalAuth: true", "disableLocalAuth: false")
-    yield Breach(keys, _MONITORING, "DisableLocalAuth: true", "DisableLocalAuth: false")
-    yield Breach(keys, _MONITORING, "disableLocalAuth: true", "disableLocalAuth: false")
-    yield Breach(keys, _VAULT, "enableRbacAuthorization: true", "enableRbacAuthorization: false")
-    yield Breach(keys, _APP, "allow: false", "allow: true")
-    yield Breach(access.passwords_are_off_for_ftp_and_scm, _APP, "name: 'scm'", "name: 'ftp'")
-    public = access.nothing_is_public_in_storage
-    yield Breach(public, _STORAGE, "allowBlobPublicAccess: false", "allowBlobPublicAccess: true")
-    yield Breach(public, _STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'")
-    yield Breach(access.every_role_is_assigned, _ACCESS, "app.writesHub && submitsToHub ?", "useEventHub ?")
-    narrow, sender = access.roles_are_narrow, "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
-    yield Breach(narrow, _ROLES, sender, "090c5cfd-751d-490a-894a-3ce6f1109419")
-    yield Breach(narrow, _ROLES, sender, "58da3a78-0000-4000-8000-000000000000")
-    yield Breach(narrow, _ACCESS, "scope: queue[index]", "scope: namespace")
-    yield Breach(narrow, _VAULT, "scope: vault", "scope: resourceGroup()")
-    yield Breach(narrow, _ACCESS, "    principalId: principalId", "    principalId: deployer().objectId")
-    yield Breach(narrow, _ACCESS, "principalType: 'ServicePrincipal'", "principalType: 'User'")
-    owner = access.owner_is_for_the_host_only
-    yield Breach(owner, _ACCESS, "roles.storageTableDataContributor", "roles.storageBlobDataOwner")
-    use = access.queues_may_be_used_as_the_code_does
-    yield Breach(use, _ACCESS, "contains(app.receives, ", "contains(app.sends, ")
-    yield Breach(use, _ACCESS, "if (contains(app.sends, kindOf(each.name))) ", "")
-    yield Breach(use, _ROLES, "? 'agent-requests'", "? 'notices'")
-    reached = access.tables_may_be_used_as_the_roles_say
-    yield Breach(reached, _ACCESS, "table: each })\n)", "table: 'Tasks' })\n)")
-    yield Breach(reached, _ACCESS, "each => { account: 1", "each => { account: 0")
-    yield Breach(reached, _APPS, "isWhole: isWhole", "isWhole: true")
-    yield Breach(reached, _NAMES, "'id-${token}-${mark}'", "'id-${token}'")
-    said = access.roles_file_says_what_the_code_does
-    yield Breach(said, _APPS_LIST, '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]')
-    yield Breach(said, _APPS_LIST, '"receives": ["agent-requests"]', '"receives": []')
-    yield Breach(said, _APPS_LIST, '"tables": [],', '"tables": ["Tasks"],')
-    yield Breach(said, _APPS_LIST, '"http": false', '"http": true')
-    yield Breach(said, _APPS_LIST, '"writesHub": false', '"writesHub": true')
-    yield Breach(use, _QUEUES, '"name": "agent-replies"', '"name": "agent-answers"')
+type _Table = Sequence[Policy | tuple[str, str, str]]
 
-
-def _transport() -> Iterator[Breach]:
-    encrypted = transport.transport_is_encrypted
-    yield Breach(encrypted, _STORAGE, "TLS1_2", "TLS1_0")
-    yield Breach(encrypted, _STORAGE, "supportsHttpsTrafficOnly: true", "supportsHttpsTrafficOnly: false")
-    yield Breach(encrypted, _BUS, "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'")
-    yield Breach(encrypted, _HUBS, "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'")
-    yield Breach(encrypted, _APP, "httpsOnly: true", "httpsOnly: false")
-    yield Breach(encrypted, _APP, "minTlsVersion: '1.2'", "minTlsVersion: '1.1'")
-    yield Breach(encrypted, _APP, "remoteDebuggingEnabled: false", "remoteDebuggingEnabled: true")
-    yield Breach(encrypted, _APP, "allowedOrigins: []", "allowedOrigins: ['*']")
-    closes, state = transport.private_network_closes_the_rest, "private ? 'Disabled' : 'Enabled'"
-    for file in (_STORAGE, _BUS, _HUBS, _VAULT, "infra/modules/durable-scheduler.bicep"):
-        yield Breach(closes, file, state, "'Enabled'")
-    yield Breach(closes, _APPS, "network.?outputs.?appSubnetIds[index] ?? ''", "''")
-    guards = transport.sign_in_guards_all_but_health
-    yield Breach(guards, _SIGN_IN, "'Return401'", "'AllowAnonymous'")
-    yield Breach(guards, _SIGN_IN, "'/api/health'", "'/api/*'")
-
-
-def _secrets() -> Iterator[Breach]:
-    asked = secrets.keys_are_never_read
-    yield Breach(asked, _BUS, "'${namespace.name}.servicebus.windows.net'", "namespace.listKeys().primaryKey")
-    shown = secrets.outputs_hold_no_secret
-    yield Breach(
-        shown,
-        _VAULT,
-        "webhookUrl.?properties.secretUriWithVersion ?? ''",
-        "alertWebhookUrl",
-    )
-    yield Breach(shown, _MONITORING, "= component.id", "= component.properties.ConnectionString")
-    yield Breach(shown, _VAULT, "servicesKey.?properties.secretUriWithVersion ?? (", "sampleServicesKey ?? (")
-    used = secrets.outputs_use_no_secure_parameter
-    yield Breach(
-        used,
-        _VAULT,
-        "webhookUrl.?properties.secretUriWithVersion ?? ''",
-        "empty(alertWebhookUrl) ? '' : 'some'",
-    )
-    held, given = (
-        secrets.settings_hold_no_secret,
-        "alertWebhookInVault: bases[index].outputs.alertWebhookInVault",
-    )
-    yield Breach(held, _APPS, given, "alertWebhookInVault: alertWebhookUrl")
-    yield Breach(held, _APPS, given, "alertWebhookInVault: ''")
-    secure = secrets.secrets_are_secure_parameters
-    for file in (_MAIN, _APPS, _APP_BASE, _VAULT):
-        yield Breach(secure, file, "@secure()\n", "")
-    sounds = secrets.parameters_that_sound_secret_are_secure
-    yield Breach(sounds, _APP_SETTINGS, "alertWebhookInVault", "alertWebhookSecretUri")
-
-
-def _storage() -> Iterator[Breach]:
-    declared = storage.every_listed_queue_is_declared
-    yield Breach(declared, _BUS, "for each in queues", "for each in [queues[0], queues[1]]")
-    yield Breach(declared, _BUS, "properties: each.properties", "properties: {}")
-    detect = storage.queues_detect_duplicates
-    yield Breach(detect, _QUEUES, '"requiresDuplicateDetection": true', '"requiresDuplicateDetection": false')
-    yield Breach(storage.queues_bound_their_messages, _QUEUES, '"maxDeliveryCount": 10,', "")
-    tables = storage.tables_are_declared
-    yield Breach(tables, _BACKING, "'Circuits', 'AgentRequests']", "'Circuits']")
-    yield Breach(tables, _MAIN, "sampleServices ? sampleTables : []", "sampleTables")
-    replicated = storage.state_is_replicated_as_chosen
-    yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")
-    yield Breach(replicated, _BACKING, "name: names.stateStorage", "name: names.agentStorage")
-
-
-def _settings() -> Iterator[Breach]:
-    known = settings.every_known_setting_is_set
-    yield Breach(known, _APPLICATION, "  SKEW_SECONDS: string(application.?skewSeconds ?? 5)\n", "")
-    yield Breach(known, _APP_SETTINGS, "  DRONE_URL: '${servicesUrl}/drones'\n", "")
-    unknown = settings.no_unknown_setting_is_set
-    yield Breach(unknown, _APPLICATION, "  SKEW_SECONDS:", "  SKEW_SECOND:")
-    yield Breach(unknown, _APP_SETTINGS, "StateStore__tableServiceUri:", "StateStore__tableUri:")
-    yield Breach(unknown, _APP_SETTINGS, "servesQueues && contains(ofQueued, each.key)", "servesQueues")
-    yield Breach(
-        unknown, _APP_SETTINGS, "runsActivities && !contains(ofQueuedOnly, each.key)", "runsActivities"
-    )
-    yield Breach(unknown, _APPS_LIST, '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]')
-    yield Breach(
-        unknown, _APPLICATION, "  STATE_SHARDS:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  STATE_SHARDS:"
-    )
-    starts = settings.application_starts_with_its_settings
-    yield Breach(starts, _APPLICATION, "?? '60,300,900'", "?? 'a while'")
-    yield Breach(starts, _APPLICATION, "supervisorThreshold ?? 3", "supervisorThreshold ?? 4")
-    samples = settings.agents_call_the_samples
-    yield Breach(samples, _APP_SETTINGS, "${servicesUrl}/drones", "${servicesUrl}/drone")
-    yield Breach(samples, _APP_SETTINGS, "https://${servicesHostName}", "http://${servicesHostName}")
-    keys = settings.agents_send_the_key_of_the_samples
-    yield Breach(keys, _APP_SETTINGS, "'keyvault'", "'blob'")
-    yield Breach(keys, _APP_SETTINGS, "  DRONE_KEY: servicesKey\n", "")
-    yield Breach(keys, _VAULT, "'function--services--agents'", "'function--service--agents'")
-    yield Breach(keys, _VAULT, "secretUriWithVersion", "secretUri")
-    versions, webhook = settings.references_to_secrets_name_a_version, "webhookUrl.?properties.secretUri"
-    yield Breach(versions, _VAULT, f"{webhook}WithVersion", webhook)
-    callers = settings.callers_are_identified_by_sign_in_only
-    yield Breach(callers, _APP_SETTINGS, "signIn ? 'easyauth' : 'keys'", "'easyauth'")
-    yield Breach(callers, _APPS, "signIn: !empty(signInClientId)", "signIn: false")
-    connections = settings.connections_are_set
-    hub = "app.usesHub && !empty(eventHubsHostName)"
-    yield Breach(connections, _APP_SETTINGS, f"{hub} ? eventHubSettings : {{}}", "{}")
-    yield Breach(connections, _APP_SETTINGS, hub, "app.usesHub")
-    yield Breach(connections, _APP_SETTINGS, "empty(app.tables) ? {} : ", "")
-    yield Breach(connections, _APP_SETTINGS, "!empty(app.agentTables) && ", "")
-    yield Breach(connections, _APP_SETTINGS, "ServiceBusConnection__", "ServiceBus__")
-    yield Breach(settings.references_are_set, "host.json", '"SchedulerAgentSupervisor"', '"%TASK_HUB%"')
-    durable, override = settings.host_json_fits_the_durable_backend, "durableTask__storageProvider__type"
-    yield Breach(durable, "host.json", '"type": "AzureStorage"', '"type": "azureManaged"')
-    yield Breach(durable, _APP_SETTINGS, override, "durableTask__storage__type")
-    yield Breach(
-        durable, _APP_SETTINGS, "connectionStringName: 'DURABLE_TASK", "connectionStringName: 'DURABLE"
-    )
-    yield Breach(durable, _APP_SETTINGS, "app.taskHub && !empty(durableSchedulerEndpoint)", "app.taskHub")
-    yield Breach(durable, _APP_SETTINGS, "app.taskHub && ", "")
-
-
-def _form() -> Iterator[Breach]:
-    described = form.everything_is_described
-    yield Breach(described, _BUS, "@description('Name of the namespace.')\n", "")
-    yield Breach(described, _APPLICATION, "  @description('Recoveries that a task gets at once.')\n", "")
-    bounds = "@minValue(0)\n@maxValue(20)\nparam alwaysReadyInstances"
-    yield Breach(form.numbers_are_bounded, _MAIN, bounds, "param alwaysReadyInstances")
-    hold, most = form.bounds_hold_in_modules, "@minValue(40)\n@maxValue(1000)\nparam maximumInstances"
-    yield Breach(hold, _APP, most, "@minValue(41)\n@maxValue(1000)\nparam maximumInstances")
-    yield Breach(hold, _APP, most, "@minValue(40)\n@maxValue(999)\nparam maximumInstances")
-    yield Breach(form.files_are_short, _ROLES, "@export()\n", "\n" * 300 + "@export()\n")
-    here = form.modules_are_files_here
-    yield Breach(here, _WATCHING, "'budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'")
-    yield Breach(form.every_file_is_used, _WATCHING, "'budget.bicep'", "'../identity.bicep'")
-    used, variable = form.every_parameter_is_used, "var useScheduler ="
-    yield Breach(used, _MAIN, variable, "var leftOver = 1\nvar useScheduler =")
-    yield Breach(
-        form.versions_are_listed, _STORAGE, "storageAccounts@2026-04-01", "storageAccounts@2021-01-01"
-    )
-
-
-def _references() -> Iterator[Breach]:
-    declared = references.names_are_declared
-    yield Breach(declared, _BUS, "sku: {\n    name: tier", "sku: {\n    name: tiers")
-    yield Breach(declared, _BACKING, "concat(stateTables", "concatenate(stateTables")
-    exported = references.imported_names_are_exported
-    yield Breach(exported, _ROLES, "@export()\n", "")
-    yield Breach(exported, _APPLICATION, "func settingsOf", "func settings")
-    get = references.modules_get_their_parameters
-    yield Breach(get, _MAIN, "    sampleServices: sampleServices\n", "")
-    yield Breach(get, _MAIN, "    instanceMemory: instanceMemory\n", "    memory: instanceMemory\n")
-    exist = references.outputs_that_are_read_exist
-    yield Breach(exist, _APPS, "bases[index].outputs.vaultUri", "bases[index].outputs.vaultUrl")
-    yield Breach(exist, _MAIN, "backing.outputs.durableTaskHub", "backing.outputs.taskHub")
-
-
-def _platform() -> Iterator[Breach]:
-    flex, web = platform.flex_consumption_supports_every_property, "      http20Enabled: true\n"
-    yield Breach(flex, _APP, web, f"{web}      ftpsState: 'Disabled'\n")
-    start = "param budgetStart string = "
-    yield Breach(platform.deployments_can_be_repeated, _MAIN, f"{start}''", f"{start}utcNow('yyyy-MM-01')")
-    names = platform.deployments_have_names_of_their_own
-    yield Breach(names, _MAIN, "name: 'watching'", "name: 'network'")
-    one, endpoints = (
-        platform.private_endpoints_are_deployed_one_by_one,
-        "infra/modules/private-endpoints.bicep",
-    )
-    yield Breach(one, endpoints, "@batchSize(1)\n", "")
-    yield Breach(one, endpoints, "@batchSize(1)", "@batchSize(2)")
-    finds = platform.azd_finds_what_it_looks_for
-    yield Breach(finds, _MAIN, "'azd-env-name'", "'environment'")
-    yield Breach(finds, "azure.yaml", "  app:", "  api:")
-    yield Breach(finds, "azure.yaml", "    condition: ${ROLES_SPLIT}\n", "")
-    yield Breach(finds, "azure.yaml", "host: function", "host: appservice")
-
-
-BREACHES = (
-    *_access(),
-    *_transport(),
-    *_secrets(),
-    *_storage(),
-    *_settings(),
-    *_form(),
-    *_references(),
-    *_platform(),
+_SENDER = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
+_STATE = "private ? 'Disabled' : 'Enabled'"
+_GIVEN = "alertWebhookInVault: bases[index].outputs.alertWebhookInVault"
+_MOST = "@minValue(40)\n@maxValue(1000)\nparam maximumInstances"
+_MORE = ": [roles.storageBlobDataOwner, roles.storageTableDataContributor]"
+_HOST = "resourceId: hostStorage.outputs.id"
+#: A policy, then the edits that violate it: a file, a text, its replacement. A name alone is a module's.
+_TABLE: _Table = (
+    access.keys_and_passwords_are_off,
+    ("storage-account", "allowSharedKeyAccess: false", "allowSharedKeyAccess: true"),
+    ("storage-account", "    allowSharedKeyAccess: false\n", ""),
+    ("service-bus", "disableLocalAuth: true", "disableLocalAuth: false"),
+    ("event-hubs", "disableLocalAuth: true", "disableLocalAuth: false"),
+    ("monitoring", "DisableLocalAuth: true", "DisableLocalAuth: false"),
+    ("monitoring", "disableLocalAuth: true", "disableLocalAuth: false"),
+    ("vault", "enableRbacAuthorization: true", "enableRbacAuthorization: false"),
+    ("function-app", "allow: false", "allow: true"),
+    access.passwords_are_off_for_ftp_and_scm,
+    ("function-app", "name: 'scm'", "name: 'ftp'"),
+    access.nothing_is_public_in_storage,
+    ("storage-account", "allowBlobPublicAccess: false", "allowBlobPublicAccess: true"),
+    ("storage-account", "publicAccess: 'None'", "publicAccess: 'Blob'"),
+    access.every_role_is_assigned,
+    ("access", "app.writesHub && submitsToHub ?", "useEventHub ?"),
+    access.roles_are_narrow,
+    ("roles", _SENDER, "090c5cfd-751d-490a-894a-3ce6f1109419"),
+    ("roles", _SENDER, "58da3a78-0000-4000-8000-000000000000"),
+    ("access", "scope: queue[index]", "scope: namespace"),
+    ("vault", "scope: vault", "scope: resourceGroup()"),
+    ("access", "    principalId: principalId", "    principalId: deployer().objectId"),
+    ("access", "principalType: 'ServicePrincipal'", "principalType: 'User'"),
+    access.owner_is_for_the_host_only,
+    ("access", "roles.storageTableDataContributor", "roles.storageBlobDataOwner"),
+    access.queues_may_be_used_as_the_code_does,
+    ("access", "contains(app.receives, ", "contains(app.sends, "),
+    ("access", "if (contains(app.sends, kindOf(each.name))) ", ""),
+    ("roles", "? 'agent-requests'", "? 'notices'"),
+    access.tables_may_be_used_as_the_roles_say,
+    ("access", "table: each })\n)", "table: 'Tasks' })\n)"),
+    ("access", "each => { account: 1", "each => { account: 0"),
+    ("applications", "isWhole: isWhole", "isWhole: true"),
+    ("names", "'id-${token}-${mark}'", "'id-${token}'"),
+    access.roles_file_says_what_the_code_does,
+    ("infra/roles.json", '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]'),
+    ("infra/roles.json", '"receives": ["agent-requests"]', '"receives": []'),
+    ("infra/roles.json", '"tables": [],', '"tables": ["Tasks"],'),
+    ("infra/roles.json", '"http": false', '"http": true'),
+    ("infra/roles.json", '"writesHub": false', '"writesHub": true'),
+    access.queues_may_be_used_as_the_code_does,
+    ("infra/queues.json", '"name": "agent-replies"', '"name": "agent-answers"'),
+    transport.transport_is_encrypted,
+    ("storage-account", "TLS1_2", "TLS1_0"),
+    ("storage-account", "supportsHttpsTrafficOnly: true", "supportsHttpsTrafficOnly: false"),
+    ("service-bus", "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'"),
+    ("event-hubs", "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'"),
+    ("function-app", "httpsOnly: true", "httpsOnly: false"),
+    ("function-app", "minTlsVersion: '1.2'", "minTlsVersion: '1.1'"),
+    ("function-app", "remoteDebuggingEnabled: false", "remoteDebuggingEnabled: true"),
+    ("function-app", "allowedOrigins: []", "allowedOrigins: ['*']"),
+    transport.private_network_closes_the_rest,
+    ("storage-account", _STATE, "'Enabled'"),
+    ("service-bus", _STATE, "'Enabled'"),
+    ("event-hubs", _STATE, "'Enabled'"),
+    ("vault", _STATE, "'Enabled'"),
+    ("durable-scheduler", _STATE, "'Enabled'"),
+    ("applications", "network.?outputs.?appSubnetIds[index] ?? ''", "''"),
+    transport.sign_in_guards_all_but_health,
+    ("sign-in", "'Return401'", "'AllowAnonymous'"),
+    ("sign-in", "'/api/health'", "'/api/*'"),
+    secrets.keys_are_never_read,
+    ("service-bus", "'${namespace.name}.servicebus.windows.net'", "namespace.listKeys().primaryKey"),
+    secrets.outputs_hold_no_secret,
+    ("vault", "webhookUrl.?properties.secretUriWithVersion ?? ''", "alertWebhookUrl"),
+    ("monitoring", "= component.id", "= component.properties.ConnectionString"),
+    ("vault", "servicesKey.?properties.secretUriWithVersion ?? (", "sampleServicesKey ?? ("),
+    secrets.outputs_use_no_secure_parameter,
+    ("vault", "webhookUrl.?properties.secretUriWithVersion ?? ''", "empty(alertWebhookUrl) ? '' : 'some'"),
+    secrets.settings_hold_no_secret,
+    ("applications", _GIVEN, "alertWebhookInVault: alertWebhookUrl"),
+    ("applications", _GIVEN, "alertWebhookInVault: ''"),
+    secrets.secrets_are_secure_parameters,
+    ("infra/main.bicep", "@secure()\n", ""),
+    ("applications", "@secure()\n", ""),
+    ("app-base", "@secure()\n", ""),
+    ("vault", "@secure()\n", ""),
+    secrets.parameters_that_sound_secret_are_secure,
+    ("app-settings", "alertWebhookInVault", "alertWebhookSecretUri"),
+    storage.every_listed_queue_is_declared,
+    ("service-bus", "for each in queues", "for each in [queues[0], queues[1]]"),
+    ("service-bus", "properties: each.properties", "properties: {}"),
+    storage.queues_detect_duplicates,
+    ("infra/queues.json", '"requiresDuplicateDetection": true', '"requiresDuplicateDetection": false'),
+    storage.queues_bound_their_messages,
+    ("infra/queues.json", '"maxDeliveryCount": 10,', ""),
+    storage.tables_are_declared,
+    ("backing-services", "'Circuits', 'AgentRequests']", "'Circuits']"),
+    ("infra/main.bicep", "sampleServices ? sampleTables : []", "sampleTables"),
+    storage.state_is_replicated_as_chosen,
+    ("infra/main.bicep", "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'"),
+    ("backing-services", "name: names.stateStorage", "name: names.agentStorage"),
+    settings.every_known_setting_is_set,
+    ("application-settings", "  SKEW_SECONDS: string(application.?skewSeconds ?? 5)\n", ""),
+    ("app-settings", "  DRONE_URL: '${servicesUrl}/drones'\n", ""),
+    settings.no_unknown_setting_is_set,
+    ("application-settings", "  SKEW_SECONDS:", "  SKEW_SECOND:"),
+    ("app-settings", "StateStore__tableServiceUri:", "StateStore__tableUri:"),
+    ("app-settings", "servesQueues && contains(ofQueued, each.key)", "servesQueues"),
+    ("app-settings", "runsActivities && !contains(ofQueuedOnly, each.key)", "runsActivities"),
+    ("infra/roles.json", '"agentsOfBothWays": []', '"agentsOfBothWays": ["payment"]'),
+    ("application-settings", "  STATE_SHARDS:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  STATE_SHARDS:"),
+    settings.application_starts_with_its_settings,
+    ("application-settings", "?? '60,300,900'", "?? 'a while'"),
+    ("application-settings", "supervisorThreshold ?? 3", "supervisorThreshold ?? 4"),
+    settings.agents_call_the_samples,
+    ("app-settings", "${servicesUrl}/drones", "${servicesUrl}/drone"),
+    ("app-settings", "https://${servicesHostName}", "http://${servicesHostName}"),
+    settings.agents_send_the_key_of_the_samples,
+    ("app-settings", "'keyvault'", "'blob'"),
+    ("app-settings", "  DRONE_KEY: servicesKey\n", ""),
+    ("vault", "'function--services--agents'", "'function--service--agents'"),
+    ("vault", "secretUriWithVersion", "secretUri"),
+    settings.references_to_secrets_name_a_version,
+    ("vault", "webhookUrl.?properties.secretUriWithVersion", "webhookUrl.?properties.secretUri"),
+    settings.callers_are_identified_by_sign_in_only,
+    ("app-settings", "signIn ? 'easyauth' : 'keys'", "'easyauth'"),
+    ("applications", "signIn: !empty(signInClientId)", "signIn: false"),
+    settings.connections_are_set,
+    ("app-settings", "app.usesHub && !empty(eventHubsHostName) ? eventHubSettings : {}", "{}"),
+    ("app-settings", "app.usesHub && !empty(eventHubsHostName)", "app.usesHub"),
+    ("app-settings", "empty(app.tables) ? {} : ", ""),
+    ("app-settings", "!empty(app.agentTables) && ", ""),
+    ("app-settings", "ServiceBusConnection__", "ServiceBus__"),
+    settings.references_are_set,
+    ("host.json", '"SchedulerAgentSupervisor"', '"%TASK_HUB%"'),
+    settings.host_json_fits_the_durable_backend,
+    ("host.json", '"type": "AzureStorage"', '"type": "azureManaged"'),
+    ("app-settings", "durableTask__storageProvider__type", "durableTask__storage__type"),
+    ("app-settings", "connectionStringName: 'DURABLE_TASK", "connectionStringName: 'DURABLE"),
+    ("app-settings", "app.taskHub && !empty(durableSchedulerEndpoint)", "app.taskHub"),
+    ("app-settings", "app.taskHub && ", ""),
+    form.everything_is_described,
+    ("service-bus", "@description('Name of the namespace.')\n", ""),
+    ("application-settings", "  @description('Recoveries that a task gets at once.')\n", ""),
+    form.numbers_are_bounded,
+    (
+        "infra/main.bicep",
+        "@minValue(0)\n@maxValue(20)\nparam alwaysReadyInstances",
+        "param alwaysReadyInstances",
+    ),
+    form.bounds_hold_in_modules,
+    ("function-app", _MOST, "@minValue(41)\n@maxValue(1000)\nparam maximumInstances"),
+    ("function-app", _MOST, "@minValue(40)\n@maxValue(999)\nparam maximumInstances"),
+    form.files_are_short,
+    ("roles", "@export()\n", "\n" * 300 + "@export()\n"),
+    form.modules_are_files_here,
+    ("watching/watching", "'budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'"),
+    form.every_file_is_used,
+    ("watching/watching", "'budget.bicep'", "'../identity.bicep'"),
+    form.every_parameter_is_used,
+    ("infra/main.bicep", "var useScheduler =", "var leftOver = 1\nvar useScheduler ="),
+    form.versions_are_listed,
+    ("storage-account", "storageAccounts@2026-04-01", "storageAccounts@2021-01-01"),
+    references.names_are_declared,
+    ("service-bus", "sku: {\n    name: tier", "sku: {\n    name: tiers"),
+    ("backing-services", "concat(stateTables", "concatenate(stateTables"),
+    references.imported_names_are_exported,
+    ("roles", "@export()\n", ""),
+    ("application-settings", "func settingsOf", "func settings"),
+    references.modules_get_their_parameters,
+    ("infra/main.bicep", "    sampleServices: sampleServices\n", ""),
+    ("infra/main.bicep", "    instanceMemory: instanceMemory\n", "    memory: instanceMemory\n"),
+    references.outputs_that_are_read_exist,
+    ("applications", "bases[index].outputs.vaultUri", "bases[index].outputs.vaultUrl"),
+    ("infra/main.bicep", "backing.outputs.durableTaskHub", "backing.outputs.taskHub"),
+    platform.flex_consumption_supports_every_property,
+    (
+        "function-app",
+        "      http20Enabled: true\n",
+        "      http20Enabled: true\n      ftpsState: 'Disabled'\n",
+    ),
+    platform.deployments_can_be_repeated,
+    ("infra/main.bicep", "param budgetStart string = ''", "param budgetStart string = utcNow('yyyy-MM-01')"),
+    platform.deployments_have_names_of_their_own,
+    ("infra/main.bicep", "name: 'watching'", "name: 'network'"),
+    platform.private_endpoints_are_deployed_one_by_one,
+    ("private-endpoints", "@batchSize(1)\n", ""),
+    ("private-endpoints", "@batchSize(1)", "@batchSize(2)"),
+    platform.azd_finds_what_it_looks_for,
+    ("infra/main.bicep", "'azd-env-name'", "'environment'"),
+    ("azure.yaml", "  app:", "  api:"),
+    ("azure.yaml", "    condition: ${ROLES_SPLIT}\n", ""),
+    ("azure.yaml", "host: function", "host: appservice"),
+    hosting.app_runs_as_it_is_tested,
+    ("function-app", "name: 'FC1'", "name: 'Y1'"),
+    ("function-app", "version: '3.13'", "version: '3.9'"),
+    hosting.always_ready_groups_exist,
+    ("function-app", "name: 'durable'", "name: 'scheduler'"),
+    ("function-app", "hasTaskHub && ", ""),
+    ("function-app", "zoneRedundant ? max(alwaysReadyHttpInstances, 2) : ", ""),
+    hosting.callers_may_fill_an_instance,
+    ("function-app", "            perInstanceConcurrency: requestsAtOnce\n", ""),
+    ("app-settings", "string(requestsAtOnce)", "'200'"),
+    hosting.app_uses_its_own_identity,
+    ("function-app", "    keyVaultReferenceIdentity: identityId\n", ""),
+    ("function-app", "'UserAssignedIdentity'", "'SystemAssignedIdentity'"),
+    hosting.durable_scheduler_takes_the_identity,
+    ("app-settings", "Authentication=ManagedIdentity", "Authentication=AAD"),
+    ("durable-scheduler", "name: 'Consumption'", "name: 'Dedicated'"),
+    hosting.zones_are_as_chosen,
+    ("function-app", "    zoneRedundant: zoneRedundant\n", ""),
+    hosting.data_is_protected_as_chosen,
+    ("vault", "purgeProtection ? true : null", "purgeProtection"),
+    ("locks", "'CanNotDelete'", "'ReadOnly'"),
+    ("applications", "if (locked)", "if (purgeProtection && false)"),
+    hosting.regions_are_listed,
+    ("regions", "'australiaeast'", "'australiaest'"),
+    ("infra/main.bicep", "type: 'location'", "type: 'region'"),
+    access.every_role_is_assigned,
+    ("app-base", "roles.storageBlobDataOwner, roles.storageQueue", "roles.storageQueue"),
+    access.hubs_may_be_used_as_the_roles_say,
+    ("access", "app.writesHub", "app.readsHub"),
+    ("access", "app.readsHub", "app.writesHub"),
+    ("access", "if (app.taskHub && useScheduler)", "if (app.writesHub && useScheduler)"),
+    network.agents_send_through_the_network_that_is_chosen,
+    ("applications", "app.service == 'agents' && ", ""),
+    ("applications", "? agentsSubnetId :", "? '' :"),
+    watching.alerts_tell_the_operators,
+    ("watching/log-alerts", "          alert.posted ? mailGroupId : actionGroupId\n", ""),
+    ("watching/metric-alerts", "      enabled: true\n", "      enabled: false\n"),
+    watching.alerts_keep_their_names,
+    ("infra/main.bicep", "names.alerts", "applications.outputs.names[0]"),
+    watching.who_did_what_is_logged,
+    ("app-diagnostics", "'AuditEvent'", "'AuditEvents'"),
+    ("diagnostics", "scope: tables[number]", "scope: serviceBus"),
+    ("backing-services", "hasAgentStorage ? [names.agentStorage] : []", "[]"),
+    watching.logs_are_bounded_and_actions_kept,
+    ("backing-services", "logs.?dailyGigabytes ?? 10", "-1"),
+    ("monitoring", "name: 'AppEvents'", "name: 'AppEvent'"),
+    separation.apps_use_what_is_their_own,
+    ("applications", "identityClientId: bases[index]", "identityClientId: bases[0]"),
+    ("applications", "hostStorageEndpoints: bases[index]", "hostStorageEndpoints: bases[0]"),
+    separation.apps_share_nothing_of_their_own,
+    ("applications", "vaultUri: bases[index]", "vaultUri: bases[0]"),
+    ("applications", "appSubnetIds[index]", "appSubnetIds[0]"),
+    ("names", "'plan-${token}-${mark}'", "'plan-${token}'"),
+    separation.hosts_may_use_their_own_only,
+    ("app-base", ": [roles.storageBlobDataOwner]", ": [roles.storageQueueDataContributor]"),
+    ("app-base", ": [roles.storageBlobDataOwner]", _MORE),
+    ("names", "'kv-${token}-${mark}'", "'kv-${token}'"),
+    network.app_subnet_is_delegated,
+    ("network", "Microsoft.App/environments", "Microsoft.Web/serverFarms"),
+    network.private_addresses_are_found,
+    ("private-endpoints", "'privatelink.vaultcore.azure.net'", "'privatelink.vault.azure.net'"),
+    ("private-endpoints", "zones[target.group]", "zones.blob"),
+    network.endpoints_lead_to_what_apps_use,
+    ("app-base", "group: 'queue'", "group: 'table'"),
+    ("app-base", f"{_HOST}, group: 'blob'", "resourceId: vault.outputs.id, group: 'blob'"),
+    ("applications", "apps: bases[index].outputs.endpointTargets", "apps: bases[0].outputs.endpointTargets"),
+    ("backing-services", "hasAgentStorage ? [{ name: 'pe-agent-table'", "false ? [{ name: 'pe-agent-table'"),
+    network.endpoints_keep_their_names,
+    ("app-base", "pe-host-queue${own.suffix}", "pe-host-queue"),
+    ("app-base", "pe-host-blob${own.suffix}", "pe-host-blob"),
+    ("app-base", "pe-vault${own.suffix}", "pe-vault"),
+    transport.sign_in_guards_all_but_health,
+    ("sign-in", "requireAuthentication: true", "requireAuthentication: false"),
+    ("sign-in", "platform: {\n      enabled: true", "platform: {\n      enabled: false"),
+    transport.tokens_are_of_the_own_tenant,
+    ("sign-in", "${tenant().tenantId}/v2.0", "common/v2.0"),
+    ("sign-in", "            clientId\n", "            'api://anybody'\n"),
 )
+#: The same for what Azure publishes.
+_AZURE_TABLE: _Table = (
+    azure.resources_fit_their_types,
+    ("storage-account", "supportsHttpsTrafficOnly", "supportHttpsTrafficOnly"),
+    ("storage-account", "minimumTlsVersion: 'TLS1_2'", "minimumTlsVersion: 'TLS12'"),
+    ("vault", "softDeleteRetentionInDays: 7", "softDeleteRetentionInDays: '7'"),
+    ("durable-scheduler", "    ipAllowlist: private ? [] : ['0.0.0.0/0']\n", ""),
+    ("sign-in", "name: 'authsettingsV2'", "name: 'authsettingsV3'"),
+    ("identity", "  tags: tags\n", "  id: name\n"),
+    azure.resources_are_where_they_may_be,
+    ("infra/main.bicep", "targetScope = 'subscription'", "targetScope = 'resourceGroup'"),
+    azure.properties_that_are_read_exist,
+    ("function-app", "app.properties.defaultHostName", "app.properties.defaultHostname"),
+    ("vault", "secretUriWithVersion", "secretUriWithVersions"),
+    azure.versions_are_the_newest,
+    ("service-bus", "@2026-01-01", "@2024-01-01"),
+    azure.queries_name_tables_and_columns,
+    ("infra/queries/sweeps.kql", "startswith", "startswith Messages and Message startswith"),
+    ("infra/queries/failed-requests.kql", "AppRequests", "AppRequest"),
+    ("infra/workbook/workbook.json", "by Workflow,", "by Workflows,"),
+    ("infra/modules/watching/alerts.json", '"OldestSeconds"', '"OldestSecond"'),
+    azure.metrics_exist,
+    ("infra/modules/watching/alerts.json", '"ActiveMessages"', '"ActiveMessage"'),
+    ("watching/metric-alerts", "'EntityName'", "'QueueName'"),
+    ("infra/modules/watching/alerts.json", '"aggregation": "Minimum"', '"aggregation": "Total"'),
+    ("infra/workbook/workbook.json", "namespaces--ActiveMessages", "namespaces--Active"),
+    azure.settings_of_the_host_exist,
+    ("app-settings", "AzureWebJobsStorage__blobServiceUri", "AzureWebJobsStorage__blobUri"),
+    ("app-settings", "durableTask__hubName", "durableTask__hub"),
+    ("app-settings", "  AUTH_MODE:", "  FUNCTIONS_WORKER_RUNTIME: 'python'\n  AUTH_MODE:"),
+)
+
+
+def _breaches(table: _Table) -> Iterator[Breach]:
+    policy = None
+    for row in table:
+        if isinstance(row, tuple):
+            name, old, new = row
+            assert policy is not None
+            yield Breach(policy, name if "." in name else f"infra/modules/{name}.bicep", old, new)
+        else:
+            policy = row
+
+
+BREACHES = tuple(_breaches(_TABLE))
+AZURE_BREACHES = tuple(_breaches(_AZURE_TABLE))

@@ -21,8 +21,7 @@ from tests.infra.bicep.deployment import Deployment
 from tests.infra.bicep.expressions import evaluate
 from tests.infra.bicep.template import Declaration, Template, read_template
 from tests.infra.bicep.values import Unresolved, Value
-from tests.infra.breaches import BREACHES, Breach, edited
-from tests.infra.breaches_of_hosting import AZURE_BREACHES, HOSTING_BREACHES
+from tests.infra.breaches import AZURE_BREACHES, BREACHES, Breach, edited
 from tests.infra.infrastructure import REPOSITORY, Environment, Infrastructure
 from tests.infra.policies import POLICIES, Policy
 
@@ -39,7 +38,7 @@ def test_templates_comply_with_the_policy(infrastructure: Infrastructure, policy
     assert list(policy(infrastructure)) == []
 
 
-@pytest.mark.parametrize("breach", [*BREACHES, *HOSTING_BREACHES], ids=str)
+@pytest.mark.parametrize("breach", BREACHES, ids=str)
 def test_broken_template_is_refused(breach: Breach, tmp_path: Path) -> None:
     """The policy reports a copy of the templates with one edit."""
     assert next(breach.policy(breach.made(tmp_path)), None) is not None
@@ -56,7 +55,7 @@ def test_what_azure_does_not_know_is_refused(breach: Breach, tmp_path: Path) -> 
 
 def test_every_policy_is_shown_to_refuse_something() -> None:
     """There is a breach for each policy."""
-    broken = {breach.policy for breach in (*BREACHES, *HOSTING_BREACHES, *AZURE_BREACHES)}
+    broken = {breach.policy for breach in (*BREACHES, *AZURE_BREACHES)}
     assert broken == {*POLICIES, *AZURE_POLICIES}
 
 
