@@ -24,8 +24,9 @@ class Planted:
     says: str
 
 
-def fault(found_by: str, says: str, *texts: str) -> Planted:
-    """Plant a fault: each text of the sample is followed by its replacement."""
+def fault(line: str, *texts: str) -> Planted:
+    """Plant a fault that the line of a check reports: each text of the sample, then its replacement."""
+    found_by, _, says = line.partition(": ")
     return Planted(tuple(zip(texts[::2], texts[1::2], strict=True)), found_by, says)
 
 
