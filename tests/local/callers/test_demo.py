@@ -30,7 +30,6 @@ from local.command_line import main
 from local.commands import demo_at
 from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, canned_api
 from tests.local.callers.canned_deliveries import CannedDeliveries
-from tests.local.platform.processes import PATIENCE
 
 
 async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
@@ -172,13 +171,6 @@ def test_a_few_deliveries_try_every_case() -> None:
     assert len({each.id for each in made}) == 10
 
 
-def test_an_expected_outcome_has_nothing_unmet() -> None:
-    """State and steps."""
-    for case in Case:
-        came = _order(case.expectation.state, dict(case.expectation.steps))
-        assert case.expectation.unmet(came) is None
-
-
 def test_an_unexpected_outcome_is_described() -> None:
     """No status, another state, or a step in another state."""
     expectation = Case.NEAR.expectation
@@ -240,14 +232,6 @@ async def test_a_refused_order_raises_the_apis_reason() -> None:
     async with canned_api(submit_status=422) as url, OrderClient.at(url) as client:
         with pytest.raises(OrderRefusedError, match=r"422.*canned"):
             await client.submit("refused")
-
-
-async def test_every_change_is_followed_to_the_end() -> None:
-    """404 means that the order is still on the queue."""
-    async with canned_api() as url, OrderClient.at(url) as client:
-        await client.submit("one")
-        states = [order.state async for order in client.follow("one", within=PATIENCE)]
-    assert states == [OrderState.PENDING, OrderState.PROCESSING, OrderState.PROCESSED]
 
 
 def test_the_command_to_try_next_sends_the_sample_order() -> None:

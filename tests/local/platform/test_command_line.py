@@ -104,10 +104,13 @@ def test_a_taken_port_ends_with_code_2_and_one_line(
     assert error.count("\n") == 1
 
 
-def test_inside_azure_the_command_ends_with_code_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_inside_azure_the_command_ends_with_code_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A platform that was deployed by mistake does not start."""
     monkeypatch.setenv("WEBSITE_INSTANCE_ID", "0123")
     assert main(["up", "--data", str(tmp_path)]) == 2
+    assert "WEBSITE_INSTANCE_ID" in capsys.readouterr().err
 
 
 def test_a_part_that_failed_ends_with_code_1(
@@ -441,11 +444,6 @@ async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None
     assert len(deleted) == 3
     assert f"{tmp_path / 'host'} (1,234 bytes)" in deleted
     assert _names_in(tmp_path) == ["lock", "notes.txt"]
-
-
-async def test_reset_with_nothing_to_delete_says_nothing(tmp_path: Path) -> None:
-    """A second reset is harmless."""
-    assert await reset(tmp_path / "never-used") == []
 
 
 async def test_reset_is_refused_while_a_platform_runs(tmp_path: Path) -> None:

@@ -21,13 +21,11 @@ from local.platform import (
     ANY_PORTS,
     ROOT,
     Addresses,
-    FolderInUseError,
     PartFailedError,
     PartName,
     Platform,
     PlatformOptions,
     PortTakenError,
-    StartRefusedError,
     until_stop_signal,
     watchdog,
 )
@@ -222,14 +220,6 @@ async def test_a_part_that_is_not_crash_safe_is_not_killed(tmp_path: Path) -> No
         await platform.stop(PartName.AZURITE)
 
 
-async def test_a_second_platform_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    """Two Azurites on one folder would overwrite each other's files."""
-    async with Platform(options(tmp_path), fakes()):
-        with pytest.raises(FolderInUseError):
-            async with Platform(options(tmp_path), fakes()):
-                pass
-
-
 async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, started: Started) -> None:
     """No part is started and stopped again because another cannot start."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -238,16 +228,6 @@ async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, star
             async with Platform(PlatformOptions(ports=wanted, data=tmp_path), fakes()):
                 pass
     assert started() == []
-
-
-async def test_the_platform_refuses_to_run_inside_azure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is a developer's tool, and must never replace the real services."""
-    monkeypatch.setenv("WEBSITE_INSTANCE_ID", "0123")
-    with pytest.raises(StartRefusedError, match="WEBSITE_INSTANCE_ID"):
-        async with Platform(options(tmp_path), fakes()):
-            pass
 
 
 type Start = Callable[..., subprocess.Popen[str]]
@@ -347,18 +327,6 @@ def test_a_killed_platform_can_be_started_again_at_once(start: Start) -> None:
     assert second.wait(PATIENCE) == 0
 
 
-def test_a_part_that_dies_ends_the_program(start: Start) -> None:
-    """The platform does not continue without one of its parts."""
-    platform = start()
-    part = next(
-        child
-        for child in psutil.Process(platform.pid).children()
-        if "fake_part.py" in "".join(child.cmdline())
-    )
-    part.kill()
-    assert platform.wait(PATIENCE) == 1
-
-
 _OURS, _CALLERS = "AzureWebJobs.supervisor.Disabled", "AzureWebJobs.full-sweep.Disabled"
 
 
@@ -410,21 +378,11 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_STOP_WITHIN", 0.1)
 
 
-@pytest.fixture
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_part_is_resumed_and_asked_to_stop(
+    part: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused process would never receive the signal; SIGTERM comes first, so that Azurite saves."""
     monkeypatch.setattr(watchdog, "_STOP_WITHIN", PATIENCE)
-
-
-@pytest.mark.usefixtures("_patient")
-def test_a_guarded_part_is_asked_to_stop(part: subprocess.Popen[bytes]) -> None:
-    """SIGTERM comes first, so that Azurite saves."""
-    watch([f"{part.pid} {signal.SIGTERM:d}\n"])
-    assert part.wait(PATIENCE) == -signal.SIGTERM
-
-
-@pytest.mark.usefixtures("_patient")
-def test_a_frozen_part_is_resumed_and_asked_to_stop(part: subprocess.Popen[bytes]) -> None:
-    """A paused process would never receive the signal."""
     part.send_signal(signal.SIGSTOP)
     watch([f"{part.pid} {signal.SIGTERM:d}\n"])
     assert part.wait(PATIENCE) == -signal.SIGTERM
