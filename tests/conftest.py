@@ -26,20 +26,19 @@ for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a folder together in any order: they share a platform.
-
-    Have the simulation run beside the tests of `local`: it computes all the time, and they mostly wait.
-    """
+    """Keep the tests of a folder together: they share a platform. Tests that compute for minutes run first."""
     first = dict[str, int]()
     for item in items:
         for folder in _folders(item):
             first.setdefault(folder, len(first))
-    items.sort(key=lambda item: [first[folder] for folder in _folders(item)])
+    items.sort(key=lambda item: (_order(item), [first[folder] for folder in _folders(item)]))
 
 
 def _folders(item: pytest.Item) -> list[str]:
-    """Name the folders around a test, the outermost first; what computes is in `local` itself."""
+    """Return the folders around a test, the outermost first."""
     parts = item.path.relative_to(_TESTS).parts[:-1]
-    if {"model", "simulation"}.intersection(parts[:1]):
-        return ["local"]
     return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
+
+
+def _order(item: pytest.Item) -> bool:
+    return item.path.relative_to(_TESTS).parts[0] not in {"model", "simulation"}

@@ -86,13 +86,11 @@ def _place_of(number: int, levels: list[list[Any]]) -> Place:
     """Return the place of a value by its `number` in the last level."""
     place: Place = ()
     for level in reversed(levels[:-1]):
-        for above, part in enumerate(level):
-            size = len(part) if isinstance(part, dict | list) else 0
-            if number < size:
-                name = list(part)[number] if isinstance(part, dict) else number
-                place, number = (name, *place), above
-                break
-            number -= size
+        above = 0
+        while number >= (size := len(level[above]) if isinstance(level[above], dict | list) else 0):
+            number, above = number - size, above + 1
+        part = level[above]
+        place, number = (list(part)[number] if isinstance(part, dict) else number, *place), above
     return place
 
 

@@ -66,7 +66,7 @@ def _run(where: str, report: Path, options: Sequence[str]) -> bool:
     # platform once for the files of a folder, and stops it after the last one.
     workers = [
         "--numprocesses",
-        os.environ.get("WORKERS", "3"),
+        os.environ.get("WORKERS", "2"),
         "--dist",
         "loadfile",
         "--no-loadscope-reorder",

@@ -280,8 +280,9 @@ async def _schedule(processes: list[RunSteps]) -> None:
     await run(share=False)
 
 
+# Azurite may not answer four processes with 90 steps within their time limits on a busy machine.
 @pytest.mark.parametrize("count", [1, 4], ids=["one process", "four processes"])
-@pytest.mark.parametrize("steps", [12, 24, 90])
+@pytest.mark.parametrize("steps", [12, 24, pytest.param(90, marks=pytest.mark.night)])
 async def test_every_step_is_called_once_and_done(make_process: MakeProcess, steps: int, count: int) -> None:
     """In epoch 1, whichever runs start and end their steps at the same moment."""
     definition, agent = _wide(steps), ScriptedAgent()

@@ -140,9 +140,6 @@ async def _submitted(bench: Bench) -> None:
     for task, resource in (("down", "undone"), ("down-held", "held")):
         bench.remote.script(f"{task}/b/do", Behaviour.IS_DOWN)
         await bench.submit(task, resource)
-    bench.remote.script("stubborn/c/do", Behaviour.REFUSES)
-    bench.remote.script("stubborn/b/undo", Behaviour.HANGS, Behaviour.FORGETS, Behaviour.ANSWERS)
-    await bench.submit("stubborn")
     bench.remote.script("late/payment/do", Behaviour.HANGS)
     async with bench.session.put("/api/orders/late", json=ORDER) as answer:
         assert answer.status == 202
@@ -163,6 +160,9 @@ async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
 
 async def test_undo_that_fails_twice_succeeds_at_the_third_attempt(bench: Bench) -> None:
     """Undo is recovered as do is, also after an extended wait."""
+    bench.remote.script("stubborn/c/do", Behaviour.REFUSES)
+    bench.remote.script("stubborn/b/undo", Behaviour.HANGS, Behaviour.FORGETS, Behaviour.ANSWERS)
+    await bench.submit("stubborn")
     task = await bench.until_state("stubborn", "Compensated")
     assert events(task) == ["submitted", "refused", "recovered", "recovered"]
     assert task["failure_count"] == 2
