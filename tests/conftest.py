@@ -26,7 +26,7 @@ for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a folder together: they share a platform. Tests that compute for minutes run first."""
+    """Keep a folder's tests together, as they share a platform. Tests that compute for minutes run first."""
     first = dict[str, int]()
     for item in items:
         for folder in _folders(item):
