@@ -26,19 +26,17 @@ for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a folder's tests together, as they share a platform. Tests that compute for minutes run first."""
+    """Keep a folder's tests together, as they share a platform. The longest file runs first."""
     first = dict[str, int]()
     for item in items:
         for folder in _folders(item):
             first.setdefault(folder, len(first))
-    items.sort(key=lambda item: (_order(item), [first[folder] for folder in _folders(item)]))
+    items.sort(key=lambda item: (item.path.name != "test_points.py", [first[it] for it in _folders(item)]))
 
 
 def _folders(item: pytest.Item) -> list[str]:
-    """Return the folders around a test, the outermost first."""
+    """Return the folders around a test, the outermost first; computing tests join those of `local`."""
     parts = item.path.relative_to(_TESTS).parts[:-1]
+    if {"model", "simulation"}.intersection(parts[:1]):
+        return ["local"]
     return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
-
-
-def _order(item: pytest.Item) -> bool:
-    return item.path.relative_to(_TESTS).parts[0] not in {"model", "simulation"}
