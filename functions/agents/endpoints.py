@@ -83,7 +83,7 @@ def known_here(
 ) -> frozenset[str]:
     """Name the Agents that an application with such `roles` makes. Raises `SettingsError`.
 
-    A Supervisor calls none of them; they read the results that operators enter.
+    The Supervisor does not call them; they validate the results that operators enter.
     """
     queued = registry.queued_agents
     for unknown in sorted(elsewhere - queued):

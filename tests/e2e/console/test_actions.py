@@ -1,4 +1,4 @@
-"""What an operator does to a task in the console: find it, see why it is stuck, and fix it."""
+"""An operator finds a task in the console, sees why it is stuck, and repairs it."""
 
 from __future__ import annotations
 
