@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 
-from functions.operations.asking import TaskIdPath
+from functions.operations.action_requests import TaskIdPath
 from functions.operations.overview import Overview, OverviewReader
 from functions.operations.rejected.routes import add_rejected, rejected_of_task
 from functions.operations.tasks.action_routes import add_actions, add_bulk

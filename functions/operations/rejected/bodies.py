@@ -9,7 +9,7 @@ from typing import Any
 
 from functions.messages.queues import queue_of_another_try
 from functions.messages.reading import without_tokens
-from functions.operations.asking import ShownText, nothing_of, text_of
+from functions.operations.action_requests import ShownText, nothing_of, text_of
 from functions.pattern.contents import Contents, NotShownError, fields_of, shown_as
 from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.messages.queues import dead_letter_queue, living_queue, queue_of_another_try
-from functions.operations.asking import ACTION, Reason
+from functions.operations.action_requests import ACTION, Reason
 from functions.operations.rejected.bodies import Bodies
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId

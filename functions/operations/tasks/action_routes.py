@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.operations.asking import ACTION, Reason, ReasonText, StepPath, TaskIdPath
+from functions.operations.action_requests import ACTION, Reason, ReasonText, StepPath, TaskIdPath
 from functions.operations.tasks.actions import ActionName, Actions, Asked, Wish
 from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage, Selection
 from functions.operations.tasks.listing import Tasks

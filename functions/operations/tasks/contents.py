@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from functions.operations.asking import ShownText, StepPath, TaskIdPath, nothing_of, text_of
+from functions.operations.action_requests import ShownText, StepPath, TaskIdPath, nothing_of, text_of
 from functions.operations.tasks.listing import Tasks
 from functions.pattern.contents import Contents, NotShownError
 from functions.pattern.definition import Registry

@@ -1,4 +1,4 @@
-"""What requests of operators have in common: reasons, paths, and how content from outside is shown."""
+"""Parts that the requests of operators share: reasons, paths, and texts that came from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ReasonText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=
 
 
 class Reason(BaseModel):
-    """Why an operator acts; it is kept with what is acted on."""
+    """The reason of an action, recorded with it."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -47,7 +47,7 @@ StepPath = Annotated[
 
 
 class ShownText(BaseModel):
-    """A text, and whether there is `more` of it; null where it is not shown, with the reason in `why`."""
+    """A text, and whether there is `more` of it. It is null if it is not shown; `why` has the reason."""
 
     text: Annotated[str | None, Field(examples=['{\n  "amount": "4.90",\n  "card": "(hidden)"\n}'])]
     more: bool = False
@@ -55,12 +55,12 @@ class ShownText(BaseModel):
 
 
 def text_of(text: str) -> ShownText:
-    """Show a text without what can't be printed, up to 64 Ki characters: a payload is shown whole."""
+    """Return the first 64 Ki characters of a text, with characters that cannot be printed replaced."""
     most = 64 * 1024
     shown = "".join(each if each.isprintable() or each in "\n\r\t" else "�" for each in text[:most])
     return ShownText(text=shown, more=len(text) > most)
 
 
 def nothing_of(why: str) -> ShownText:
-    """Say why something is not shown."""
+    """Return an absent text with the reason of its absence."""
     return ShownText(text=None, why=why)
