@@ -109,12 +109,12 @@ async def test_only_json_is_accepted(api: Api, desk: Desk, route: Route) -> None
 @pytest.mark.parametrize("route", WITH_BODY)
 async def test_bodies_are_bounded(api: Api, desk: Desk, route: Route) -> None:
     """Also blank ones."""
-    most = 1024 * 1024 if route.path.endswith("/batch") else 48 * 1024
-    problem(await _send(_application(api, desk, route), route, b" " * (most + 1)), 413)
+    kibibytes = 1024 if route.path.endswith("/batch") else 32 if "/ops/" in route.path else 48
+    problem(await _send(_application(api, desk, route), route, b" " * (kibibytes * 1024 + 1)), 413)
 
 
 @pytest.mark.parametrize("route", NAMING)
-@pytest.mark.parametrize("name", [ODATA, "a|b", "a.b", "a#b", "a\\b", "%2F", "a\x00", "x" * 65])
+@pytest.mark.parametrize("name", [ODATA, "a|b", "a.b", "a#b", "a\\b", "%2F", "a\x00", "a\n", "ä", "x" * 65])
 async def test_ids_have_a_strict_format(api: Api, desk: Desk, route: Route, name: str) -> None:
     """They can be part of a key, but contain nothing that changes a filter, path or header."""
     astray = Route(route.method, route.path.replace(TASK, name))

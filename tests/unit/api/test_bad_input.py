@@ -75,6 +75,7 @@ async def test_each_wrong_field_is_named(api: Api, change: dict[str, Any], field
 async def test_id_of_the_application_s_own_is_refused(api: Api) -> None:
     """A task that is a step of another has an id that no caller can take before it."""
     assert wrong_fields(await api.client.put("/api/orders/c-mine", ORDER)) == ["id"]
+    assert wrong_fields(await api.client.put("/api/orders/a.b", ORDER)) == ["id"]
     batch = await api.client.post("/api/orders/batch", {"orders": [ORDER | {"id": "c-mine"}]})
     assert [each["status"] for each in batch.json["results"]] == [422]
     assert api.submissions.messages == []

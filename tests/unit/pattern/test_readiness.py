@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self
+from itertools import count
+from typing import Annotated, Any, Self
 
 import pytest
-from pydantic import BaseModel, model_validator
+from pydantic import AfterValidator, BaseModel, create_model, model_validator
 
 from functions.pattern.cannot_start import CannotStart
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
@@ -220,6 +221,22 @@ def test_payload_model_that_raises_parks() -> None:
         assert (missing.parks, missing.reason.startswith(unfit)) == (True, True)
         assert missing.reason != again.reason
         assert not is_new(again.lasting, missing.reason)
+
+
+def test_payload_that_a_validator_refuses_with_another_text_has_no_new_reason() -> None:
+    """Such as a text with the time of day: the task is parked, and alerted, once."""
+    texts = count()
+
+    def late(_: int) -> int:
+        raise ValueError(f"late by {next(texts)}")
+
+    model = create_model("Late", weight=(Annotated[int, AfterValidator(late)], ...))
+    deployed = Registry((_line(payload=model),), {})
+    first, again = (what_is_missing(deployed, pending(LINE)) for _ in range(2))
+    assert first is not None
+    assert again is not None
+    assert first.reason != again.reason
+    assert not is_new(again.lasting, first.reason)
 
 
 def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:

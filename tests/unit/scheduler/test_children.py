@@ -426,6 +426,9 @@ async def test_host_may_die_at_any_call(ends: str) -> None:
         pytest.fail("it never came to its end")
     assert dies_at > 10
     assert (family.parent.task.direction is Direction.UNDO) == (ends != "processed")
+    if ends == "undone":
+        assert family.agents.steps == ["fly", "rent", "insure", "rent undo", "fly undo"]
+        assert family.parent.task.last_error == "car: insure: no"
 
 
 @pytest.mark.parametrize("complete_within", [HOUR, 30])

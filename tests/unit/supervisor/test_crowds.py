@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from functions.pattern.events import Event, Recovered, StepNotTaken
 from functions.pattern.identity import Epoch, TaskId, start_of
 from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import requests_queue
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Extension, TaskRecord
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker
 from functions.pattern.shares import Share
 from functions.pattern.silent_agents import SilentAgent, read_silences
@@ -96,6 +97,15 @@ async def test_crowd_before_a_silent_agent_waits_for_it_and_the_silence_is_its_a
     assert (_failure_counts(bench), _epochs(bench)) == ({0}, {FIRST, SECOND})
     assert [each.tasks for each in bench.silences.begun] == [MANY]
     assert bench.crowds.alerts == []
+
+
+async def test_task_whose_extensions_are_used_up_is_recovered_and_counted() -> None:
+    """The others of its crowd have more time."""
+    bench = _bench("pay")
+    spent = Extension(until=START, seconds=86_400, times=99, behind=BY_AGENT, cause="no reply", at=START)
+    record = bench.store.record(_named(7))
+    bench.store.put(replace(record, task=replace(record.task, extended=spent)))
+    assert _eased(await bench.sweep()) == (MANY - 1 - PROBES, 0, PROBES, 1)
 
 
 async def test_they_come_back_at_a_bounded_rate_when_it_replies_again() -> None:
