@@ -9,8 +9,6 @@ TEST_PACKAGES := .venv/.installed-for-tests
 AZURITE := node_modules/.installed
 BROWSER := node_modules/.installed-for-tests
 PACKAGES := packages/functions-local packages/servicebus-local
-# Tests with processes mostly wait: WORKERS=3 is quicker on two idle cores.
-export WORKERS ?= 2
 # In seconds; the time until the tests begin went into downloads and installs.
 export MAKE_BEGUN := $(shell date +%s)
 TESTS = $(VENV)/python -m tests.house.run

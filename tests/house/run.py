@@ -2,6 +2,7 @@
 
     python -m tests.house.run [--night] [options of pytest]
 
+The environment variable WORKERS is the number of tests that run side by side (3).
 Without `--night`, tests that are marked `night` do not run. Exit code: 0 all passed, 1 a test failed.
 """
 
@@ -40,9 +41,15 @@ def main(options: Sequence[str], *, night: bool) -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         reports = [Path(folder) / f"{number}.xml" for number in range(len(_PACKAGES) + 1)]
-        own = [*_COVERAGE, *([] if night else ["-m", "not night"])]  # the packages have no such mark
+        # Tests with processes mostly wait, so three workers keep two cores busy.
+        workers = int(os.environ.get("WORKERS", "3"))
+        # The packages' tests wait for locks of five seconds and more.
+        of_packages = ["--numprocesses", str(2 * workers), "--dist", "worksteal"]
+        # A worker starts a platform once for the tests of a folder, as files start in the order of folders.
+        of_application = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
+        of_application += [*_COVERAGE, *([] if night else ["-m", "not night"])]
         passed = [
-            _run(where, report, [*options, *(own if where == "." else [])])
+            _run(where, report, [*(of_application if where == "." else of_packages), *options])
             for where, report in zip([*_PACKAGES, "."], reports, strict=True)
         ]
         for seconds, name in _slowest(reports):
@@ -62,16 +69,7 @@ def _speed() -> float:
 def _run(where: str, report: Path, options: Sequence[str]) -> bool:
     """Run pytest in a folder of the project; return whether all tests passed."""
     print(f"Tests in {where}" if where != "." else "Tests of the application", flush=True)
-    # All tests of a file run on one worker, and files start in the order of their folders: a worker starts a
-    # platform once for the files of a folder, and stops it after the last one.
-    workers = [
-        "--numprocesses",
-        os.environ.get("WORKERS", "2"),
-        "--dist",
-        "loadfile",
-        "--no-loadscope-reorder",
-    ]
-    command = [sys.executable, "-m", "pytest", *workers, "-rsfE", f"--junitxml={report}", *options]
+    command = [sys.executable, "-m", "pytest", "-rsfE", f"--junitxml={report}", *options]
     return subprocess.run(command, cwd=ROOT / where, check=False).returncode == 0
 
 

@@ -7,10 +7,11 @@ import pytest
 from tests.simulation.points.paths import every_path
 from tests.simulation.seeds import violated
 
-#: More than half of all requests are on these paths, which take minutes of simulated time.
-_LONG = {"orders, recovered", "orders, compensated"}
+#: All paths of the workflow with parallel steps, and the shortest one with an Agent behind a queue.
+_BY_DAY = ("delivery", "orders, happy")
 _PATHS = [
-    pytest.param(str(each), marks=pytest.mark.night if str(each) in _LONG else []) for each in every_path()
+    pytest.param(str(each), marks=[] if str(each).startswith(_BY_DAY) else pytest.mark.night)
+    for each in every_path()
 ]
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1_200)]
