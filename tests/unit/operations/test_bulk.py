@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 
 from functions.operations.tasks import bulk as bulk_actions
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.refusals import Refused
 from functions.pattern.search_keys import search_key
-from functions.pattern.states import EpochEnd, ProcessState
+from functions.pattern.states import EpochEnd, ProcessState, StepState
 from functions.pattern.store_ports import Changed, Stored
 from functions.store.keys import sortable
 from tests.fakes.clock import START
+from tests.fakes.interventions import giving_up
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.workflows import LINE, TASK, awaiting, step, workflow
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
 
@@ -202,6 +204,43 @@ async def test_parked_tasks_are_selected_by_whoever_parked_them(desk: Desk) -> N
     body = {**body, "filter": {"parked": "true"}, "action": "unpark", "before": _now(desk)}
     assert len(_ids(await _all(desk, body))) == 3
     assert (await _counted(desk, "?parked=true"))["count"] == 0
+
+
+_PAYING = workflow(step("pay", idempotent=False), step("send", "pay"), name="paying")
+_APPROVAL = workflow(awaiting("approve"), name="approval", resource="approvals")
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "name", "state", "ended_by"),
+    [
+        ("undo", {}, "send", StepState.FAILED, EpochEnd.UNDO_REQUESTED),
+        ("skip", {"step": "send", "result": {}}, "send", StepState.COMPLETED, EpochEnd.RESULT_GIVEN),
+        ("done", {"step": "pay", "result": {}}, "pay", StepState.COMPLETED, EpochEnd.FOUND_DONE),
+        ("not-done", {"step": "pay"}, "pay", StepState.NOT_STARTED, EpochEnd.FOUND_NOT_DONE),
+        ("event", {"step": "approve", "body": {"approved": True}}, "approve", StepState.COMPLETED, None),
+    ],
+)
+async def test_each_task_takes_the_action_with_its_step_and_content(
+    action: str, given: Mapping[str, Any], name: str, state: StepState, ended_by: EpochEnd | None
+) -> None:
+    """Each selected task records the action as a single action would; an event ends no epoch."""
+    desk = Desk(registry=Registry((LINE, _PAYING, _APPROVAL), {}))
+    for task in map(TaskId, ("e-1", "e-2")):
+        paid = told(pending(_PAYING, task), claimed(task=task), started("pay", task=task))
+        asked = started("approve", task=task, complete_by=3600)
+        records = {
+            "send": in_error(task),
+            "pay": told(paid, giving_up(hold=True), now=after(60)),
+            "approve": told(pending(_APPROVAL, task), claimed(task=task), asked),
+        }
+        desk.holds(records[name])
+    desk.clock.advance(60)
+    body = {**RESUBMIT, "filter": {"prefix": "e-"}, "action": action, "before": _now(desk), **given}
+    assert sorted(_ids(await _all(desk, body))) == ["e-1", "e-2"]
+    for task in map(TaskId, ("e-1", "e-2")):
+        record = desk.store.record(task)
+        assert record.step(StepName(name)).state is state
+        assert [each.ended_by for each in record.history] == ([] if ended_by is None else [ended_by])
 
 
 async def test_tasks_of_a_text_and_of_a_cause_are_selected(desk: Desk) -> None:
