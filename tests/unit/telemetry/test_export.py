@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from socket import socket
 from threading import Event
 from typing import Any
 
@@ -33,6 +36,7 @@ from functions.telemetry.fields import Facts, Field, record_action
 from functions.telemetry.spans import call_span, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
+from tests.e2e.telemetry.receiver import Receiver
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runs
 from tests.fakes.store import MemoryStateStore
@@ -155,6 +159,38 @@ def test_all_is_sent_side_by_side() -> None:
     assert good.sent.wait(60)
     assert not hanging.sent.is_set()
     hanging.released.set()
+
+
+#: Ends with a span and a log record that no exporter has sent, since each delay is an hour.
+_END = """
+import logging
+from functions.telemetry.export import export_telemetry
+from functions.telemetry.spans import span
+export_telemetry("test", None, to_otlp=True)
+with span("last", {}):
+    logging.getLogger("functions.tests").warning("the last line")
+"""
+
+
+@pytest.mark.process
+async def test_process_that_ends_sends_what_is_left() -> None:
+    """Spans and log records reach the collector; one that never replies delays the end by 2 s only."""
+
+    async def end(url: str) -> None:
+        delays = ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL")
+        settings = {**dict.fromkeys(delays, "3600000"), "OTEL_EXPORTER_OTLP_ENDPOINT": url}
+        settings |= {"OTEL_EXPORTER_OTLP_TIMEOUT": "3600", "PATH": os.environ["PATH"]}
+        command = [sys.executable, "-c", _END]
+        await asyncio.to_thread(subprocess.run, command, cwd=_ROOT, env=settings, check=True, timeout=60)
+
+    async with Receiver().serving() as receiver:
+        await end(receiver.url)
+        assert [each.name for each in receiver.spans] == ["last"]
+        assert [each.text for each in receiver.records] == ["the last line"]
+    with socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        await end(f"http://127.0.0.1:{silent.getsockname()[1]}")
 
 
 def test_sending_is_waited_for() -> None:
