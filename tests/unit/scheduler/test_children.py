@@ -361,6 +361,29 @@ async def test_each_item_has_a_child_of_its_own() -> None:
     assert (family.child().order.workflow_version, family.state) == (2, ProcessState.PROCESSED)
 
 
+async def test_refused_child_of_an_item_undoes_the_processed_ones_with_the_parent() -> None:
+    """The error names the item; the children are undone before the step that they need."""
+    rented = replace(
+        nested("car", "fly", of="rental"),
+        request=lambda _parcel, _results, item: {"weight": item},
+        for_each=lambda parcel: list(range(1, parcel.weight + 1)),
+    )
+    trips = workflow(step("fly", undo=True), rented, remedy=Remedy.COMPENSATE)
+    family = Family(trips, rental(), weight=2)
+
+    def insure() -> Any:
+        if family.agents.steps.count("insure") > 1:
+            raise PermanentError("no")
+        return {"done": True}
+
+    family.agents.behaviours["insure"] = insure
+    await family.settle()
+    assert (family.state, family.parent.task.last_error) == (ProcessState.COMPENSATED, "car.1: insure: no")
+    children = [family.child(f"car.{item}").task.process_state for item in range(2)]
+    assert children == [ProcessState.COMPENSATED] * 2
+    assert family.agents.steps[-3:] == ["rent undo", "rent undo", "fly undo"]
+
+
 async def test_short_wait_for_a_child_is_sat_out() -> None:
     """Its parent's Scheduler is woken when it ends, also when it is undone; nobody has to look."""
     family = family_of(complete_within=30)
