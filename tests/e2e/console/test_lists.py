@@ -41,6 +41,7 @@ async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> 
     await page.get_by_role("button", name="Act on all of these…").click()
     run = await _asked(page, "Resubmit 3 tasks?", "it is back", "Resubmit 3 tasks")
     await expect(run.get_by_role("alert")).to_contain_text("Finished.3 done, 0 refused.")
+    await expect(run.get_by_role("button", name="Close")).to_be_focused()
     await expect(run.get_by_role("progressbar")).to_have_js_property("value", 3)
     await run.get_by_text("3 done", exact=True).click()
     await expect(run.get_by_role("link")).to_have_count(3)
@@ -48,8 +49,10 @@ async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> 
         found = await bench.until_state(task, "Processed")
         assert found["history"][-1]["reason"] == "it is back"
         assert events(found) == ["submitted", "resubmitted"]
-    await run.get_by_role("button", name="Close").click()
+    await run.get_by_role("button", name="Close").focus()
+    await page.keyboard.press("Enter")
     await expect(run).to_have_count(0)
+    await expect(page.get_by_role("button", name="Act on all of these…")).to_be_focused()
     await page.get_by_role("button", name="Act on all of these…").click()
     await expect(page.get_by_role("dialog", name="There is no such task.")).to_be_visible()
     await page.get_by_role("button", name="Close").click()
@@ -91,6 +94,7 @@ async def test_group_of_a_cause_is_skipped_with_a_result_on_a_phone(bench: Bench
     group = group.filter(has_text="delivery v3")
     await group.get_by_role("button").click()
     dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_label("Action")).to_be_focused()
     await dialog.get_by_label("Action").select_option("skip")
     await expect(dialog.get_by_label("Step", exact=True)).to_have_value("account")
     assert await phone.overflow() <= 0
@@ -107,7 +111,7 @@ async def test_group_of_a_cause_is_skipped_with_a_result_on_a_phone(bench: Bench
 
 
 async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -> None:
-    """What is on its way is waited for; Escape stops, too; what can't be read is named."""
+    """Escape stops after the page on its way; a failed request is repeated; damaged rows are named."""
     await _refused(bench, "stop-1", "stop-2")
     await console.open("#/tasks?state=Error&workflow=errand")
     page = console.page
@@ -122,7 +126,10 @@ async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -
         asked.append(route.request.post_data_json["cursor"])  # type: ignore[attr-defined]
         if len(asked) == 1:
             await page.keyboard.press("Escape")
-        await route.fulfill(json=pages[len(asked) - 1])  # type: ignore[attr-defined]
+        if len(asked) == 2:
+            await route.abort()  # type: ignore[attr-defined]
+        else:
+            await route.fulfill(json=pages[len({*asked}) - 1])  # type: ignore[attr-defined]
 
     await console.answer("count?*", {"count": 2, "more": False, "exact": True, "at": "2026-11-21T12:00:00Z"})
     await page.route("**/api/ops/tasks/actions", answer)
@@ -132,9 +139,12 @@ async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -
     await expect(run.get_by_text("1 of 2: 1 done, 0 refused")).to_be_visible()
     assert asked == [None]
     await run.get_by_role("button", name="Go on").click()
+    await expect(run.get_by_role("alert")).to_contain_text("Interrupted: not reachable.")
+    console.complaints.clear()
+    await run.get_by_role("button", name="Go on").click()
     await expect(run.get_by_role("alert")).to_contain_text("Finished.2 done")
     await expect(run.get_by_text("stop-3|task")).to_be_visible()
-    assert asked == [None, "next"]
+    assert asked == [None, "next", "next"]
 
 
 def _done(task: str) -> dict[str, object]:
