@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -262,9 +263,10 @@ async def test_two_changes_of_one_task_are_both_made(process: Process) -> None:
 
 
 def _wide(steps: int) -> Workflow:
-    """All but the last side by side; the last needs all of them."""
+    """All but the last side by side; the last needs all of them. No outcome is late on a busy machine."""
     names = [f"s{number:02d}" for number in range(steps - 1)]
-    return workflow(*map(step, names), step("last", *names))
+    long = partial(step, complete_within=600)
+    return workflow(*map(long, names), long("last", *names))
 
 
 async def _schedule(processes: list[RunSteps]) -> None:
@@ -280,9 +282,8 @@ async def _schedule(processes: list[RunSteps]) -> None:
     await run(share=False)
 
 
-# Azurite may not answer four processes with 90 steps within their time limits on a busy machine.
 @pytest.mark.parametrize("count", [1, 4], ids=["one process", "four processes"])
-@pytest.mark.parametrize("steps", [12, 24, pytest.param(90, marks=pytest.mark.night)])
+@pytest.mark.parametrize("steps", [12, 24, 90])
 async def test_every_step_is_called_once_and_done(make_process: MakeProcess, steps: int, count: int) -> None:
     """In epoch 1, whichever runs start and end their steps at the same moment."""
     definition, agent = _wide(steps), ScriptedAgent()
