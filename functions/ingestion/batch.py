@@ -41,7 +41,6 @@ class HubEvent:
     body: bytes
     application_properties: Mapping[str, Any]
     subject: str | None = None
-    label: str | None = None
     correlation_id: str | None = None
 
     @property

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from functions.pattern.agent_messages import LEAST_TOKEN
 from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.faults import faults_found
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, RejectedMessages
-from functions.pattern.strict_json import FaultAt, NotJsonError, parse_json
+from functions.pattern.strict_json import NotJsonError, parse_json
 from functions.pattern.submission_groups import orders_in
+from functions.pattern.texts import bounded
 from functions.telemetry.spans import TRACEPARENT
 
 DEAD_LETTER_REASON = "DeadLetterReason"
@@ -44,10 +44,6 @@ class QueueMessage(Protocol):
         """What it is about."""
 
     @property
-    def label(self) -> str | None:
-        """The same, by its former name."""
-
-    @property
     def correlation_id(self) -> str | None:
         """What it belongs to."""
 
@@ -55,20 +51,31 @@ class QueueMessage(Protocol):
         """Give the body."""
 
 
+@dataclass(frozen=True, slots=True)
+class FaultAt:
+    """A fault in a message and its place, empty if unknown. `kind` is one of a few texts."""
+
+    place: tuple[str | int, ...]
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        most_name_bytes, most_place_bytes = 64, 256
+        parts = (
+            f"[{each}]" if isinstance(each, int) else f".{bounded(each, most_name_bytes)}"
+            for each in self.place
+        )
+        place = bounded("".join(parts).removeprefix("."), most_place_bytes)
+        return f"{place}: {self.text}" if place else self.text
+
+
 class NotAMessageError(Exception):
-    """A message can't be read; the text says where and why, without tokens. `content` is the parsed part."""
+    """A message can't be read; the text says where and why. `content` is the parsed part."""
 
     def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
         self.faults = faults
         self.content: Mapping[str, object] = content if isinstance(content, dict) else {}
-        # Of a field's name, 15 bytes are shown: a token, misplaced there, has more.
-        told = (self._without_token(each).told(15) for each in faults[:3])
-        super().__init__("; ".join(told))
-
-    def _without_token(self, fault: FaultAt) -> FaultAt:
-        token = self.content.get("token")
-        place = (each if isinstance(each, int) else shown_id(each, token) for each in fault.place)
-        return replace(fault, place=tuple(place))
+        super().__init__("; ".join(map(str, faults[:3])))
 
     @property
     def about(self) -> About:
@@ -85,7 +92,7 @@ def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> 
     try:
         content = parse_json(body)
     except NotJsonError as error:
-        raise NotAMessageError((error.fault,), error.content) from None
+        raise NotAMessageError((FaultAt((), error.kind, str(error)),), error.content) from None
     if isinstance(content, str):  # some clients encode what is JSON already
         raise NotAMessageError((FaultAt((), "json_text", "a JSON text, not an object"),), content)
     try:
@@ -102,12 +109,6 @@ def faults_of(error: ValidationError) -> tuple[FaultAt, ...]:
     )
 
 
-def shown_id(message_id: str, *tokens: object) -> str:
-    """Give the id by which a message is told of and kept: a sender may have made it of a token."""
-    told = any(isinstance(each, str) and len(each) >= LEAST_TOKEN and each in message_id for each in tokens)
-    return "…" if told else message_id
-
-
 def content_of(message: QueueMessage) -> Content:
     """Give what is needed to send a message again."""
     properties = {
@@ -115,9 +116,7 @@ def content_of(message: QueueMessage) -> Content:
         for name, value in (message.application_properties or {}).items()
         if isinstance(value, str | int | float | bool) and name not in _OF_SERVICE_BUS
     }
-    labels = Labels(
-        subject=message.subject or message.label, correlation_id=message.correlation_id, properties=properties
-    )
+    labels = Labels(subject=message.subject, correlation_id=message.correlation_id, properties=properties)
     return Content(message.get_body(), labels)
 
 
@@ -143,44 +142,12 @@ class MessageReader[MessageT: BaseModel]:
         await self.rejected.reject(self.queue, message_id, body, reason, about=about)
 
 
-#: What is called a token, with all of its value however that is written, and what looks like one of ours.
-_TOKEN = re.compile(
-    r"""
-      (?P<named>token["'\\]*\s*[:=]\s*)
-      (?:(?P<quote>\\*["'])(?P<text>.*?)(?=(?<!\\)(?P=quote)|\Z)
-        |(?P<opened>[\[{])(?P<some>[^\]}]*)
-        |(?P<bare>[^"'\\\s,;}]+))
-    | (?:[0-9a-f]-?){32,}
-    """,
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
-#: A letter or a digit that is written as its number, but for quotes and backslashes.
-#: Many backslashes are looked at once, not from each of them on.
-_ESCAPED = re.compile(r"(?<!\\)\\+u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
-
-
-def without_tokens(text: str) -> str:
-    """Leave out what could be a token."""
-    return _TOKEN.sub(_cut, _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text))
-
-
-def tokens_in(text: str) -> list[str]:
-    """Find what a text calls a token, also where it can't be read as a whole."""
-    values = (found["text"] or found["bare"] for found in _TOKEN.finditer(text))
-    return [value for value in values if value]
-
-
-def _cut(found: re.Match[str]) -> str:
-    return f"{found['named'] or ''}{found['quote'] or found['opened'] or ''}…"
-
-
 @dataclass(frozen=True, slots=True)
 class _Order:
     body: bytes
     message_id: str
     subject: str | None
     traceparent: str | None
-    label: str | None = None
     correlation_id: str | None = None
 
     @property
@@ -198,6 +165,6 @@ def each_order(message: QueueMessage) -> list[QueueMessage]:
         return [message]
     named = message.message_id or ""
     return [
-        _Order(order.body, f"{named}.{number}", message.subject or message.label, order.traceparent)
+        _Order(order.body, f"{named}.{number}", message.subject, order.traceparent)
         for number, order in enumerate(orders)
     ]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from functions.operations.action_requests import TaskIdPath
 from functions.operations.overview import Overview, OverviewReader
-from functions.operations.rejected.routes import add_rejected, rejected_of_task
+from functions.operations.rejected.routes import add_rejected
 from functions.operations.tasks.action_routes import add_actions, add_bulk
 from functions.operations.tasks.actions import Actions, GivenResults
 from functions.operations.tasks.bulk import Bulk
@@ -97,8 +97,8 @@ def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) 
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        about = await rejected_of_task(ports, TaskId(task_id))
-        return TaskView.whole(record, about, trace_url_template, ports.clock.now())
+        about = await ports.rejected.of_task(TaskId(task_id), 20)
+        return TaskView.whole(record, about.messages, trace_url_template, ports.clock.now())
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

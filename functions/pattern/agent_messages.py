@@ -18,9 +18,7 @@ from functions.pattern.times import UtcTime
 _MOST_REASON_CHARACTERS = 1_000
 _NO_REASON = "no reason is known"
 
-#: Characters; what is shorter is none.
-LEAST_TOKEN = 16
-Token = Annotated[str, Field(min_length=LEAST_TOKEN, max_length=128)]
+Token = Annotated[str, Field(min_length=16, max_length=128)]
 Reason = Annotated[str, Field(max_length=_MOST_REASON_CHARACTERS)]
 
 

@@ -1,22 +1,19 @@
-"""What a task holds, without what its models mark as secret: payload, requests, results."""
+"""The payload, requests and results of a task, without the fields that its models declare as secret."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel
 
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.hiding import Secrets
 from functions.pattern.identity import StepName, step_of
-from functions.pattern.readiness import Definitions, NotDeployedError, validated
+from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
-from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
+from functions.pattern.secret_fields import SecretFields, secret_fields
 from functions.pattern.states import Direction, Way
 from functions.pattern.texts import cause_of
 
@@ -35,26 +32,31 @@ class Contents:
     @property
     def payload(self) -> Any:
         """Give the payload. Raises `NotShownError`."""
-        return self._payload.content
+        return _redacted(self._workflow.payload, self.record.order.payload)
 
     def request(self, step: StepName, direction: Direction) -> Any:
-        """Make a step's request once more. Raises `NotShownError`, with what its function raises."""
-        secrets, made = self.secrets, self._request(step, direction)
-        is_child = self.record.step(step).shape.via is Way.WORKFLOW
-        return secrets.without(self._of_child(step, made).content if is_child else json.loads(made))
+        """Make a step's request once more; an Agent's has no model. Raises `NotShownError`."""
+        if self.record.step(step).shape.via is Way.WORKFLOW:
+            made = self._request(step, direction)
+            return _redacted(Definitions(self.registry, self.record).child_workflow(step).payload, made)
+        if self.has_secret_fields:
+            text = "its workflow has secret fields, and no model declares those of a request"
+            raise NotShownError(text)
+        return json.loads(self._request(step, direction))
 
     def result(self, step: StepName) -> Any:
-        """Give a step's result, None without any. Raises `NotShownError`."""
+        """Return a step's result, None without any; an Agent's has no model. Raises `NotShownError`."""
         recorded = self.record.step(step)
         if recorded.known_result is None:
             return None
-        model = self._event_model(step)
-        if model is not None:
-            return self.secrets.without(shown_as(model, recorded.known_result).content)
-        content = json.loads(recorded.known_result)
-        if recorded.shape.via is Way.WORKFLOW:
-            content = self._of_child(step, self._request(step, Direction.DO)).secrets.without(content)
-        return self.secrets.without(content)
+        if recorded.shape.via is Way.EVENT:
+            return _redacted(self._event_model(step), recorded.known_result)
+        return json.loads(recorded.known_result)
+
+    @property
+    def has_secret_fields(self) -> bool:
+        """Return whether the task's workflow has a secret field. Raises `NotShownError`."""
+        return has_secret_fields(self._workflow)
 
     def _request(self, step: StepName, direction: Direction) -> bytes:
         task = replace(self.record.task, direction=direction)
@@ -66,30 +68,7 @@ class Contents:
             raise NotShownError(f"it can't be made: {cause_of(fault)}") from None
         return request_bytes(made)
 
-    def _of_child(self, step: StepName, made: bytes) -> Shown:
-        """Read the payload of the task that is a step as its own model does."""
-        return shown_as(Definitions(self.registry, self.record).child_workflow(step).payload, made)
-
-    @cached_property
-    def secrets(self) -> Secrets:
-        """Values of the secret fields of the payload and of the events. Raises `NotShownError`."""
-        return Secrets(self._payload.secrets.values.union(*(each.values for each in self._of_events())))
-
-    @cached_property
-    def _payload(self) -> Shown:
-        return shown_as(self._workflow.payload, self.record.order.payload)
-
-    def _of_events(self) -> Iterator[Secrets]:
-        for step in self.record.steps:
-            model = self._event_model(step.name)
-            if model is not None:
-                texts = (step.received, step.result)
-                yield from (shown_as(model, each).secrets for each in texts if each is not None)
-
-    def _event_model(self, step: StepName) -> type[BaseModel] | None:
-        """Give the model of a step's event, None for one that waits for none."""
-        if self.record.step(step).shape.via is not Way.EVENT:
-            return None
+    def _event_model(self, step: StepName) -> type[BaseModel]:
         defined = {each.name: each for each in self._workflow.steps}.get(step_of(step))
         if defined is None or defined.payload is None:
             raise NotShownError(f"step '{step}' is not deployed here, which would say what of it is secret")
@@ -107,20 +86,15 @@ class Contents:
         return workflow
 
 
-def shown_as(model: type[BaseModel], content: bytes) -> Shown:
-    """Give JSON that was sent as the model's, without its secrets, and these as they were sent, and read.
+def _redacted(model: type[BaseModel], content: bytes) -> Any:
+    """Return JSON that was sent as the model's, without its secret fields. Raises `NotShownError`."""
+    return fields_of(model).hide(json.loads(content))
 
-    A model may change them, such as by a validator. Raises `NotShownError`.
-    """
-    secret = fields_of(model)
-    shown = secret.hide(json.loads(content))
-    if not secret.any:
-        return shown
-    try:
-        read = secret.read(validated(model, content))
-    except Exception:  # noqa: BLE001 - whatever a model raises of what is none of its own
-        return shown
-    return replace(shown, secrets=Secrets(shown.secrets.values | read.values))
+
+def has_secret_fields(workflow: Workflow) -> bool:
+    """Return whether the model of the payload or of an event has a secret field. Raises `NotShownError`."""
+    events = (step.payload for step in workflow.steps if step.payload is not None)
+    return any(fields_of(model).any for model in (workflow.payload, *events))
 
 
 def fields_of(model: type[BaseModel]) -> SecretFields:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from functions.pattern.errors import PatternError
 from functions.pattern.identity import StepName, TaskId
-
-#: What a property takes beside its name and its value.
-_PROPERTY_BYTES = 16
 
 
 class SentByAnotherError(PatternError):
@@ -32,9 +29,9 @@ class Labels:
 
 
 def size_of(properties: Mapping[str, object]) -> int:
-    """Tell how many bytes a message's properties take, roughly."""
+    """Return about how many bytes a message's properties take: 16 each, besides its name and value."""
     texts = (f"{name}{value}".encode(errors="replace") for name, value in properties.items())
-    return sum(len(text) + _PROPERTY_BYTES for text in texts)
+    return sum(len(text) + 16 for text in texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +47,12 @@ class About:
         return ", ".join(f"{what} {name}" for what, name in named if name is not None) or "task unknown"
 
 
-#: Of a message that could not be read at all.
-NOTHING_KNOWN = About()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedMessage:
-    """A message that is kept: `whole`, or only the beginning of its `size` bytes; `queue` is where it was.
+    """A message that was not processed: its queue, id and size in bytes, the reason, and its task if known.
 
-    `resent_by` had it sent again at `resent_at` (UTC), for the `resends`th time, because of `resent_why`.
-    `discarded_by` had it deleted at `discarded_at`: then its body is gone, and this is all that is kept.
+    It can be resent if it is kept `whole`, and not only its beginning. `resends` counts how often it was,
+    last by `resent_by` at `resent_at` (UTC). A discarded message has no body.
     """
 
     id: str
@@ -69,7 +62,9 @@ class RejectedMessage:
     whole: bool
     reason: str
     rejected_at: datetime
-    about: About = NOTHING_KNOWN
+    task: TaskId | None = None
+    step: StepName | None = None
+    agent: str | None = None
     resends: int = 0
     resent_by: str | None = None
     resent_why: str | None = None
@@ -78,41 +73,13 @@ class RejectedMessage:
     discarded_why: str | None = None
     discarded_at: datetime | None = None
 
-    @property
-    def place(self) -> Place:
-        """Tell where it stands in a list."""
-        return Place(self.discarded_at or self.rejected_at, self.id)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """Where a message stands in a list, which goes by time."""
-
-    at: datetime
-    id: str
-
 
 @dataclass(frozen=True, slots=True)
-class RejectedPage:
-    """Some rejected messages, latest first, of `count` that were found; the next page is after `next`.
+class RejectedList:
+    """The latest rejected messages, the latest first, and whether there are `more`."""
 
-    `more` says that there are others still, to which no page leads.
-    """
-
-    messages: tuple[RejectedMessage, ...]
-    count: int
-    next: Place | None
+    messages: Sequence[RejectedMessage]
     more: bool
-
-    @classmethod
-    def of(
-        cls, found: Iterable[RejectedMessage], most: int, after: Place | None, *, more: bool = False
-    ) -> RejectedPage:
-        """Give the page of at most `most` that comes `after` a place."""
-        ordered = sorted(found, key=lambda each: each.place, reverse=True)
-        left = [each for each in ordered if after is None or each.place < after]
-        page = tuple(left[:most])
-        return cls(page, len(ordered), page[-1].place if len(left) > most else None, more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +101,21 @@ class RejectedMessages(Protocol):
         reason: str,
         labels: Labels | None = None,
         *,
-        about: About = NOTHING_KNOWN,
+        about: About | None = None,
     ) -> None:
         """Record the message and why it was rejected; the same message is recorded once."""
 
     async def listed(
-        self,
-        *,
-        queues: Sequence[str],
-        most: int,
-        after: Place | None = None,
-        until: datetime | None = None,
-        discarded: bool = False,
-    ) -> RejectedPage:
-        """Read a page of some queues or, without any, of all: of the first 5,000, the latest first.
+        self, queues: Sequence[str], most: int, *, until: datetime | None = None, discarded: bool = False
+    ) -> RejectedList:
+        """Read the latest `most` messages of some queues or, without any, of all, from up to 5,000 rows.
 
-        What was rejected later than `until` is none of these. Of what was `discarded` there is only what is
-        known of it.
+        `until` excludes messages that were rejected later. Without `discarded`, discarded messages are
+        excluded, otherwise all others.
         """
 
-    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
-        """Read the latest of the rejected messages that name a task."""
+    async def of_task(self, task: TaskId, most: int) -> RejectedList:
+        """Read the latest `most` of the rejected messages that name a task."""
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
         """Read a message, by its id, and what is kept of its body; None when there is none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from functions.pattern.definition import Json
@@ -53,11 +52,9 @@ def _check_reading(name: str, written: bytes) -> None:
     try:
         parse_json(written, FIELD_DEPTH)
     except NotJsonError as error:
-        fault = error.fault
-        if fault.kind == TOO_DEEP:
-            raise PermanentError(f"its {name} is {fault.text}") from None
-        named = replace(fault, place=(name, *fault.place))
-        raise PermanentError(f"its {name} can't be written as JSON: {named}") from None
+        is_too_deep = error.kind == TOO_DEEP
+        text = f"is {error}" if is_too_deep else f"can't be written as JSON: {error}"
+        raise PermanentError(f"its {name} {text}") from None
 
 
 def _reason(name: str, value: Json, fault: Exception) -> str:

@@ -7,14 +7,14 @@ so without an annotation that says something else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from functions.pattern.hiding import HIDDEN, NO_SECRETS, Secrets
+#: Stands in the place of a secret.
+HIDDEN = "(hidden)"
 
 _MARK = "writeOnly"
 _UNIONS = ("anyOf", "oneOf", "allOf")
@@ -24,17 +24,7 @@ _OF_PARTS = ("items", "additionalProperties", "contentSchema")
 _UNKNOWN: Mapping[str, Any] = {_MARK: True}
 _ANYTHING: Mapping[str, Any] = {}
 
-_JSON = TypeAdapter[Any](Any)
-
 type _Schemas = tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """JSON without its secrets, and the secrets."""
-
-    content: Any
-    secrets: Secrets
 
 
 class _Meant:
@@ -83,34 +73,23 @@ class SecretFields:
         """Tell whether there is one."""
         return any(_marks(document) for document in self._documents)
 
-    def hide(self, content: Any) -> Shown:
-        """Give JSON that was sent as the model's, without its secrets."""
-        if not self.any:
-            return Shown(content, NO_SECRETS)
-        found: set[str] = set()
-        shown = self._shown(content, self._meant_by(self._documents), found)
-        return Shown(shown, Secrets(frozenset(found)))
+    def hide(self, content: Any) -> Any:
+        """Return JSON that was sent as the model's, without its secret fields."""
+        return self._shown(content, self._meant_by(self._documents)) if self.any else content
 
-    def read(self, model: BaseModel) -> Secrets:
-        """Give what the secret fields hold as the model has read them."""
-        return self.hide(_written(model)).secrets
-
-    def _shown(self, content: Any, meant: _Meant, found: set[str]) -> Any:
+    def _shown(self, content: Any, meant: _Meant) -> Any:
         """Copy what is not secret by any of the schemas that it may be meant by."""
+        if content is None:  # that nothing is there is no secret
+            return None
         if meant.is_secret:
-            return _hidden(content, found)
+            return HIDDEN
         match content:
             case dict():
-                return {
-                    name: self._shown(each, self._member(meant, name), found)
-                    for name, each in content.items()
-                }
+                return {name: self._shown(each, self._member(meant, name)) for name, each in content.items()}
             case list():
-                return [
-                    self._shown(each, self._item(meant, number), found) for number, each in enumerate(content)
-                ]
+                return [self._shown(each, self._item(meant, number)) for number, each in enumerate(content)]
             case str() | int() | float() if self._is_above_secrets(meant):
-                return _hidden(content, found)  # such as JSON in a text
+                return HIDDEN  # such as JSON in a text
             case _:
                 return content
 
@@ -231,57 +210,3 @@ def _below(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from schema.get(members, {}).values()
     yield from schema.get("prefixItems", ())
     yield from (schema[each] for each in _OF_PARTS if isinstance(schema.get(each), dict))
-
-
-def _hidden(content: Any, found: set[str]) -> Any:
-    """Hide what is there, and remember it; that nothing is there is no secret."""
-    if content is None:
-        return None
-    _remember(content, found)
-    return HIDDEN
-
-
-def _remember(content: Any, found: set[str]) -> None:
-    match content:
-        case dict():
-            for each in content.values():
-                _remember(each, found)
-        case list():
-            for each in content:
-                _remember(each, found)
-        case str() if content.strip():
-            found.add(content.strip())
-        case int() | float() if not isinstance(content, bool):
-            found.add(str(content))
-        case _:
-            return
-
-
-def _written(value: Any) -> Any:
-    """Write as JSON what a model has read, with its secrets."""
-    part = _taken_apart(value)
-    match part:
-        case _ if part is not value:
-            return _written(part)
-        case dict():
-            return {str(_written(name)): _written(each) for name, each in part.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_written(each) for each in part]
-        case _:
-            return _JSON.dump_python(part, mode="json", fallback=str)
-
-
-def _taken_apart(value: Any) -> Any:
-    """Give what a model, a dataclass or a secret holds, and anything else as it is."""
-    match value:
-        case RootModel():
-            return value.root
-        case BaseModel():
-            read = {name: getattr(value, name) for name in type(value).model_fields}
-            return read | (value.model_extra or {})
-        case Secret() | SecretStr() | SecretBytes():
-            return value.get_secret_value()
-        case _ if is_dataclass(value):
-            return {each.name: getattr(value, each.name) for each in fields(value)}
-        case _:
-            return value

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.messages.reading import MessageReader, NotAMessageError, read_message, shown_id, tokens_in
+from functions.messages.reading import FaultAt, MessageReader, NotAMessageError, read_message
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.late import replied_step
@@ -18,7 +18,6 @@ from functions.pattern.requests import result_bytes
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import Outcome
 from functions.pattern.step_records import StepRecord
-from functions.pattern.strict_json import FaultAt
 from functions.pattern.texts import bounded
 from functions.scheduler.signs_of_life import SignsOfLife
 
@@ -43,11 +42,13 @@ def read_reply(body: bytes) -> AgentReply:
 
 
 def known_done(refused: NotAMessageError) -> AgentReply | None:
-    """Give the reply without its result, if that is all that is wrong: what it says is done, is done."""
+    """Give the reply without its result, if that is all that is wrong: what it says is done, is done.
+
+    The reply without it is read, which shows a fault elsewhere: a number that is not finite names no place.
+    """
     said = refused.content
-    if said.get("outcome") != Outcome.COMPLETED or any(
-        each.place[:1] != (_RESULT,) for each in refused.faults
-    ):
+    places = {each.place[:1] for each in refused.faults}
+    if said.get("outcome") != Outcome.COMPLETED or not places <= {(_RESULT,), ()}:
         return None
     reason = bounded(f"its result can't be recorded ({refused})", _MOST_REASON_BYTES)
     rest = {name: value for name, value in said.items() if name != _RESULT} | {"no_result": reason}
@@ -80,8 +81,7 @@ class RefusedReplies:
         token = None if step is None else step.token
         if step is not None:
             about = replace(about, agent=step.shape.agent)
-        named = tokens_in(body.decode(errors="replace"))  # also of what can't be read
-        await self._reader.reject(shown_id(message_id, said, token, *named), body, reason, about)
+        await self._reader.reject(message_id, body, reason, about)
         if step is not None and (said == token or not isinstance(said, str)):
             await self._signs.heard_of(step.shape.agent)
         now, subject = self._clock.now(), f"{about.agent or ''}|{error.faults[0].kind}"

@@ -93,6 +93,11 @@ class RowCodec[RecordT]:
         #: Types of whole rows that were checked: they are few, and a look-up is faster than the check.
         self._valid = set[tuple[type, ...]]()
 
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns, with the row key."""
+        return ["RowKey", *self._columns.values()]
+
     def encode(self, row_key: str, record: RecordT) -> Entity:
         """Make the row of a record."""
         columns = zip(self._columns.values(), self._values(record), strict=False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from azure.core import MatchConditions
@@ -18,19 +20,17 @@ from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import (
-    NOTHING_KNOWN,
     About,
     Content,
     Labels,
-    Place,
+    RejectedList,
     RejectedMessage,
-    RejectedPage,
     SentByAnotherError,
 )
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
 from functions.store.connect import table_faults
-from functions.store.entities import readable
+from functions.store.entities import RowCodec, readable
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, Operation
 from functions.store.pages import KEYS_BETWEEN, read_page
@@ -48,20 +48,8 @@ _DISCARDED_ROWS = (_DISCARDED, "!discarded}")
 #: A property holds at most 64 KiB, and a row 1 MiB; a message of a queue has at most 256 KiB.
 _PART_BYTES = 60 * 1024
 _MOST_BODY_BYTES = 10 * _PART_BYTES
-_MOST_REASON_BYTES = 4 * 1024
 
-#: The columns of the fields of `RejectedMessage`; the second part is absent before the action.
-_FIELDS = {"queue": "Queue", "message_id": "MessageID", "size": "BodyBytes", "whole": "Whole"} | {
-    "reason": "Reason",
-    "rejected_at": "RejectedAt",
-    "resends": "Resends",
-}
-_ACTIONS = {
-    f"{done}_{what}": f"{done.title()}{what.title()}"
-    for done in ("resent", "discarded")
-    for what in ("by", "why", "at")
-}
-_COLUMNS = ["RowKey", "Task", "Step", "Agent", *_FIELDS.values(), *_ACTIONS.values()]
+_CODEC = RowCodec(RejectedMessage, {"message_id": "MessageID", "size": "BodyBytes"}, elsewhere="id")
 
 
 class TableRejectedMessages:
@@ -83,44 +71,34 @@ class TableRejectedMessages:
         reason: str,
         labels: Labels | None = None,
         *,
-        about: About = NOTHING_KNOWN,
+        about: About | None = None,
     ) -> None:
         """Record the message; when it is delivered again, its row stays as it is."""
-        carried = json.dumps(asdict(labels or Labels())).encode()
+        known, carried = about or About(), json.dumps(asdict(labels or Labels())).encode()
         parts = range(0, max(1, min(len(body), _MOST_BODY_BYTES)), _PART_BYTES)
+        message = RejectedMessage(
+            id=_id(queue, message_id, body, known.task),
+            queue=queue,
+            message_id=message_id[:128],
+            size=len(body),
+            whole=len(body) <= _MOST_BODY_BYTES and len(carried) <= _PART_BYTES,
+            reason=bounded(reason, 4_096),
+            rejected_at=self._clock.now(),
+            **asdict(known),
+        )
         row = {
             "PartitionKey": _PARTITION,
-            "RowKey": _id(queue, message_id, body, about.task),
-            "SchemaVersion": 1,
-            "Queue": queue,
-            "MessageID": message_id[:128],
-            "BodyBytes": len(body),
-            "Whole": len(body) <= _MOST_BODY_BYTES and len(carried) <= _PART_BYTES,
+            **_CODEC.encode(message.id, message),
             "Labels": carried[:_PART_BYTES],
-            "Reason": bounded(reason, _MOST_REASON_BYTES),
-            "RejectedAt": self._clock.now(),
-            "Resends": 0,
-            "Task": about.task,
-            "Step": about.step,
-            "Agent": about.agent,
             **{f"Body{n}": body[start : start + _PART_BYTES] for n, start in enumerate(parts)},
         }
-        with table_faults():
-            try:
-                await self._table.create_entity(row)
-            except ResourceExistsError:
-                return
+        with table_faults(), suppress(ResourceExistsError):
+            await self._table.create_entity(row)
 
     async def listed(
-        self,
-        *,
-        queues: Sequence[str],
-        most: int,
-        after: Place | None = None,
-        until: datetime | None = None,
-        discarded: bool = False,
-    ) -> RejectedPage:
-        """Read up to 5,000 rows, and return a page of the latest."""
+        self, queues: Sequence[str], most: int, *, until: datetime | None = None, discarded: bool = False
+    ) -> RejectedList:
+        """Read up to 5,000 rows, and return the latest `most` messages."""
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
         wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
         # The client separates parameters by spaces, also before a bracket.
@@ -130,27 +108,26 @@ class TableRejectedMessages:
         if until is not None:
             query += " and RejectedAt le @until"
             keys["until"] = until
-        return await self._latest(query, keys, most, after)
+        return await self._latest(query, keys, most)
 
-    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+    async def of_task(self, task: TaskId, most: int) -> RejectedList:
         """Read the rows whose keys begin with the task."""
         keys = {"partition": _PARTITION, "first": f"{task}.", "end": f"{task}/"}
         return await self._latest(KEYS_BETWEEN, keys, most)
 
-    async def _latest(
-        self, query: str, keys: dict[str, Any], most: int, after: Place | None = None
-    ) -> RejectedPage:
+    async def _latest(self, query: str, keys: dict[str, Any], most: int) -> RejectedList:
         found: list[RejectedMessage] = []
         begin: str | None = None
         for _ in range(5):
             page = await read_page(
-                self._table, self._figures, query, keys, after=begin, most=1_000, select=_COLUMNS
+                self._table, self._figures, query, keys, after=begin, most=1_000, select=_CODEC.columns
             )
             found += readable(_message, page.rows)[0]
             begin = page.continuation
             if begin is None:
                 break
-        return RejectedPage.of(found, most, after, more=begin is not None)
+        found.sort(key=attrgetter("rejected_at"), reverse=True)
+        return RejectedList(found[:most], more=len(found) > most or begin is not None)
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
         """Read a message, and the part of its body that is kept."""
@@ -158,11 +135,9 @@ class TableRejectedMessages:
         return None if row is None else (_message(row), _body(row))
 
     async def _row(self, message: str) -> TableEntity | None:
-        with table_faults():
-            try:
-                return await self._table.get_entity(_PARTITION, message)
-            except ResourceNotFoundError:
-                return None
+        with table_faults(), suppress(ResourceNotFoundError):
+            return await self._table.get_entity(_PARTITION, message)
+        return None
 
     async def resending(
         self, message: str, who: str, why: str
@@ -174,22 +149,20 @@ class TableRejectedMessages:
         known = _message(row)
         if not known.whole:
             return known, None
-        change = {
-            "PartitionKey": _PARTITION,
-            "RowKey": message,
-            "Resends": known.resends + 1,
-            **self._action("Resent", who, why),
-        }
-        guard = str(row.metadata["etag"]), MatchConditions.IfNotModified
+        resent = replace(
+            known, resends=known.resends + 1, resent_by=who, resent_why=why, resent_at=self._clock.now()
+        )
+        change = {"PartitionKey": _PARTITION, **_CODEC.encode(message, resent)}
+        etag = str(row.metadata["etag"])
         with table_faults():
             try:
                 await self._table.update_entity(
-                    change, mode=UpdateMode.MERGE, etag=guard[0], match_condition=guard[1]
+                    change, mode=UpdateMode.MERGE, etag=etag, match_condition=MatchConditions.IfNotModified
                 )
             except (ResourceModifiedError, ResourceNotFoundError):
-                if not await self._is_there(change):
+                if not await self._is_written(message, resent):
                     raise SentByAnotherError(message) from None
-        return _message({**row, **change}), Content(_body(row), Labels(**json.loads(row["Labels"])))
+        return resent, Content(_body(row), Labels(**json.loads(row["Labels"])))
 
     async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
         """Replace a message by a row without its body; another operator may resend it meanwhile."""
@@ -197,30 +170,27 @@ class TableRejectedMessages:
             row = await self._row(message)
             if row is None:
                 return None
-            discarded = {name: row[name] for name in _COLUMNS if name in row} | {
-                # The same message can be rejected and discarded once more.
-                "RowKey": f"{_DISCARDED}{message}.{row['RejectedAt']:%Y%m%d%H%M%S%f}",
-                **self._action("Discarded", who, why),
-            }
+            known = _message(row)
+            # The same message can be rejected and discarded once more.
+            name = f"{message}.{known.rejected_at:%Y%m%d%H%M%S%f}"
+            discarded = replace(
+                known, id=name, discarded_by=who, discarded_why=why, discarded_at=self._clock.now()
+            )
+            key = f"{_DISCARDED}{name}"
             deletion = Operation("delete", {"RowKey": message}, str(row.metadata["etag"]))
+            creation = Operation("create", _CODEC.encode(key, discarded))
             with table_faults():
-                answer = await self._groups.send(_PARTITION, [Operation("create", discarded), deletion])
-            if not isinstance(answer, GroupRefused) or await self._is_there(discarded):
-                return _message(discarded)
+                answer = await self._groups.send(_PARTITION, [creation, deletion])
+            if not isinstance(answer, GroupRefused) or await self._is_written(key, discarded):
+                return discarded
             if not answer.conflict:
                 raise TransientError(f"{REJECTED_TABLE}: {answer.code}")
         raise TransientError("other operators send it again at this moment")
 
-    def _action(self, name: str, who: str, why: str) -> dict[str, Any]:
-        texts = {f"{name}By": who, f"{name}Why": why}
-        bounds = {column: bounded(text, _MOST_REASON_BYTES) for column, text in texts.items()}
-        return bounds | {f"{name}At": self._clock.now()}
-
-    async def _is_there(self, written: Mapping[str, Any]) -> bool:
+    async def _is_written(self, key: str, message: RejectedMessage) -> bool:
         """Return whether a row was written, and only the answer was lost."""
-        there = await self._row(written["RowKey"])
-        actions = (column for column in _ACTIONS.values() if column in written)
-        return there is not None and all(there.get(column) == written[column] for column in actions)
+        row = await self._row(key)
+        return row is not None and _message(row) == message
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages that were rejected before that time (UTC), and return the count."""
@@ -242,7 +212,4 @@ def _body(row: Mapping[str, Any]) -> bytes:
 
 
 def _message(row: Mapping[str, Any]) -> RejectedMessage:
-    fields: dict[str, Any] = {field: row[column] for field, column in _FIELDS.items()}
-    fields |= {field: row.get(column) for field, column in _ACTIONS.items()}
-    about = About(task=row.get("Task"), step=row.get("Step"), agent=row.get("Agent"))
-    return RejectedMessage(id=row["RowKey"].removeprefix(_DISCARDED), about=about, **fields)
+    return _CODEC.decode(row, id=row["RowKey"].removeprefix(_DISCARDED))

@@ -21,7 +21,7 @@ from functions.pattern.identity import CHILD_PREFIX, is_child, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, SchedulerStarts
 from functions.pattern.records import TaskRecord
-from functions.pattern.rejected import NOTHING_KNOWN, About, Content
+from functions.pattern.rejected import About, Content
 from functions.pattern.sent_again import Counts
 from functions.pattern.store_ports import Admission, Admitted
 from functions.pattern.transitions import admit
@@ -81,7 +81,7 @@ class Intake:
         self, message_id: str, content: Content, schedulers: SchedulerStarts, origin: Origin = SUBMISSIONS
     ) -> Disposition:
         """Record an order and start its Scheduler, reject it, or put it back. Raises if a service fails."""
-        about = NOTHING_KNOWN
+        about = About()
         try:
             message = read_message(SubmissionMessage, content.body)
             about = About(task=message.task_id)

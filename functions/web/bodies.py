@@ -111,7 +111,7 @@ def parse_body(body: bytes, most_depth: int = MOST_DEPTH) -> object:
     try:
         return parse_json(body, most_depth, MOST_VALUES)
     except NotJsonError as error:
-        if error.fault.kind == TOO_MANY:
+        if error.kind == TOO_MANY:
             raise _too_many_values() from None
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"The body can't be read: {error}.") from None
 

@@ -27,7 +27,6 @@ def received(
         message_id=message_id,
         application_properties=properties,
         subject=subject,
-        label=subject,
         correlation_id=correlation_id,
     )
     return cast("func.ServiceBusMessage", message)

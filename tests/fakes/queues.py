@@ -11,7 +11,7 @@ from typing import Any
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage
-from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import About, Content, Labels, RejectedList, RejectedMessage
 
 
 class RecordedSubmissions:
@@ -99,20 +99,20 @@ class RecordedRejections:
         reason: str,
         labels: Labels | None = None,
         *,
-        about: About = NOTHING_KNOWN,
+        about: About | None = None,
     ) -> None:
         """Record the message and the reason for its rejection."""
         if self.failing:
             raise TransientError("Table Storage: ServiceRequestError")
         self.all.append(Rejection(queue, message_id, body, reason))
         self.labels.append(labels)
-        self.about.append(about)
+        self.about.append(about or About())
 
-    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+    async def listed(self, queues: Sequence[str], most: int) -> RejectedList:
         """List nothing: tests with this double look at what it has recorded."""
-        raise NotImplementedError(queue, most)
+        raise NotImplementedError(queues, most)
 
-    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+    async def of_task(self, task: TaskId, most: int) -> RejectedList:
         """List nothing, as above."""
         raise NotImplementedError(task, most)
 

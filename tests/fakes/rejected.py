@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import (
-    NOTHING_KNOWN,
     About,
     Content,
     Labels,
-    Place,
+    RejectedList,
     RejectedMessage,
-    RejectedPage,
 )
 
 _MOST_READ = 5_000
@@ -39,7 +37,7 @@ class MemoryRejected:
         reason: str,
         labels: Labels | None = None,
         *,
-        about: About = NOTHING_KNOWN,
+        about: About | None = None,
     ) -> None:
         """Keep a message, once."""
         name = hashlib.sha256(repr((queue, message_id, body)).encode()).hexdigest()
@@ -51,32 +49,27 @@ class MemoryRejected:
             whole=len(body) <= self._most,
             reason=reason,
             rejected_at=self._clock.now(),
-            about=about,
+            **asdict(about or About()),
         )
         self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
 
     async def listed(
-        self,
-        *,
-        queues: Sequence[str],
-        most: int,
-        after: Place | None = None,
-        until: datetime | None = None,
-        discarded: bool = False,
-    ) -> RejectedPage:
+        self, queues: Sequence[str], most: int, *, until: datetime | None = None, discarded: bool = False
+    ) -> RejectedList:
         """List the latest, of the first 5,000."""
         kept = self._discarded if discarded else [kept for kept, _ in self._kept.values()]
-        wanted = [
-            each
-            for each in kept
-            if (not queues or each.queue in queues) and (until is None or each.rejected_at <= until)
-        ]
-        return RejectedPage.of(wanted[:_MOST_READ], most, after, more=len(wanted) > _MOST_READ)
+        return _latest(
+            [
+                each
+                for each in kept
+                if (not queues or each.queue in queues) and (until is None or each.rejected_at <= until)
+            ],
+            most,
+        )
 
-    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+    async def of_task(self, task: TaskId, most: int) -> RejectedList:
         """List the latest of one task."""
-        wanted = [kept for kept, _ in self._kept.values() if kept.about.task == task]
-        return RejectedPage.of(wanted, most, None)
+        return _latest([kept for kept, _ in self._kept.values() if kept.task == task], most)
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
         """Give what is kept."""
@@ -115,3 +108,8 @@ class MemoryRejected:
         for name in old:
             del self._kept[name]
         return len(old)
+
+
+def _latest(found: Sequence[RejectedMessage], most: int) -> RejectedList:
+    ordered = sorted(found[:_MOST_READ], key=lambda each: each.rejected_at, reverse=True)
+    return RejectedList(ordered[:most], more=len(found) > most)

@@ -53,7 +53,7 @@ def rejected(table: TableClient, groups: EntityGroups, clock: FakeClock) -> Tabl
 
 
 async def _only_id(rejected: TableRejectedMessages) -> str:
-    [kept] = (await rejected.listed(queues=(), most=10)).messages
+    [kept] = (await rejected.listed((), 10)).messages
     return kept.id
 
 
@@ -91,7 +91,7 @@ async def test_who_sends_again_and_when_is_recorded_each_time(
         clock.advance(1)
         await rejected.resending(name, f"operator-{number}", "fixed")
     await rejected.reject("submissions", "m-1", b"{}", "why")
-    [kept] = (await rejected.listed(queues=("submissions",), most=10)).messages
+    [kept] = (await rejected.listed(("submissions",), 10)).messages
     assert (kept.resends, kept.resent_by, kept.resent_why) == (2, "operator-2", "fixed")
     assert (kept.rejected_at, kept.resent_at) == (after(0), after(2))
 
@@ -110,13 +110,13 @@ async def test_list_has_the_latest_of_one_queue_or_of_all(
         clock.advance(1)
         await rejected.reject("submissions" if number % 2 else "agent-replies", f"m-{number}", b"{", "why")
     await table.create_entity({"PartitionKey": "rejected", "RowKey": "0", "Queue": "submissions"})
-    page = await rejected.listed(queues=(), most=4)
+    page = await rejected.listed((), 4)
     assert [each.message_id for each in page.messages] == ["m-5", "m-4", "m-3", "m-2"]
-    assert (page.count, page.next, page.more) == (6, page.messages[-1].place, False)
-    page = await rejected.listed(queues=("submissions",), most=4)
-    assert ([each.message_id for each in page.messages], page.next) == (["m-5", "m-3", "m-1"], None)
-    page = await rejected.listed(queues=("submissions",), most=4, until=after(4))
-    assert ([each.message_id for each in page.messages], page.count) == (["m-3", "m-1"], 2)
+    assert page.more
+    page = await rejected.listed(("submissions",), 4)
+    assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-3", "m-1"], False)
+    page = await rejected.listed(("submissions",), 4, until=after(4))
+    assert ([each.message_id for each in page.messages], page.more) == (["m-3", "m-1"], False)
 
 
 async def test_list_has_those_of_several_queues(rejected: TableRejectedMessages) -> None:
@@ -124,7 +124,7 @@ async def test_list_has_those_of_several_queues(rejected: TableRejectedMessages)
     queues = ("submissions", "submissions/$DeadLetterQueue")
     for queue in (*queues, "agent-replies"):
         await rejected.reject(queue, "m-1", b"{", "why")
-    page = await rejected.listed(queues=queues, most=9)
+    page = await rejected.listed(queues, 9)
     assert sorted(each.queue for each in page.messages) == [*queues]
 
 
@@ -135,10 +135,10 @@ async def test_those_of_a_task_are_found_by_it(rejected: TableRejectedMessages, 
     for number, named in enumerate([about, about, *others, About()]):
         clock.advance(1)
         await rejected.reject("agent-replies", f"m-{number // 2}", b"{", "why", about=named)
-    [kept] = (await rejected.of_task(TaskId("task-1"), most=10)).messages
-    assert (kept.message_id, kept.about) == ("m-0", about)
+    [kept] = (await rejected.of_task(TaskId("task-1"), 10)).messages
+    assert (kept.message_id, kept.task, kept.step, kept.agent) == ("m-0", "task-1", "pay", "payment")
     assert (await rejected.resending(kept.id, "olga", "mended")) is not None
-    assert len((await rejected.listed(queues=(), most=10)).messages) == 5
+    assert len((await rejected.listed((), 10)).messages) == 5
 
 
 async def test_two_operators_at_once_send_under_two_ids(rejected: TableRejectedMessages) -> None:
@@ -193,12 +193,12 @@ async def test_discarded_message_leaves_what_is_known_of_it(
         discarded = await rejected.discard(await _only_id(rejected), "olga", "a test")
         assert discarded is not None
         assert (discarded.discarded_by, discarded.discarded_why) == ("olga", "a test")
-        assert (await rejected.listed(queues=(), most=9)).count == 0
-    assert (await rejected.of_task(TaskId("task-1"), most=9)).count == 0
-    page = await rejected.listed(queues=("submissions",), most=9, discarded=True)
+        assert not (await rejected.listed((), 9)).messages
+    assert not (await rejected.of_task(TaskId("task-1"), 9)).messages
+    page = await rejected.listed(("submissions",), 9, discarded=True)
     assert [each.discarded_at for each in page.messages] == [after(2), after(1)]
-    assert {(each.about, each.size, each.whole, each.reason) for each in page.messages} == {
-        (about, 80_000, True, "why")
+    assert {(each.task, each.agent, each.size, each.whole, each.reason) for each in page.messages} == {
+        ("task-1", "payment", 80_000, True, "why")
     }
     assert not [name async for row in table.list_entities() for name in row if name.startswith("Body0")]
 
@@ -221,7 +221,7 @@ async def test_of_several_operators_one_discards_a_message(
     done: list[str] = []
     monkeypatch.setattr(rejected, "_row", read_together)
     found = await asyncio.gather(*(rejected.discard(name, who, "a test") for who in ("ann", "bob", "eve")))
-    [recorded] = (await rejected.listed(queues=(), most=9, discarded=True)).messages
+    [recorded] = (await rejected.listed((), 9, discarded=True)).messages
     assert [each for each in found if each] == [recorded]
     assert await rejected.discard(name, "olga", "again") is None
 
@@ -243,7 +243,7 @@ async def test_message_that_is_sent_again_meanwhile_is_discarded_as_it_is_then(
     discarded = await rejected.discard(name, "olga", "a test")
     assert discarded is not None
     assert (discarded.resent_by, discarded.discarded_by) == ("bert", "olga")
-    assert (await rejected.listed(queues=(), most=9)).count == 0
+    assert not (await rejected.listed((), 9)).messages
 
 
 async def test_discard_whose_answer_was_lost_is_told_as_done(
@@ -256,25 +256,25 @@ async def test_discard_whose_answer_was_lost_is_told_as_done(
     lossy.lose_next_answer(Loss.REPEATED)
     discarded = await rejected.discard(await _only_id(rejected), "olga", "a test")
     assert discarded is not None
-    assert (await rejected.listed(queues=(), most=9, discarded=True)).messages == (discarded,)
+    assert (await rejected.listed((), 9, discarded=True)).messages == [discarded]
 
 
-async def test_pages_follow_each_other(rejected: TableRejectedMessages, clock: FakeClock) -> None:
-    """Also where many were rejected at the same time; what comes meanwhile shifts nothing."""
+async def test_earlier_page_begins_where_the_later_one_ends(
+    rejected: TableRejectedMessages, clock: FakeClock
+) -> None:
+    """Also of discarded messages; what comes meanwhile shifts nothing."""
     for number in range(7):
-        clock.advance(number % 2)
-        await rejected.reject("submissions", f"m-{number}", b"{", "why")
-    found: list[str] = []
-    place = None
-    while True:
-        page = await rejected.listed(queues=(), most=3, after=place)
-        found += [each.message_id for each in page.messages]
-        place = page.next
-        if place is None:
-            break
         clock.advance(1)
-        await rejected.reject("submissions", f"late-{len(found)}", b"{", "why")
-    assert sorted(found) == [f"m-{number}" for number in range(7)]
+        await rejected.reject("submissions", f"m-{number}", b"{", "why")
+    first = await rejected.listed((), 3)
+    await rejected.reject("submissions", "late", b"{", "why")
+    second = await rejected.listed((), 5, until=first.messages[-1].rejected_at)
+    for each in first.messages + second.messages:
+        await rejected.discard(each.id, "olga", "a test")
+    gone = await rejected.listed((), 3, until=second.messages[1].rejected_at, discarded=True)
+    names = [[each.message_id for each in page.messages] for page in (first, second, gone)]
+    assert names == [["m-6", "m-5", "m-4"], ["m-4", "m-3", "m-2", "m-1", "m-0"], ["m-3", "m-2", "m-1"]]
+    assert [page.more for page in (first, second, gone)] == [True, False, True]
 
 
 NAMES = (TASKS_TABLE, REJECTED_TABLE)

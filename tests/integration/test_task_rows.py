@@ -498,7 +498,7 @@ async def test_discarded_messages_are_kept_from_their_discard_on(
     rejected = TableRejectedMessages(table, groups, clock=clock, figures=StoreFigures())
     for number in range(2):
         await rejected.reject("submissions", f"m-{number}", b"{", "why")
-        [kept] = (await rejected.listed(queues=(), most=9)).messages
+        [kept] = (await rejected.listed((), 9)).messages
         clock.advance(3600)
         await rejected.discard(kept.id, "olga", "a test")
     assert await rejected.delete_before(START + timedelta(minutes=61), 9) == 1

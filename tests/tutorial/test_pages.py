@@ -21,12 +21,11 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from functions.pattern.definition import Registry, Step
-from functions.pattern.hiding import HIDDEN
 from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
-from functions.pattern.secret_fields import SecretFields
+from functions.pattern.secret_fields import HIDDEN, SecretFields
 from functions.pattern.states import Remedy
 from functions.pattern.transitions import admit
 from functions.workflows.registry import FOLDERS
@@ -137,7 +136,7 @@ def test_secret_fields_are_hidden_and_can_be_used() -> None:
     }
     exec(compile(listing, "page", "exec", dont_inherit=True), names)  # noqa: S102 - the page's own
     sent = {"card": "4111 1111", "pin": 7}
-    assert SecretFields(names["Payer"]).hide(sent).content == {"card": HIDDEN, "pin": HIDDEN}
+    assert SecretFields(names["Payer"]).hide(sent) == {"card": HIDDEN, "pin": HIDDEN}
     payer = names["Payer"].model_validate(sent)
     assert payer.card.get_secret_value() == sent["card"]
     assert payer.model_dump(mode="json")["card"] == "*" * 10

@@ -10,6 +10,9 @@ import { section } from "./tables.js";
 
 const PAUSE = 5_000;
 
+// The list has no count of its own: a page, and whether there are more.
+const total = ({ messages, more }) => tally({ count: messages.length, more });
+
 export function rejectedView(query) {
   const asked = Object.fromEntries(query);
   const place = el("div", { class: "rejected" });
@@ -41,7 +44,7 @@ export function messageView(id) {
     page: "rejected",
     open(look) {
       again = look;
-      const note = "The token of a request or a reply is left out, and fields that a workflow’s model marks as secret are hidden; they are sent again with the rest.";
+      const note = "The token of a request or a reply and the secret fields of an order are hidden. A resend contains them.";
       return [el("h1", {}, "Rejected message"), answer, place, section("Body", body, el("p", { class: "note" }, note))];
     },
     close: closeDialog,
@@ -61,19 +64,18 @@ function told({ body, more, why }) {
 }
 
 function content(list, asked, again) {
-  const { queue, discarded, cursor } = asked;
+  const { queue, discarded, until } = asked;
   const lines = list.messages.map((message) => line(message, again));
   const none = discarded ? "No message was discarded." : "No message was rejected.";
   return [
     el("p", { class: "note" }, discarded ? "What is kept of discarded messages: no bodies." : "Mend what was wrong before you send one again. They are kept as long as finished tasks are."),
     choice(asked),
     section(
-      `${queue ?? "All queues"}: ${tally(list)}`,
+      `${queue ?? "All queues"}: ${total(list)}`,
       lines.length ? el("ol", { class: "lines", "aria-label": discarded ? "Discarded messages" : "Rejected messages" }, lines) : el("p", { class: "none" }, none),
     ),
-    list.more ? el("p", { class: "none" }, "There are more; follow the name of a queue to see those of that queue only.") : null,
     pager(list, asked),
-    discarded || cursor || list.messages.length < 2 ? null : all(list, queue ?? null, again),
+    discarded || until || list.messages.length < 2 ? null : all(list, queue ?? null, again),
   ];
 }
 
@@ -88,15 +90,16 @@ function choice({ queue, discarded }) {
   );
 }
 
-function pager({ cursor: next }, { cursor, ...others }) {
-  const first = cursor ? el("a", { href: addressOfRejected(others) }, "First page") : null;
-  const following = next ? el("a", { href: addressOfRejected({ ...others, cursor: next }) }, "Next page") : null;
-  return first || following ? el("nav", { class: "pager", "aria-label": "Pages" }, first, following) : null;
+// An earlier page begins with the messages of the time that ends this one.
+function pager({ messages, more }, { until, ...others }) {
+  const first = until ? el("a", { href: addressOfRejected(others) }, "First page") : null;
+  const earlier = more ? el("a", { href: addressOfRejected({ ...others, until: messages.at(-1).rejected_at }) }, "Next page") : null;
+  return first || earlier ? el("nav", { class: "pager", "aria-label": "Pages" }, first, earlier) : null;
 }
 
 function all(list, queue, again) {
-  const text = `Discard all ${tally(list)}…`;
-  return el("p", { class: "buttons all" }, el("button", { class: "act", "aria-label": "Discard all…", click: () => discardAll(list, queue, again) }, text));
+  const text = `Discard all ${total(list)}…`;
+  return el("p", { class: "buttons all" }, el("button", { class: "act", "aria-label": "Discard all…", click: () => discardAll(list.messages[0].rejected_at, total(list), queue, again) }, text));
 }
 
 function line(message, again) {

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { el } from "./elements.js";
 import { announce } from "./freshness.js";
-import { count, tally } from "./format.js";
+import { count } from "./format.js";
 
 // `acted()` is called when the messages may have changed.
 export function resend(message, acted) {
@@ -36,12 +36,11 @@ export function discard({ id, message_id: name }, acted) {
   });
 }
 
-// Those that are listed now, not what comes meanwhile; after an error, the same can be asked for again.
-export function discardAll(list, queue, acted) {
-  const until = list.messages[0].rejected_at;
+// Discards the messages that were rejected until a time; after an error, the same can be asked for again.
+export function discardAll(until, number, queue, acted) {
   const progress = el("p", { role: "status" });
   ask({
-    title: `Discard ${tally(list)} messages?`,
+    title: `Discard ${number} messages?`,
     verb: "Discard all",
     content: [
       el("p", {}, `All ${queue ? `of ${queue} ` : ""}that were rejected until now${queue ? "" : ", of all queues"}: their bodies are deleted, and they can’t be sent again. What they were, who discarded them and why are kept.`),

@@ -6,20 +6,13 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import azure.functions as func
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from functions.messages.queues import dead_letter_queue
-from functions.messages.reading import (
-    DEAD_LETTER_DESCRIPTION,
-    DEAD_LETTER_REASON,
-    content_of,
-    each_order,
-    shown_id,
-    tokens_in,
-)
+from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, each_order
 from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
 from functions.pattern.events import MessageLost
@@ -35,7 +28,6 @@ _log = logging.getLogger(__name__)
 
 class _NamesTask(BaseModel):
     task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "id"))]
-    token: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +51,7 @@ class DeadLetters:
 
     async def lose(self, queue: str, message_id: str, content: Content, reason: str) -> None:
         """Record a lost message, also on its task; alert it unless it was one. Raises `TransientError`."""
-        task, token = _named(content.body)
-        message_id = shown_id(message_id, token, *tokens_in(content.body.decode(errors="replace")))
+        task = _task_named(content.body)
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
         if task is not None:
             task = task if await self._has(task, lost) else None
@@ -92,9 +83,8 @@ async def log_ages(ports: Ports) -> None:
             _log.info("messages wait %s", json.dumps(facts))
 
 
-def _named(body: bytes) -> tuple[TaskId | None, object]:
+def _task_named(body: bytes) -> TaskId | None:
     try:
-        named = _NamesTask.model_validate_json(body)
+        return _NamesTask.model_validate_json(body).task
     except ValidationError:
-        return None, None
-    return named.task, named.token
+        return None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, computed_field, field_validator
 
-from functions.operations.rejected.routes import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.children import children_of
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.messages import requests_queue
 from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
+from functions.pattern.rejected import RejectedMessage
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, Way
 from functions.web.views import StepView, read_from
 
@@ -199,7 +200,7 @@ class TaskView(TaskDetails):
     history: list[TransitionView]
     notices: list[SentAnnouncement]
     lost_messages: list[LostMessage]
-    rejected: list[RejectedLine]
+    rejected: Sequence[RejectedMessage]
     prospects: Prospects | None
     trace_id: str | None
     trace_url: str | None
@@ -208,7 +209,7 @@ class TaskView(TaskDetails):
     def whole(
         cls,
         record: TaskRecord,
-        rejected: list[RejectedLine],
+        rejected: Sequence[RejectedMessage],
         trace_url_template: str | None,
         now: datetime,
     ) -> TaskView:

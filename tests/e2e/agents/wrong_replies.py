@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from functions.pattern.agent_messages import AgentReply, AgentRequest, done
+from functions.pattern.strict_json import NOT_FINITE
 from tests.contract.schemas import FOLDER, examples, messages
 
 #: What the golden messages reply to.
@@ -14,7 +15,7 @@ _SHOWN = AgentRequest.model_validate_json(json.dumps(examples()[0][0]))
 _REASONS: dict[str, str] = json.loads((FOLDER / "messages" / "refused" / "reasons.json").read_bytes())
 _LARGE = "large"
 _TOO_LARGE = {_LARGE: "result: has 25011 bytes; at most 24576 can be sent"}
-#: They can't be parsed; the parser names the place.
+#: They can't be parsed; the parser names the line and the column.
 _NOT_JSON = "not JSON ("
 
 
@@ -33,7 +34,8 @@ class RefusedReply:
     @property
     def tells_of_an_end(self) -> bool:
         """Only its result is wrong: its step is done."""
-        return self.reason.startswith("result") and "beside" not in self.reason
+        is_of_result = self.reason.startswith("result") and "beside" not in self.reason
+        return is_of_result or self.reason == NOT_FINITE
 
     def to(self, request: AgentRequest) -> bytes:
         """Write it as the reply to a request."""

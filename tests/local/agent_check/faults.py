@@ -58,7 +58,7 @@ _BAD_REPLIES = {
         _REPLY + '            reply = reply and reply | {"step": "payment"}\n',
     ),
     "result with NaN": fault(
-        "replies fit the schema: result.fee: not a finite number",
+        "replies fit the schema: not a finite number",
         'return {"reference": key}',
         'return {"reference": key, "fee": float("nan")}',
     ),

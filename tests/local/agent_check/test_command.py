@@ -63,7 +63,7 @@ def test_name_that_no_agent_has_is_refused(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("[]", "not a JSON object"), ('{"amount": NaN}', "amount: not a finite number")],
+    [("[]", "not a JSON object"), ('{"amount": NaN}', "can't be read: not a finite number")],
 )
 def test_request_that_is_no_json_object_is_refused(
     content: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -165,9 +165,9 @@ async def test_redirect_is_not_followed(service: Service) -> None:
     [
         (b"<html>", "what can't be used: not JSON"),
         (b"\xff", "what can't be used: not JSON"),
-        (b'{"paid":NaN}', "what can't be used: paid: not a finite number"),
+        (b'{"paid":NaN}', "what can't be used: not a finite number"),
         (b'{"paid":"\\ud800"}', "what can't be used: not JSON"),
-        (b"[" * 150 + b"]" * 150, r"what can't be used: [\[0\]]+…: nested deeper"),
+        (b"[" * 150 + b"]" * 150, "what can't be used: nested deeper"),
         (b"[" * 20_000, "what can't be used: not JSON"),
         (b"[1]", "what is not a JSON object"),
         (b"null", "what is not a JSON object"),

@@ -128,25 +128,6 @@ async def test_loss_stands_on_the_task_once(reader: Reader) -> None:
     assert replace(stored.record, lost=()) == pending()
 
 
-async def test_token_of_a_lost_reply_is_told_nowhere(
-    reader: Reader, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An Agent called its reply by it."""
-    reader.store.put(pending())
-    reply = json.dumps({"task_id": TASK, "token": "token-of-this-request"}).encode()
-    await reader.reader.take("agent-replies", received(reply, "token-of-this-request", properties=PROPERTIES))
-    [kept], [lost] = reader.rejections.all, reader.store.record(TASK).lost
-    assert (kept.message_id, lost.message_id, _logged(caplog)["message_id"]) == ("…", "…", "…")
-
-
-async def test_token_of_a_lost_reply_that_is_cut_off_is_told_in_no_id(reader: Reader) -> None:
-    """It can't be read, but its token stands there."""
-    await reader.reader.take(
-        "agent-replies", received(b'{"token": "token-of-this-re', "token-of-this-request")
-    )
-    assert reader.rejections.all[0].message_id == "…"
-
-
 @pytest.mark.parametrize(
     "body", [REQUEST, b'{"id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
 )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError
-from functions.pattern.hiding import HIDDEN
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, SentByAnotherError
+from functions.pattern.secret_fields import HIDDEN
 from functions.pattern.sent_again import resent
 from tests.fakes.clock import START
 from tests.fakes.purchases import CANARY, PAYLOAD, PURCHASES, purchase
+from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk
@@ -137,23 +136,17 @@ TOKEN = "0f8fad5bd9cb469fa16570867728950e"
         (b'{"id": "order-1",\n\t"amount": 4.90', '{"id": "order-1",\n\t"amount": 4.90'),
         ("grün \u202egnp \x1b[2J".encode(), "grün �gnp �[2J"),
         (b"caf\xe9", "caf�"),
-        (f'{{"token":"{TOKEN}","outcome":"done"}}'.encode(), '{"token":"…","outcome":"done"}'),
-        (b'{"Token" : "short", "n": 1}', '{"Token" : "…", "n": 1}'),
-        (rb'{"reply": "{\"token\": \"short\", \"n\": 1}"}', r'{"reply": "{\"token\": \"…\", \"n\": 1}"}'),
-        (f'{{"tokn":"{TOKEN.upper()}"}}'.encode(), '{"tokn":"…"}'),
-        (b"0f8fad5b-d9cb-469f-a165-70867728950e, 0f8fad5b", "…, 0f8fad5b"),
-        (rb'{"token": "0f8f\u0061d5b \"x\" d9cb", "n": 1}', '{"token": "…", "n": 1}'),
-        (rb'{"\u0074oken": "0f8f", "quote": "\u0022"}', r'{"token": "…", "quote": "\u0022"}'),
-        (b'{"token": ["0f8f", "ad5b"], "n": [1]}', '{"token": […], "n": [1]}'),
-        (b'{"token": {"a": "0f8f", "b": "ad5b"}}', '{"token": {…}}'),
-        (b'{"n": 1, "token": "0f8f ad5b', '{"n": 1, "token": "…'),
-        (b"token=0f8fad5b; n=1", "token=…; n=1"),
+        (f'{{"token":"{TOKEN}","an":"ü"}}'.encode(), '{"token": "(hidden)", "an": "ü"}'),
+        (b'{"token": "short", "token": ["a"], "n": NaN}', '{"token": "(hidden)", "n": NaN}'),
+        (rb'{"\u0074oken": null}', '{"token": "(hidden)"}'),
+        (b'{"reply": {"token": "short"}}', '{"reply": {"token": "short"}}'),
+        (b'{"n": 1, "token": "0f8f ad5b', '{"n": 1, "token": "0f8f ad5b'),
         ('{"token": "x"}'.encode("utf-16"), None),
     ],
 )
-async def test_body_is_shown_without_its_token(desk: Desk, body: bytes, text: str | None) -> None:
-    """However it is called or written; what was sent stays as it is, to be sent again."""
-    shown = await _shown(desk, body)
+async def test_token_of_a_message_is_hidden(desk: Desk, body: bytes, text: str | None) -> None:
+    """The field of this name, however it is written; a resend contains it."""
+    shown = await _shown(desk, body, "agent-replies")
     assert (shown["body"], shown["more"]) == (text, False)
     assert (await desk.post(f"/rejected/{shown['id']}/resend", REASON)).status == 202
     assert desk.postbox.sent[0][2].body == body
@@ -167,12 +160,6 @@ async def test_body_is_shown_up_to_a_bound(desk: Desk, length: int, kept: int, s
     desk.rejected._most = kept
     found = await _shown(desk, length * b"x")
     assert (found["body"], found["more"]) == (shown * "x", shown < length)
-
-
-async def test_token_at_the_bound_is_not_cut_in_two(desk: Desk) -> None:
-    """Its first half would be shown."""
-    found = await _shown(desk, 65_520 * b"x" + TOKEN.encode())
-    assert found["body"] == 65_520 * "x" + "…"
 
 
 async def test_unknown_message_is_not_found(desk: Desk) -> None:
@@ -200,26 +187,24 @@ async def test_resend_while_service_bus_is_away_can_be_repeated(desk: Desk) -> N
 
 
 async def test_list_is_read_page_by_page(desk: Desk) -> None:
-    """Each message once, the latest first; the first page says how many there are."""
+    """The latest first; the next page begins with the messages of the time that ends the page before."""
     for number in range(120):
-        desk.clock.advance(number % 2)
+        desk.clock.advance(1)
         await desk.rejected.reject("submissions", f"m-{number}", b"{", "why")
     found: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        query = f"?cursor={quote(cursor)}" if cursor else ""
+    query, more = "", True
+    while more:
         page = (await desk.get(f"/rejected{query}")).json
-        assert page["count"] == 120
-        found += [each["message_id"] for each in page["messages"]]
-        cursor = page["cursor"]
-    assert sorted(found) == sorted(f"m-{number}" for number in range(120))
-    assert (found[0], found[-1]) == ("m-119", "m-0")
+        names, more = [each["message_id"] for each in page["messages"]], page["more"]
+        assert found[-1:] == names[: len(found[-1:])]
+        found += names[len(found[-1:]) :]
+        query = f"?until={page['messages'][-1]['rejected_at']}"
+    assert found == [f"m-{number}" for number in reversed(range(120))]
 
 
-@pytest.mark.parametrize("cursor", ["x", "~", "2026-11-21~", "0001-01-01T00:00:00%2B23:00~m"])
-async def test_wrong_cursor_is_refused_or_finds_nothing(desk: Desk, cursor: str) -> None:
-    """It never fails."""
-    assert (await desk.get(f"/rejected?cursor={cursor}")).status in {200, 422}
+async def test_time_that_is_none_is_refused(desk: Desk) -> None:
+    """The answer names the parameter."""
+    assert wrong_fields(await desk.get("/rejected?until=x")) == ["until"]
 
 
 async def test_discarded_message_is_gone_but_for_what_is_known_of_it(desk: Desk) -> None:
@@ -280,8 +265,6 @@ async def test_all_are_discarded_without_a_filter(desk: Desk) -> None:
 
 ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": "ann", "task_id": TASK}
 REQUEST = {"task_id": TASK, "request": {"card": CANARY}}
-#: A secret that nobody knows of.
-OTHER = "0th3r"
 
 
 @pytest.mark.parametrize(
@@ -296,11 +279,10 @@ OTHER = "0th3r"
         ("submissions", ORDER | {"version": [CANARY]}, False),
         ("submissions", ORDER | {"workflow": "other"}, False),
         ("submissions", {"payload": CANARY}, False),
-        ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, True),
-        ("notices-demo", {"id": TASK, "answer": {"for": CANARY}}, True),
+        ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, False),
+        ("notices-demo", {"id": TASK, "answer": {"for": CANARY}}, False),
         ("agent-replies", {"task_id": "other", "result": CANARY}, False),
-        ("agent-pay-requests", REQUEST | {"effect_key": f"{TASK}.0a1b2c3d/pay/do"}, True),
-        ("agent-pay-requests", REQUEST | {"effect_key": f"{TASK}.ffffffff/pay/do", "n": OTHER}, False),
+        ("agent-pay-requests", REQUEST, False),
     ],
 )
 async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bool) -> None:
@@ -310,13 +292,12 @@ async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bo
     encoded = (body if isinstance(body, str) else json.dumps(body)).encode()
     found = await _shown(desk, encoded, queue)
     assert CANARY not in str(found)
-    assert OTHER not in str(found)
     if shown:
         assert HIDDEN in found["body"]
         assert found["why"] is None
     else:
         assert found["body"] is None
-        assert found["why"].startswith("It can't be told what of it is secret: ")
+        assert found["why"].startswith("Not shown: its ")
 
 
 @pytest.mark.parametrize(
@@ -348,7 +329,6 @@ async def test_body_of_a_version_that_is_not_deployed_is_not_shown(
         ("submissions", '{"id": "no payload"}'),
         ("agent-replies", "no JSON"),
         ("agent-replies", '{"task_id": ["x"],  "result": "no task"}'),
-        ("agent-replies", '{"task_id":  "task-1", "result": {"receipt": "R-1"}}'),
     ],
 )
 async def test_body_without_a_secret_field_is_shown_as_it_came(queue: str, body: str) -> None:
@@ -366,7 +346,9 @@ async def test_body_of_an_earlier_task_is_not_shown() -> None:
     desk.holds(replace(record, order=replace(record.order, submitted_at=START + timedelta(days=40))))
     [line] = (await desk.get("/rejected")).json["messages"]
     shown = (await desk.get(f"/rejected/{line['id']}")).json
-    assert shown["why"].endswith("its task is not recorded here.")
+    assert shown["why"] == (
+        "Not shown: its task is not recorded here, and a deployed workflow has secret fields."
+    )
 
 
 async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
@@ -377,9 +359,18 @@ async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
     assert (shown["body"], "damaged" in shown["why"]) == (None, True)
 
 
-async def test_body_of_backslashes_does_not_block_the_process() -> None:
-    """Whoever may write to a queue can leave one, and an operator opens it."""
-    desk, body = Desk(), b"\\" * 60_000
-    begun = time.process_time()
-    assert (await _shown(desk, body, "agent-replies"))["body"] is not None
-    assert time.process_time() - begun < 3
+async def test_earlier_value_of_a_name_is_not_shown() -> None:
+    """The last one counts, and the other one may be the secret."""
+    desk = Desk(registry=Registry((PURCHASES,), {}))
+    order = json.dumps(ORDER)[:-1] + ', "payload": {"amount": NaN}}'
+    found = await _shown(desk, order.encode())
+    assert CANARY not in found["body"]
+    assert json.loads(found["body"])["submitter"] == "ann"
+
+
+async def test_body_of_a_task_without_secret_fields_is_shown() -> None:
+    """Though another workflow has some; spaces included."""
+    desk = Desk(registry=Registry((PURCHASES, LINE), {}))
+    desk.holds(pending(LINE))
+    body = json.dumps({"task_id": TASK, "result": {"receipt": "R-1"}}, indent=2)
+    assert (await _shown(desk, body.encode(), "agent-replies"))["body"] == body

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     AliasPath,
     BaseModel,
@@ -30,10 +28,9 @@ from pydantic_core import CoreSchema, core_schema
 
 from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry, Step
-from functions.pattern.hiding import HIDDEN, Secrets
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
-from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
+from functions.pattern.secret_fields import HIDDEN, SecretFields, secret_fields
 from functions.pattern.states import Direction, StepState
 from functions.pattern.wait_events import EventReceived
 from tests.fakes.interventions import cancellation
@@ -131,7 +128,7 @@ def test_secret_fields_are_hidden(annotation: Any, content: Any, shown: Any) -> 
         beside: SecretStr
 
     content = {"field": content, "beside": "x"}
-    assert SecretFields(Other).hide(content).content == {"field": shown, "beside": HIDDEN}
+    assert SecretFields(Other).hide(content) == {"field": shown, "beside": HIDDEN}
 
 
 class Named(BaseModel):
@@ -157,9 +154,7 @@ class Named(BaseModel):
 def test_secret_is_hidden_under_each_of_its_names(sent: dict[str, Any]) -> None:
     """What the schema does not know could be one; what it knows is shown, by alias and by name."""
     for shown in ({"three": 3}, {"third": 3}):
-        hidden = SecretFields(Named).hide(sent | shown)
-        assert hidden.content == dict.fromkeys(sent, HIDDEN) | shown
-        assert hidden.secrets.values == {SECRET}
+        assert SecretFields(Named).hide(sent | shown) == dict.fromkeys(sent, HIDDEN) | shown
 
 
 class Plain(BaseModel):
@@ -170,8 +165,7 @@ class Plain(BaseModel):
 
 def test_model_without_a_secret_hides_nothing() -> None:
     """Not even what it does not know."""
-    hidden = secret_fields(Plain).hide({"user": "ann", "more": SECRET})
-    assert (hidden.content, hidden.secrets) == ({"user": "ann", "more": SECRET}, Secrets())
+    assert secret_fields(Plain).hide({"user": "ann", "more": SECRET}) == {"user": "ann", "more": SECRET}
     assert secret_fields(Plain) is secret_fields(Plain)
 
 
@@ -184,36 +178,7 @@ def test_unknown_reference_hides_what_it_stands_for() -> None:
         password: SecretStr
         odd: Annotated[str, Field(json_schema_extra={"anyOf": [{"$ref": "https://example.com/nowhere"}]})]
 
-    assert SecretFields(Odd).hide({"odd": SECRET}).content == {"odd": HIDDEN}
-
-
-def test_what_a_secret_field_holds_is_a_secret() -> None:
-    """All texts and numbers in it, but no names, flags, or empty texts."""
-
-    class All(BaseModel):
-        """Is secret as a whole."""
-
-        field: Annotated[Any, Field(json_schema_extra={"writeOnly": True})]
-
-    content = {"field": {"name": [" abcd ", 7, 1.5, True, None, ""]}}
-    assert SecretFields(All).hide(content).secrets.values == {"abcd", "7", "1.5"}
-
-
-@dataclass(frozen=True)
-class Card:
-    """Is no model, and changes its secret."""
-
-    number: Annotated[SecretStr, BeforeValidator(lambda text: text.replace(" ", ""))]
-
-
-def test_what_a_dataclass_makes_of_its_secret_is_a_secret() -> None:
-    """As of a model: it is what requests hold."""
-
-    class Payer(BaseModel):
-        card: Card
-
-    payer = Payer.model_validate({"card": {"number": "4111 1111"}})
-    assert secret_fields(Payer).read(payer) == Secrets(frozenset({"41111111"}))
+    assert SecretFields(Odd).hide({"odd": SECRET}) == {"odd": HIDDEN}
 
 
 def test_long_lists_do_not_block_the_process() -> None:
@@ -225,10 +190,24 @@ def test_long_lists_do_not_block_the_process() -> None:
 
     content = {"items": [{"user": "anna"}] * 40_000, "pair": [1, SECRET]}
     begun = time.process_time()
-    assert SecretFields(Many).hide(content) == Shown(
-        content | {"pair": [1, HIDDEN]}, Secrets(frozenset({SECRET}))
-    )
+    assert SecretFields(Many).hide(content) == content | {"pair": [1, HIDDEN]}
     assert time.process_time() - begun < 1.5
+
+
+class Open(BaseModel):
+    """Is a purchase without a secret field."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    amount: int
+
+
+def _open(**changes: Any) -> Registry:
+    """Deploy purchases without a secret field, and with `changes` of the first step."""
+    as_open: dict[str, Any] = {"request": lambda order, _: {"amount": order.amount}}
+    first: Step = replace(PURCHASES.steps[0], **as_open | changes)
+    others = (replace(each, payload=each.payload and Plain) for each in PURCHASES.steps[1:])
+    return Registry((replace(PURCHASES, payload=Open, steps=(first, *others)),), {})
 
 
 HERE = Registry((PURCHASES, LINE), {})
@@ -253,75 +232,29 @@ def test_payload_is_shown_without_its_secrets() -> None:
     }
 
 
-def test_requests_are_made_without_secrets() -> None:
-    """In requests made of results and events, and in the request of the undo, too."""
+OF_SECRETS = "its workflow has secret fields, and no model declares those of a request"
+
+
+def test_request_to_an_agent_is_not_shown_beside_secret_fields() -> None:
+    """Any of its fields may have the value of a secret field of the payload or of an event."""
     contents = Contents(HERE, paid())
-    assert contents.request(PAY, Direction.DO) == {
-        "amount": 5,
-        "card": HIDDEN,
-        "pin": HIDDEN,
-    }
-    confirmed = {"code": HIDDEN, "by": "Ann"}
-    assert contents.request(SHIP, Direction.DO) == {
-        "paid": {"receipt": "R-1", "card": HIDDEN},
-        "confirmed": confirmed,
-    }
-    assert contents.request(PAY, Direction.UNDO) == {"refund_to": HIDDEN}
+    for step, direction in ((PAY, Direction.DO), (SHIP, Direction.DO), (PAY, Direction.UNDO)):
+        with pytest.raises(NotShownError, match=f"^{OF_SECRETS}$"):
+            contents.request(step, direction)
+    only_event = replace(PURCHASES, payload=Open)
+    with pytest.raises(NotShownError, match=OF_SECRETS):
+        Contents(Registry((only_event,), {}), paid()).request(PAY, Direction.DO)
 
 
-class Kind(Enum):
-    """Is written by its value."""
-
-    GIFT = "gift-c4n4ry"
-
-
-_SECRET = Field(json_schema_extra={"writeOnly": True})
+def test_request_is_shown_where_no_field_is_secret() -> None:
+    """Neither of the payload nor of an event."""
+    assert Contents(_open(), paid()).request(PAY, Direction.DO) == {"amount": 5}
 
 
-class Wish(BaseModel):
-    """Changes the values of its secret fields."""
-
-    model_config = ConfigDict(extra="allow")
-
-    card: Annotated[str, AfterValidator(lambda number: number.replace(" ", "")), _SECRET] = ""
-    words: Annotated[RootModel[set[str]], _SECRET] = RootModel[set[str]](set())
-    kinds: Annotated[dict[str, tuple[Kind, ...]], _SECRET] = {}
-
-
-def _request_of(wish: Wish, _results: Any) -> dict[str, Any]:
-    kinds = [each.value for kinds in wish.kinds.values() for each in kinds]
-    return {"card": wish.card, "words": [*wish.words.root], "kinds": kinds, "beside": wish.model_extra}
-
-
-def test_request_is_made_without_values_that_the_model_has_changed() -> None:
-    """The functions of the definition get these values only."""
-    payload = {"card": "4111 abcd", "words": ["w0rd"], "kinds": {"a": ["gift-c4n4ry"]}, "beside": "s0me"}
-    bought = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], request=_request_of),))
-    record = purchase(TASK, bought)
-    record = replace(record, order=replace(record.order, payload=json.dumps(payload).encode()))
-    shown = Contents(Registry((replace(bought, payload=Wish),), {}), record)
-    assert shown.request(PAY, Direction.DO) == {
-        "card": HIDDEN,
-        "words": [HIDDEN],
-        "kinds": [HIDDEN],
-        "beside": {"beside": HIDDEN},
-    }
-
-
-def test_value_of_a_secret_field_is_found_as_a_whole_only() -> None:
-    """A longer text, a flag and another number stay."""
-    secrets = Secrets(frozenset({"hunter2", "123"}))
-    content = {"hunter2": ["a", " hunter2 "], "n": [123, "123", 1234, True, None, 1.5], "t": "is hunter2"}
-    shown = {HIDDEN: ["a", HIDDEN], "n": [HIDDEN, HIDDEN, 1234, True, None, 1.5], "t": "is hunter2"}
-    assert secrets.without(content) == shown
-    assert Secrets().without(content) == content
-    assert "hunter2" not in repr(secrets)
-
-
-def test_results_are_shown_without_secrets() -> None:
-    """Results of services by the values of secret fields, results of events by their model, too."""
+def test_results_are_shown() -> None:
+    """An event's by its model; a service's as it is, since no model declares its fields."""
     contents = Contents(HERE, paid())
-    assert contents.result(PAY) == {"receipt": "R-1", "card": HIDDEN}
+    assert contents.result(PAY) == {"receipt": "R-1", "card": CANARY}
     assert contents.result(CONFIRM) == {"code": HIDDEN, "by": "Ann"}
     assert contents.result(SHIP) is None
 
@@ -333,33 +266,27 @@ def test_nothing_is_shown_of_what_is_not_deployed() -> None:
     with pytest.raises(NotShownError, match=why):
         _ = contents.payload
     with pytest.raises(NotShownError, match=why):
-        contents.result(PAY)
+        contents.result(CONFIRM)
     with pytest.raises(NotShownError, match=why):
         contents.request(PAY, Direction.DO)
 
 
 def test_nothing_is_shown_where_an_event_is_not_deployed() -> None:
-    """Its secrets could be in any result."""
+    """Its model would say what is secret."""
     others = tuple(step for step in PURCHASES.steps if step.name != CONFIRM)
     changed = replace(PURCHASES, steps=tuple(replace(step, needs=frozenset()) for step in others))
     with pytest.raises(NotShownError, match="step 'confirm' is not deployed here"):
-        Contents(Registry((changed,), {}), paid()).result(PAY)
+        Contents(Registry((changed,), {}), paid()).result(CONFIRM)
 
 
 def test_step_without_its_agent_is_not_shown() -> None:
     """Its request is another's to make; the reason names it."""
-    changed = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], agent="bank"), *PURCHASES.steps[1:]))
     with pytest.raises(NotShownError, match="its Agent 'pay' is not deployed here"):
-        Contents(Registry((changed,), {}), paid()).request(PAY, Direction.DO)
+        Contents(_open(agent="bank"), paid()).request(PAY, Direction.DO)
 
 
 def _raise(*_: Any) -> Any:
     raise ValueError(f"no such card: {CANARY}")
-
-
-def _changed(**more: Any) -> Registry:
-    first: Step = replace(PURCHASES.steps[0], **more)
-    return Registry((replace(PURCHASES, steps=(first, *PURCHASES.steps[1:])),), {})
 
 
 @pytest.mark.parametrize(
@@ -373,7 +300,7 @@ def _changed(**more: Any) -> Registry:
 def test_function_that_fails_shows_why(make: Callable[..., Any], said: str) -> None:
     """The error text is shown as it is."""
     with pytest.raises(NotShownError) as reason:
-        Contents(_changed(request=make), paid()).request(PAY, Direction.DO)
+        Contents(_open(request=make), paid()).request(PAY, Direction.DO)
     assert str(reason.value).startswith(said)
 
 
@@ -401,7 +328,7 @@ def test_request_of_a_task_is_shown_as_its_own_model_says() -> None:
     result = json.dumps({"paid_by": CANARY, "receipt": 7}).encode()
     answered = waiting.with_step(replace(waiting.steps[0], state=StepState.COMPLETED, result=result))
     answer = Contents(Registry((parent, PURCHASES), {}), answered).result(StepName("buy"))
-    assert answer == {"paid_by": HIDDEN, "receipt": 7}
+    assert answer == {"paid_by": CANARY, "receipt": 7}
     begun = told(waiting, cancellation(), claimed(SECOND))
     here = Registry((replace(parent, steps=(replace(parent.steps[0], workflow="line"),)), LINE), {})
     with pytest.raises(NotShownError, match="its workflow 'purchase' is not deployed here"):

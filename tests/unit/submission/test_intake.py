@@ -121,7 +121,7 @@ async def test_doubled_order_that_is_under_way_is_left_alone(bench: Bench, recor
         (b"{", "not JSON (EOF while parsing an object at line 1 column 1)"),
         (b"\xff", "not JSON"),
         (b"[]", "Input should be an object"),
-        (_body().replace(b": 3", b": NaN"), "payload.weight: not a finite number"),
+        (_body().replace(b": 3", b": NaN"), "not a finite number"),
         (_body(priority=1), "priority: Extra inputs are not permitted"),
         (_body(schema_version=2), "schema_version: Input should be 1"),
         (_body(task_id="a|b"), "task_id: String should match pattern"),

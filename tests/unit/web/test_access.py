@@ -376,21 +376,10 @@ def test_anything_else_is_not(body: bytes) -> None:
     assert str(json_fault(body)).startswith("400 The body can't be read: not JSON (")
 
 
-@pytest.mark.parametrize(
-    ("body", "place"),
-    [(b"NaN", ""), (b'{"a": {"b": [1, -Infinity]}}', "a.b[1]: "), (b'{"a": 1e999}', "a: ")],
-)
-def test_number_that_is_not_finite_is_refused_with_its_place(body: bytes, place: str) -> None:
+@pytest.mark.parametrize("body", [b"NaN", b'{"a": {"b": [1, -Infinity]}}', b'{"a": 1e999}'])
+def test_number_that_is_not_finite_is_refused(body: bytes) -> None:
     """At every depth."""
-    assert json_fault(body) == f"400 The body can't be read: {place}not a finite number."
-
-
-def test_place_of_a_fault_is_short() -> None:
-    """Names are the sender's."""
-    body = json.dumps({"x" * 1_000: {f"\n{number}": {} for number in range(100)}}).encode()
-    told = json_fault(body.replace(b"{}", b"NaN")) or ""
-    assert len(told) < 200
-    assert "\n" not in told
+    assert json_fault(body) == "400 The body can't be read: not a finite number."
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
@@ -407,7 +396,7 @@ def test_the_deepest_part_counts() -> None:
     """Wherever it is."""
     assert json_fault(b'[1, {"a": [], "b": [[1]]}]', 4) is None
     fault = json_fault(b'[1, {"a": [], "b": [[1]]}]', 3)
-    assert fault == "400 The body can't be read: [1].b[0]: nested deeper than 3 levels."
+    assert fault == "400 The body can't be read: nested deeper than 3 levels."
 
 
 @pytest.mark.parametrize("value", ["0", "{}", '{"":0}'])
