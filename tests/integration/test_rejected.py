@@ -269,7 +269,7 @@ async def test_earlier_page_begins_where_the_later_one_ends(
     first = await rejected.listed((), 3)
     await rejected.reject("submissions", "late", b"{", "why")
     second = await rejected.listed((), 5, until=first.messages[-1].rejected_at)
-    for each in first.messages + second.messages:
+    for each in [*first.messages, *second.messages]:
         await rejected.discard(each.id, "olga", "a test")
     gone = await rejected.listed((), 3, until=second.messages[1].rejected_at, discarded=True)
     names = [[each.message_id for each in page.messages] for page in (first, second, gone)]
