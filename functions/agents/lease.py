@@ -22,10 +22,8 @@ from functions.pattern.shares import Demand, Share, given_back, is_short, part_o
 
 _log = logging.getLogger(__name__)
 
-#: How often a lease is renewed while nothing else changes.
-_RENEWED_EVERY = timedelta(seconds=3)
 #: Seconds between two looks: while all is well, and while an instance lacks places; more with each instance.
-_LOOK_EVERY, _HURRY, _HURRY_OF_EACH = 1.0, 0.25, 0.05
+_LOOK_SECONDS, _SHORT_LOOK_SECONDS, _MORE_SECONDS = 1.0, 0.25, 0.05
 
 
 class Lease:
@@ -55,6 +53,8 @@ class Lease:
         self._until = self._renewed_at = self._used_at = clock.now()
         #: The longest call that the lease is made for: an idempotent call has 10 seconds for its answer.
         self._longest = timedelta(seconds=10)
+        #: The time between two renewals while nothing else changes.
+        self._renewal = timedelta(seconds=3)
         self._looks = asyncio.Event()
         self._looked = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class Lease:
             self._changed()
             if not is_kept:
                 return
-            await asyncio.sleep(_HURRY if self._shared.store_is_down else 0.02)
+            await asyncio.sleep(_SHORT_LOOK_SECONDS if self._shared.store_is_down else 0.02)
             try:
                 async with asyncio.timeout(self._pause()):
                     await self._looks.wait()
@@ -124,8 +124,8 @@ class Lease:
         now, shares, demand = self._clock.now(), self._shared.record.shares, self._demand()
         has_spare = self._places > min(demand.wanted, self._part) and is_short(shares, demand.holder, now)
         if demand.wanted > self._places or has_spare:
-            return min(_LOOK_EVERY, _HURRY + _HURRY_OF_EACH * len(shares))
-        return _LOOK_EVERY
+            return min(_LOOK_SECONDS, _SHORT_LOOK_SECONDS + _MORE_SECONDS * len(shares))
+        return _LOOK_SECONDS
 
     async def _look(self) -> bool:
         await self._shared.refresh(timedelta(seconds=self._pause()))
@@ -148,7 +148,7 @@ class Lease:
         return True
 
     def _is_due(self, now: datetime, demand: Demand) -> bool:
-        if not self._renewed_at <= now < self._renewed_at + _RENEWED_EVERY:
+        if not self._renewed_at <= now < self._renewed_at + self._renewal:
             return True
         if not self.covers(now + self._longest):
             return True
@@ -192,7 +192,7 @@ class Lease:
         limit = limit_of(record, self._at_once)
         if limit is None:
             return replace(record, at_once=None, shares=given_back(record.shares, demand.holder, now))
-        until = now + self._longest + self._skew + 2 * _RENEWED_EVERY
+        until = now + self._longest + self._skew + 2 * self._renewal
         shares = renewed(record.shares, limit, demand, now, until)
         return replace(record, at_once=self._at_once, shares=shares)
 

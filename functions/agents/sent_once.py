@@ -14,7 +14,7 @@ from functions.pattern.errors import TransientError
 from functions.pattern.ports import Ports
 
 #: Seconds for which a store, or Service Bus, that fails is asked again.
-_PATIENCE = 30.0
+_PATIENCE_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ class SentOnce:
         """
         delivery = self._new_id()
         if self._clock.now() >= request.complete_by:
-            begun = await again_for(_PATIENCE, partial(self._rows.find, request))
+            begun = await again_for(_PATIENCE_SECONDS, partial(self._rows.find, request))
         else:
-            begun = await again_for(_PATIENCE, partial(self._begin, request, delivery))
+            begun = await again_for(_PATIENCE_SECONDS, partial(self._begin, request, delivery))
         where = f"task {request.task_id} step {request.of_step}"
         if begun is None:
             _log.info("%s: request is late", where)
@@ -69,9 +69,10 @@ class SentOnce:
 
     async def _record_and_send(self, request: AgentRequest, reply: AgentReply) -> None:
         try:
-            await again_for(_PATIENCE, partial(self._rows.replied, request, reply))
+            await again_for(_PATIENCE_SECONDS, partial(self._rows.replied, request, reply))
         except TransientError as fault:
             _log.warning("task %s step %s: reply not recorded (%s)", request.task_id, request.of_step, fault)
-            await again_for(_PATIENCE, partial(self._messages.reply, reply))  # nobody else could send it
+            # Nobody else could send it.
+            await again_for(_PATIENCE_SECONDS, partial(self._messages.reply, reply))
         else:
             await self._messages.reply(reply)

@@ -17,11 +17,7 @@ from functions.web.callers import Caller
 from functions.web.problems import Problem, problem, problem_of
 
 #: Seconds for which orders are checked before other requests can go on.
-_TURN = 0.005
-#: How often the event loop goes round between two turns: a short request takes several rounds, and would wait
-#: for a turn at each.
-_ROUNDS = 10
-
+_TURN_SECONDS = 0.005
 
 #: What stands under an id: what is recorded, the batch's own order, why that can't be told, or nothing yet.
 type _Standing = KnownOrder | Draft | Problem | None
@@ -53,9 +49,9 @@ class BatchAcceptance:
         turn_ends = clock()  # to parse the batch took a turn of its own
         for order in orders:
             if clock() >= turn_ends:  # to refuse an order full of faults takes milliseconds
-                for _ in range(_ROUNDS):
+                for _ in range(10):  # a short request takes several rounds of the event loop
                     await asyncio.sleep(0)
-                turn_ends = clock() + _TURN
+                turn_ends = clock() + _TURN_SECONDS
             drafts.append(self._draft(order, caller))
         return drafts
 

@@ -16,7 +16,7 @@ from functions.pattern.ports import Clock
 from functions.web.problems import ProblemError, ProblemKind
 
 #: Seconds for which what was read, or found, is not looked at again.
-_REMEMBERED = 1.0
+_REMEMBERED_SECONDS = 1.0
 
 _SUBMITTING = frozenset({"POST", "PUT"})
 
@@ -49,7 +49,7 @@ class Gate:
     def _look_again(self) -> None:
         now = asyncio.get_running_loop().time()
         if now >= self._next_at and (self._reading is None or self._reading.done()):
-            self._next_at = now + _REMEMBERED
+            self._next_at = now + _REMEMBERED_SECONDS
             self._reading = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
@@ -77,7 +77,7 @@ class StoreHealth:
             raise TransientError(fault)
 
     async def _looked(self) -> str | None:
-        self._over_at = asyncio.get_running_loop().time() + _REMEMBERED
+        self._over_at = asyncio.get_running_loop().time() + _REMEMBERED_SECONDS
         try:
             await self._check()
         except TransientError as fault:

@@ -27,7 +27,6 @@ from functions.web.problems import Problem
 from functions.web.views import StepView, read_from
 
 #: Most orders are far smaller than the largest, so the batch has a limit of its own on its bytes.
-MAX_BATCH_ORDERS = 500
 MAX_BATCH_BYTES = 1024 * 1024
 
 EXAMPLE_ID = TaskId("my-id-1")
@@ -80,7 +79,7 @@ def batch_model(workflow: Workflow) -> type[BaseModel]:
         "examples": [{workflow.resource: [{"id": EXAMPLE_ID, **each}, each]} for each in examples]
     }
     few_fields: Any = model_validator(mode="before")(_few_fields)
-    bounds: Any = Field(min_length=1, max_length=MAX_BATCH_ORDERS, alias=workflow.resource)
+    bounds: Any = Field(min_length=1, max_length=500, alias=workflow.resource)
     return create_model(
         f"{workflow.payload.__name__}Batch",
         __config__=ConfigDict(extra="forbid", json_schema_extra=batches),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
 
+from functions.bus.sender import SEND_SECONDS
 from functions.connections import Connection, connection_string_of
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import SettingsError, TransientError
@@ -21,8 +22,6 @@ from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
 if TYPE_CHECKING:
     from azure.eventhub.aio import EventHubProducerClient
-
-_SEND_SECONDS = 10
 
 
 def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
@@ -110,7 +109,7 @@ class HubSubmissions:
 
     async def _submit(self, message: SubmissionMessage, traceparent: str | None) -> None:
         try:
-            async with asyncio.timeout(_SEND_SECONDS):
+            async with asyncio.timeout(SEND_SECONDS):
                 await self._coalescer.submit(_Event(message.written, traceparent))
         except (AzureError, TimeoutError) as error:
             raise TransientError(f"Event Hubs: {type(error).__name__}") from error
@@ -128,7 +127,7 @@ class HubSubmissions:
                 event.properties = {TRACEPARENT: each.traceparent}
             batch.append(event)
         try:
-            await self._client().send_batch(batch, timeout=_SEND_SECONDS)
+            await self._client().send_batch(batch, timeout=SEND_SECONDS)
         except EventHubError as error:
             raise TransientError(f"Event Hubs: {type(error).__name__}") from error
         self._figures.messages += len(events)

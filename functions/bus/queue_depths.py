@@ -23,14 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds for a look at one queue's depth, and for one at the line.
 _LOOK_SECONDS, _LINE_SECONDS = 4, 8
-#: Messages that are counted; their bodies are transferred, too.
-_MOST = 100
 #: Messages that may be retried without end while the queue does not seem old.
-_STUCK = 20
-#: The first sequence number (Service Bus); without one, a receiver continues where it looked last.
-_FIRST = 1
-#: The line ends here: numbers that lie further apart are those of another partition of the queue.
-_FARTHEST = 2**24
+_STUCK_MESSAGES = 20
 
 _log = logging.getLogger(__name__)
 
@@ -57,16 +51,17 @@ class PeekedQueues:
         return list(map(QueueDepth, self._queues, piles[::2], piles[1::2]))
 
     async def _look(self, queue: str, part: ServiceBusSubQueue | None) -> Pile | None:
+        most_messages = 100  # a look transfers their bodies, too
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                seen = await _peeked(self._receiver(queue, part))
+                seen = await _peeked(self._receiver(queue, part), most_messages)
         except (AzureError, TimeoutError, ValueError, asyncio.CancelledError) as fault:
             if isinstance(fault, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.warning("queue %s can't be looked at: %s", queue, type(fault).__name__)
             await self._drop(queue, part)
             return None
-        return _pile(seen)
+        return _pile(seen, more=len(seen) == most_messages)
 
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
         if (queue, part) not in self._receivers:
@@ -89,12 +84,12 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMessage]:
+async def _peeked(receiver: ServiceBusReceiver, most: int) -> Sequence[ServiceBusReceivedMessage]:
     """Peek until there is nothing, or enough: one answer can hold fewer than requested."""
     seen: list[ServiceBusReceivedMessage] = []
-    following = _FIRST
-    while len(seen) < _MOST:
-        some = await receiver.peek_messages(_MOST - len(seen), sequence_number=following)
+    following = 1  # without a number, a receiver continues after its latest peek
+    while len(seen) < most:
+        some = await receiver.peek_messages(most - len(seen), sequence_number=following)
         if not some:
             break
         seen += some
@@ -102,14 +97,14 @@ async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMe
     return seen
 
 
-def _pile(seen: Sequence[ServiceBusReceivedMessage]) -> Pile:
+def _pile(seen: Sequence[ServiceBusReceivedMessage], *, more: bool) -> Pile:
     from azure.servicebus import ServiceBusMessageState  # noqa: PLC0415 - as above
 
     there = [each for each in seen if each.state is not ServiceBusMessageState.SCHEDULED]
     times = [each.enqueued_time_utc for each in there if each.enqueued_time_utc is not None]
     return Pile(
         count=len(there),
-        more=len(seen) == _MOST,
+        more=more,
         oldest_at=min(times, default=None),
         scheduled=len(seen) - len(there),
     )
@@ -133,24 +128,24 @@ class PeekedLine:
             raise TransientError(f"queue {self._queue}: {type(fault).__name__}") from fault
 
     async def _measured(self) -> Line:
-        first = await self._peek(_FIRST)
+        first = await self._peek(1)
         if first is None:
             return Line(0, None)
         begin = _number(first)
-        later = await self._peek(begin + _STUCK - 1, until=begin + _FARTHEST)
+        end = begin + 2**24  # numbers beyond it are those of another partition of the queue
+        later = await self._peek(begin + _STUCK_MESSAGES - 1, until=end)
         if later is None:
             return Line(1, None)
         # One that waits for a time of its own has not waited for us.
         is_scheduled = later.state is type(later.state).SCHEDULED
-        last = await self._last(begin, _number(later))
-        if _number(later) >= begin + 2 * _STUCK:  # others have passed those before it long ago
+        last = await self._last(begin, _number(later), end)
+        if _number(later) >= begin + 2 * _STUCK_MESSAGES:  # others have passed those before it long ago
             begin = await self._head(_number(later), last)
-            last = await self._last(begin, begin)
+            last = await self._last(begin, begin, end)
         return Line(last - begin + 1, None if is_scheduled else later.enqueued_time_utc)
 
-    async def _last(self, begin: int, there: int) -> int:
+    async def _last(self, begin: int, there: int, end: int) -> int:
         """Return nearly the last number: twice as far each time, then halving; an eighth too low at most."""
-        end = begin + _FARTHEST
         distance = 2 * (there - begin + 1)
         while begin + distance < end:
             found = await self._peek(begin + distance, until=end)
@@ -171,11 +166,11 @@ class PeekedLine:
     async def _head(self, begin: int, last: int) -> int:
         """Give nearly the first number from which on there is no gap: a few before it may wait for hours."""
         head = last
-        while head - begin > max(_STUCK, (last - head) / 8):
+        while head - begin > max(_STUCK_MESSAGES, (last - head) / 8):
             middle = (begin + head) // 2
             found = await self._peek(middle, until=last + 1)
             there = last if found is None else _number(found)
-            if there < middle + _STUCK:
+            if there < middle + _STUCK_MESSAGES:
                 head = middle
             else:
                 begin = min(there, head)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-_SEND_SECONDS = 10
+#: Seconds for one send, also of events.
+SEND_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class QueueSender:
     async def send(self, message: Outgoing) -> None:
         """Send the message and see it taken. Raises `TransientError`; the queue may have it nevertheless."""
         try:
-            async with asyncio.timeout(_SEND_SECONDS):
+            async with asyncio.timeout(SEND_SECONDS):
                 await self._coalescer.submit(message)
         except (AzureError, TimeoutError) as error:
             raise TransientError(f"Service Bus: {type(error).__name__}") from error
@@ -78,7 +79,7 @@ class QueueSender:
         wired = [_wire(each) for each in messages]
         try:
             # A batch encodes each message twice, so one message goes without it.
-            await self._sender.send_messages(wired if len(wired) > 1 else wired[0], timeout=_SEND_SECONDS)
+            await self._sender.send_messages(wired if len(wired) > 1 else wired[0], timeout=SEND_SECONDS)
         except OperationTimeoutError:
             await self._drop(self._sender)
             raise

@@ -89,7 +89,7 @@ def _carried(properties: object) -> dict[str, Any]:
 
 
 #: Seconds for which one invocation retries an event; then the host retries the batch.
-_PATIENCE = 45
+_PATIENCE_SECONDS = 45
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class EventBatches:
 
     async def _take_one(self, event: HubEvent, schedulers: SchedulerStarts) -> Disposition:
         admit = partial(self._admit, event, schedulers)
-        return await process(self._source, event, admit, patience=_PATIENCE)
+        return await process(self._source, event, admit, patience=_PATIENCE_SECONDS)
 
     async def _admit(self, event: HubEvent, schedulers: SchedulerStarts) -> Disposition:
         async with self._slots:

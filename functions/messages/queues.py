@@ -55,8 +55,8 @@ def living_queue(queue: str) -> str:
     return queue.removesuffix(_DEAD_LETTERS)
 
 
-#: Seconds before another try, at random up to a bound: the first, and the longest to which it doubles.
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+#: The longest wait before the second try; the bound doubles with each further try.
+_FIRST_WAIT_SECONDS = 0.2
 
 _random = SystemRandom()
 
@@ -83,7 +83,8 @@ async def _again[ResultT](work: Callable[[], Awaitable[ResultT]], left: Callable
     """Try for as long as time is `left` after a wait, in seconds: the fault is told before that ends."""
     tries = 0
     while True:
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, 10)) * _random.random()
+        most_seconds = min(5.0, _FIRST_WAIT_SECONDS * 2 ** min(tries, 10))
+        wait = most_seconds * _random.random()
         try:
             return await work()
         except TransientError:

@@ -34,19 +34,13 @@ from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import Report, for_each
 from functions.telemetry.instruments import RETENTION_BEHIND
 
-_SHARDS_AT_ONCE = 4
-
 #: Seconds after which a run is cut short; the host would end it after five minutes, with the process.
-_LONGEST = 240
+_RUN_SECONDS = 240
 
 _NEXT = "next_shard"
 
 #: Seconds that one task may take.
-_LONGEST_PURGE = 60
-
-#: A task that is a step of another is mostly still needed, perhaps for a year: it is looked at once a day, in
-#: one of the runs, which come every five minutes.
-_RUNS_A_DAY = 288
+_PURGE_SECONDS = 60
 
 _log = logging.getLogger(__name__)
 
@@ -98,14 +92,14 @@ class Housekeeping:
         """Delete until nothing is left or the time is over, and leave the figures."""
         started_at = self._ports.clock.now()
         before = started_at - self._retention
-        purge = Purge()
+        purge, shards_at_once = Purge(), 4
         first = await self._first(purge)
-        async with purge.bounded(_LONGEST):
-            tasks = _Tasks(self._ports, before, purge_instance, purge, run_of_day(started_at))
-            await tasks.delete(first)
+        async with purge.bounded(_RUN_SECONDS):
+            tasks = _Tasks(self._ports, started_at, before, purge_instance, purge)
+            await tasks.delete(first, shards_at_once)
         await self._damage.report(purge)
         RETENTION_BEHIND.set(purge.behind_seconds)
-        following = (first + _SHARDS_AT_ONCE) % self._ports.index.shards
+        following = (first + shards_at_once) % self._ports.index.shards
         times = {"started_at": started_at, "finished_at": self._ports.clock.now()}
         with purge.surviving("heartbeat"):
             figures = times | {_NEXT: following} | purge.figures()
@@ -123,23 +117,23 @@ class Housekeeping:
 
 
 class _Tasks:
-    """The finished tasks in one run, the `run_of_day`: those that finished `before` that time are purged."""
+    """The finished tasks of one run: those that finished `before` that time (UTC) are purged."""
 
     def __init__(
         self,
         ports: Ports,
+        started_at: datetime,
         before: datetime,
         purge_instance: PurgeInstance,
         purge: Purge,
-        run_of_day: int,
     ) -> None:
         self._ports = ports
+        self._started_at = started_at
         self._before = before
         self._purge_instance = purge_instance
         self._purge = purge
-        self._run_of_day = run_of_day
 
-    async def delete(self, first: int) -> None:
+    async def delete(self, first: int, shards_at_once: int) -> None:
         """Purge them, those that are longest past their retention first, and from one shard on.
 
         Finished tasks are indexed latest first. They are purged in slices by hours past retention, the oldest
@@ -151,7 +145,7 @@ class _Tasks:
         for oldest, youngest in pairwise((math.inf, 4096, 1024, 256, 64, 16, 4, 1, 0)):
             since = None if oldest == math.inf else self._before - timedelta(hours=oldest)
             delete_slice = partial(self._delete_slice, since, self._before - timedelta(hours=youngest))
-            await for_each(in_turn, delete_slice, at_once=_SHARDS_AT_ONCE)
+            await for_each(in_turn, delete_slice, at_once=shards_at_once)
 
     async def _has_any(self, shard: int) -> bool:
         with self._purge.surviving(f"shard {shard}: its finished tasks"):
@@ -167,12 +161,7 @@ class _Tasks:
                     Index.DONE, shard, since=since, until=until, after=after, most=100
                 )
                 self._purge.found_damaged(page.unreadable)
-                turn = self._run_of_day
-                entries = [
-                    each
-                    for each in page.entries
-                    if not is_child(each.task) or crc32(each.task.encode()) % _RUNS_A_DAY == turn
-                ]
+                entries = [each for each in page.entries if _is_in_turn(each.task, self._started_at)]
                 await for_each(entries, self._delete_entry, at_once=20)
                 after = page.continuation
                 if after is None:
@@ -181,7 +170,7 @@ class _Tasks:
     async def _delete_entry(self, entry: IndexEntry) -> None:
         purge, gone = self._purge, False
         with purge.surviving(f"task {entry.task}: not purged"):
-            gone = await within(_LONGEST_PURGE, self._delete_task(entry.task))
+            gone = await within(_PURGE_SECONDS, self._delete_task(entry.task))
         if not gone:
             purge.left += 1
             return
@@ -210,9 +199,11 @@ class _Tasks:
         return parent is not None and order is not None and order.birth == parent.birth
 
 
-def run_of_day(now: datetime) -> int:
-    """Tell which run of its day (UTC) it is."""
-    return int(now.timestamp() / (86_400 / _RUNS_A_DAY)) % _RUNS_A_DAY
+def _is_in_turn(task: TaskId, started_at: datetime) -> bool:
+    """Return whether a run looks at a task: at a child once a day, as its parent may need it for a year."""
+    run_seconds, runs_a_day = 300, 288
+    run_of_day = int(started_at.timestamp() / run_seconds) % runs_a_day
+    return not is_child(task) or crc32(task.encode()) % runs_a_day == run_of_day
 
 
 def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:
@@ -248,7 +239,7 @@ class OldRows:
     async def run(self) -> Deleted:
         """Delete until nothing is left or the time is over, and log one line."""
         now, deleted = self._ports.clock.now(), Deleted()
-        async with deleted.bounded(_LONGEST):
+        async with deleted.bounded(_RUN_SECONDS):
             await self._delete(now, deleted)
         level = logging.WARNING if deleted.unfinished or deleted.failures else logging.INFO
         _log.log(level, "old rows %s", deleted)

@@ -81,7 +81,7 @@ async def _until_sent(send: Callable[[], Awaitable[None]]) -> int:
 
 async def test_order_for_the_queue_goes_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the API answers 503 until the system gives the connection up, a quarter of an hour later."""
-    monkeypatch.setattr("functions.bus.sender._SEND_SECONDS", 2)
+    monkeypatch.setattr("functions.bus.sender.SEND_SECONDS", 2)
     async with _wires() as (wires, connection), connect_bus(connection)() as client:
         sender = QueueSender(client, "submissions", BusFigures())
 
@@ -95,7 +95,7 @@ async def test_order_for_the_queue_goes_over_another_connection(monkeypatch: pyt
 
 async def test_order_for_the_hub_goes_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for the queue."""
-    monkeypatch.setattr("functions.bus.hub._SEND_SECONDS", 2)
+    monkeypatch.setattr("functions.bus.hub.SEND_SECONDS", 2)
     async with _wires() as (wires, connection):
         client = connect_hub(connection, "orders")
         submissions = HubSubmissions(client, BusFigures())

@@ -171,14 +171,14 @@ async def test_other_requests_are_served_between_its_orders(
     change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When each order takes longer than requests may wait, they are served between any two."""
-    monkeypatch.setattr(batch, "_TURN", 0)
+    monkeypatch.setattr(batch, "_TURN_SECONDS", 0)
     assert await _turns_during([ORDER | change] * 100) >= 100
 
 
 async def test_orders_that_are_quick_to_check_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy instance, each wait for other requests can take as long as checking the whole batch."""
-    monkeypatch.setattr(batch, "_TURN", 60)
-    assert await _turns_during([ORDER | {"currency": "euro"}] * 100) < 2 * batch._ROUNDS
+    monkeypatch.setattr(batch, "_TURN_SECONDS", 60)
+    assert await _turns_during([ORDER | {"currency": "euro"}] * 100) < 2 * 10
 
 
 async def _turns_during(orders: list[object]) -> int:

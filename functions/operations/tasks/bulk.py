@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.operations.tasks.actions import Actions, Asked, Wish
-from functions.operations.tasks.listing import Tasks, read_under_way
+from functions.operations.tasks.listing import MOST_PER_PAGE, ROWS_PER_REQUEST, Tasks, read_under_way
 from functions.operations.tasks.query import (
     CLOCK_SKEW,
     UNDER_WAY,
@@ -36,13 +36,11 @@ from functions.pattern.store_ports import IndexEntry, IndexPage, Stored
 from functions.pattern.waiting import within
 from functions.web.problems import problem_of
 
-#: Tasks of one page, and requests that it takes at most: shards can be empty, and a filter can refuse much.
-MOST_PER_PAGE = 50
+#: Requests of one page: shards can be empty, and a filter can refuse many tasks.
 _MOST_READS = 40
 
-#: Rows that are counted at most, over all shards, and of one request (Table Storage's limit).
-_MOST_COUNTED = 10_000
-_MOST_PER_REQUEST = 1_000
+#: Rows that are counted at most, over all shards.
+_MOST_ROWS_COUNTED = 10_000
 
 type _Reading = Callable[..., Awaitable[IndexPage]]
 
@@ -132,8 +130,8 @@ class Selection:
 
     async def _count(self, read: _Reading, shard: int) -> tuple[int, bool]:
         count, after = 0, None
-        for _ in range(max(1, _MOST_COUNTED // (_MOST_PER_REQUEST * self._index.shards))):
-            page = await read(shard, after=after, most=_MOST_PER_REQUEST)
+        for _ in range(max(1, _MOST_ROWS_COUNTED // (ROWS_PER_REQUEST * self._index.shards))):
+            page = await read(shard, after=after, most=ROWS_PER_REQUEST)
             count += sum(map(self._wanted.may_take, page.entries))
             after = page.continuation
             if after is None:
@@ -180,8 +178,8 @@ class Selection:
                 ]
 
 
-#: Seconds in which the tasks of a page are done, or told as not known: the caller's patience is longer.
-_LONGEST = 10
+#: Seconds for one task of a page; after them, its outcome is unknown. The caller's timeout is longer.
+_TASK_SECONDS = 10
 
 #: Pages of tasks that are read for a count, where the index does not tell all.
 _PAGES_LOOKED_AT = 4
@@ -269,7 +267,7 @@ class Bulk:
     ) -> ActionTaken | NotDone:
         task = stored.record.order.task
         try:
-            return await within(_LONGEST, self._take(slots, stored, wish, asked))
+            return await within(_TASK_SECONDS, self._take(slots, stored, wish, asked))
         except TransientError:
             return NotDone(id=task, reason="No answer in time: it may have been done all the same.")
         except Exception as error:  # noqa: BLE001 - a task fails alone, whatever is wrong with it

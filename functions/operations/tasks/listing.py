@@ -28,10 +28,11 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored, TaskIndex
 from functions.web.problems import ProblemError
 
+#: Tasks of one page.
 MOST_PER_PAGE = 50
 
-#: Entries of a list that is read whole (Table Storage's limit of one request).
-_MOST_AT_ONCE = 1_000
+#: Table Storage's limit of the rows of one request.
+ROWS_PER_REQUEST = 1_000
 
 type _Reading = Callable[..., Awaitable[IndexPage]]
 
@@ -98,7 +99,7 @@ class Listing:
         return [], [*others, *(partial(each, since=since, until=until) for each in sorted_by_time)]
 
     async def _whole(self, wanted: Wanted, readings: Sequence[_Reading]) -> _Whole:
-        pages = await self._pages(readings, most=_MOST_AT_ONCE)
+        pages = await self._pages(readings, most=ROWS_PER_REQUEST)
         entries = wanted.of(each for page in pages for each in page.entries)
         return _Whole(entries, any(page.continuation is not None for page in pages), _damaged(pages))
 

@@ -17,13 +17,11 @@ TRANSPORT = StepName("transport")
 DRONE = StepName("drone")
 DELIVERY = StepName("delivery")
 
-#: Our drones carry a package so far; for the rest of the way, a third party's transport is needed.
-SERVICE_AREA_KM = 30
-
 
 def crosses_service_area(delivery: Delivery, _results: Results) -> bool:
-    """Tell whether the dropoff is more than `SERVICE_AREA_KM` from the pickup."""
-    return delivery.distance_km > SERVICE_AREA_KM
+    """Return whether the dropoff lies outside the service area: a third party carries the package there."""
+    service_area_km = 30
+    return delivery.distance_km > service_area_km
 
 
 def _account_request(delivery: Delivery, _results: Results) -> Json:

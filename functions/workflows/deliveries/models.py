@@ -11,11 +11,6 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-_EARTH_RADIUS_KM = 6_371.0
-
-#: Services reckon on from the pickup, and times end with the year 9999.
-_LATEST_PICKUP = datetime(9000, 1, 1, tzinfo=UTC)
-
 Text = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -34,7 +29,8 @@ class Location(_Sent):
         north = sin(radians(other.latitude - self.latitude) / 2) ** 2
         east = sin(radians(other.longitude - self.longitude) / 2) ** 2
         chord = north + cos(radians(self.latitude)) * cos(radians(other.latitude)) * east
-        return 2 * _EARTH_RADIUS_KM * asin(sqrt(min(1.0, chord)))
+        earth_radius_km = 6_371.0
+        return 2 * earth_radius_km * asin(sqrt(min(1.0, chord)))
 
 
 class Package(_Sent):
@@ -67,7 +63,8 @@ class Delivery(_Sent):
     package: Package
     pickup: Location
     dropoff: Location
-    pickup_at: Annotated[AwareDatetime, Field(lt=_LATEST_PICKUP)]
+    # Services add hours to it, and the last year of a `datetime` is 9999.
+    pickup_at: Annotated[AwareDatetime, Field(lt=datetime(9000, 1, 1, tzinfo=UTC))]
     expedited: Annotated[bool, Field(strict=True)] = False
 
     @property

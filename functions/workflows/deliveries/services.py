@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from functions.services.resources import Resources
 
 _CARRIERS = ("Harbour Freight Lines", "Northway Couriers", "Valley Express")
-#: The heaviest package that a drone can carry; a heavier one is refused with 422, which is permanent.
-_MAX_DRONE_KG = 25
 
 
 class _Request(BaseModel):
@@ -39,7 +37,8 @@ class Transport(_Request):
 class Mission(_Request):
     """What a drone is needed for."""
 
-    weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=_MAX_DRONE_KG)]
+    # A package that is too heavy for a drone is refused with 422, which is permanent.
+    weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=25)]
     pickup: Location
     pickup_at: AwareDatetime
 

@@ -196,7 +196,7 @@ async def test_start_whose_write_was_answered_with_a_fault_is_ours(bench: Bench)
 
 async def test_nothing_is_begun_without_the_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message is given back."""
-    monkeypatch.setattr(sent_once, "_PATIENCE", 0)
+    monkeypatch.setattr(sent_once, "_PATIENCE_SECONDS", 0)
     bench.requests.failures = 1
     with pytest.raises(TransientError):
         await _deliver(bench)
@@ -207,7 +207,7 @@ async def test_reply_is_sent_when_it_cannot_be_recorded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known is not kept back."""
-    monkeypatch.setattr(sent_once, "_PATIENCE", 0)
+    monkeypatch.setattr(sent_once, "_PATIENCE_SECONDS", 0)
 
     def cut_off() -> Json:
         bench.requests.failures = 1
@@ -249,7 +249,7 @@ async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
-    monkeypatch.setattr(queues, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(queues, "_FIRST_WAIT_SECONDS", 0)
     bench = Bench()
     begin = bench.requests.begin
 

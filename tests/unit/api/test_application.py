@@ -175,8 +175,8 @@ async def test_what_was_found_is_remembered_for_a_second(
     asked = StoreHealth(store.check)
     outcomes = [(await asyncio.gather(asked.check(), return_exceptions=True))[0] for _ in range(3)]
     assert [str(each) for each in outcomes] == [str(fault)] * 3
-    assert (store.asked, gate_module._REMEMBERED) == (1, 1.0)
-    monkeypatch.setattr(gate_module, "_REMEMBERED", 0)
+    assert (store.asked, gate_module._REMEMBERED_SECONDS) == (1, 1.0)
+    monkeypatch.setattr(gate_module, "_REMEMBERED_SECONDS", 0)
     again = StoreHealth(store.check)
     for _ in range(3):
         await asyncio.gather(again.check(), return_exceptions=True)

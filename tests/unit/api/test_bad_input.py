@@ -343,7 +343,7 @@ async def test_short_request_waits_for_one_turn_of_a_batch(api: Api, monkeypatch
         return check(drafts, workflow, sent, caller)
 
     monkeypatch.setattr(Drafts, "of_batch", counted)
-    monkeypatch.setattr("functions.api.batch._TURN", 0)
+    monkeypatch.setattr("functions.api.batch._TURN_SECONDS", 0)
     batch = asyncio.create_task(answers(api, *[ORDER] * 20))
     while not checked:
         await asyncio.sleep(0)

@@ -118,7 +118,7 @@ async def test_hub_that_does_not_answer_is_given_up(
     producer: Producer, submissions: HubSubmissions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its caller is not kept waiting."""
-    monkeypatch.setattr("functions.bus.hub._SEND_SECONDS", 0.05)
+    monkeypatch.setattr("functions.bus.hub.SEND_SECONDS", 0.05)
     producer.hangs = True
     with pytest.raises(TransientError, match="TimeoutError"):
         await submissions.submit(_orders(1)[0])

@@ -116,4 +116,4 @@ def bench() -> Bench:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up soon on a service that fails: only where one does, since a busy machine is slow too."""
-    monkeypatch.setattr("functions.ingestion.batch._PATIENCE", 0.05)
+    monkeypatch.setattr("functions.ingestion.batch._PATIENCE_SECONDS", 0.05)

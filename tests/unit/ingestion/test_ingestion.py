@@ -137,7 +137,7 @@ async def test_defect_in_a_batch_that_comes_again_is_alerted_once(
     bench.store.admit_faults = {TaskId("b"): _down(), TaskId("bug"): RuntimeError()}
     events = batch(*map(order, ("a", "b", "bug")))
     with monkeypatch.context() as impatient:  # only here: all of it takes its time on a busy machine
-        impatient.setattr("functions.ingestion.batch._PATIENCE", 0.05)
+        impatient.setattr("functions.ingestion.batch._PATIENCE_SECONDS", 0.05)
         for _ in range(3):
             with pytest.raises(ExceptionGroup):
                 await bench.take(events)
@@ -247,7 +247,7 @@ async def test_batch_without_a_slot_is_retried(bench: Bench, monkeypatch: pytest
     bench.store.hold = asyncio.Event()
     bodies = [order(f"t-{number}") for number in range(400)]
     with monkeypatch.context() as impatient:
-        impatient.setattr("functions.ingestion.batch._PATIENCE", 0.2)
+        impatient.setattr("functions.ingestion.batch._PATIENCE_SECONDS", 0.2)
         holding = asyncio.create_task(bench.take(batch(*bodies)))
         while bench.store.now < 400:
             await asyncio.sleep(0)

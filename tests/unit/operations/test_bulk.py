@@ -162,7 +162,7 @@ async def test_failure_is_told_for_its_task(desk: Desk, failure: Exception, reas
 async def test_page_ends_in_time_whatever_hangs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for its turn behind what hangs is told as not known, too."""
     desk.holds(*(in_error(f"e-{number}") for number in range(40)))
-    monkeypatch.setattr(bulk_actions, "_LONGEST", 0.05)
+    monkeypatch.setattr(bulk_actions, "_TASK_SECONDS", 0.05)
     monkeypatch.setattr(desk.store, "change", lambda *_, **__: asyncio.Event().wait())
     [page] = await _all(desk, {**RESUBMIT, "before": _now(desk)})
     assert len(page["refused"]) == 40
@@ -293,8 +293,8 @@ async def test_few_are_counted_by_themselves(desk: Desk) -> None:
 
 async def test_count_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that there are more; the action goes on to all of them."""
-    monkeypatch.setattr(bulk_actions, "_MOST_COUNTED", 8)
-    monkeypatch.setattr(bulk_actions, "_MOST_PER_REQUEST", 2)
+    monkeypatch.setattr(bulk_actions, "_MOST_ROWS_COUNTED", 8)
+    monkeypatch.setattr(bulk_actions, "ROWS_PER_REQUEST", 2)
     desk.holds(*(in_error(f"e-{number}") for number in range(40)))
     counted = await _counted(desk)
     assert (counted["count"], counted["more"]) == (8, True)

@@ -118,7 +118,7 @@ async def test_instances_of_all_epochs_go(bench: Bench) -> None:
 
 async def test_instances_of_all_runs_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each epoch, and side by side: what was put off for days had thousands, and one task has a minute."""
-    monkeypatch.setattr(housekeeping, "_LONGEST_PURGE", 5)
+    monkeypatch.setattr(housekeeping, "_PURGE_SECONDS", 5)
     once, bench.together = processed(), asyncio.Barrier(10)
     bench.store.put(replace(once, task=replace(once.task, run=9)))
     assert await bench.run(days=31) == (1, 0)
@@ -231,7 +231,7 @@ async def test_run_that_takes_too_long_goes_on_next_time(
     for number in range(200):
         record = processed(f"young-{number}")
         bench.store.put(replace(record, task=replace(record.task, finished_at=after(90 * _DAY))))
-    monkeypatch.setattr(housekeeping, "_LONGEST", 2)
+    monkeypatch.setattr(housekeeping, "_RUN_SECONDS", 2)
     bench.stuck_for_ever = "young"
     assert await bench.run(days=121) == (20, 0)
     figures = bench.heartbeats.latest_of(Chore.HOUSEKEEPING)

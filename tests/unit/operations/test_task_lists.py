@@ -405,7 +405,7 @@ async def test_list_of_ids_that_becomes_too_long_is_begun_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its next page would go by other times, and leave tasks out."""
-    monkeypatch.setattr(listing, "_MOST_AT_ONCE", 60)
+    monkeypatch.setattr(listing, "ROWS_PER_REQUEST", 60)
     desk.holds(*(_ended(f"e-{number}", number) for number in range(100)))
     cursor = (await desk.get("/tasks?prefix=e-")).json["cursor"]
     desk.holds(*(_ended(f"e-{number}", number) for number in range(100, 200)))

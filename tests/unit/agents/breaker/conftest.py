@@ -140,8 +140,8 @@ class Instances:
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have shares of calls change hands in no time."""
-    monkeypatch.setattr(lease, "_LOOK_EVERY", 0.02)
-    monkeypatch.setattr(lease, "_HURRY", 0.01)
+    monkeypatch.setattr(lease, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(lease, "_SHORT_LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture
