@@ -30,7 +30,7 @@ RETRIES = METER.create_counter("remote.retries", "{call}", "Calls of remote serv
 FORGED_REPLIES = METER.create_counter(
     "replies.wrong_token", "{reply}", "Replies with another token than their request's"
 )
-EVENTS = METER.create_counter("events.taken", "{event}", "Events of the hub that are recorded or set aside")
+EVENTS = METER.create_counter("events.taken", "{event}", "Events of the hub that are recorded or rejected")
 EVENT_AGE = METER.create_histogram(
     "events.age",
     "s",
