@@ -168,9 +168,7 @@ module backing 'modules/backing-services.bicep' = {
     redundancy: replication
     private: privateNetwork
     useScheduler: useScheduler
-    useEventHub: useEventHub
-    // Without a hub there is nothing to replay, and any retention will do.
-    spareHours: useEventHub ? (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours) : 0
+    spareHours: useEventHub ? (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours) : null
     sampleTables: tablesOfSamples
     hasAgentStorage: roles == 'split'
     logs: logs

@@ -22,12 +22,9 @@ param private bool
 @description('Whether Durable Functions keeps its state in a Durable Task Scheduler.')
 param useScheduler bool
 
-@description('Whether orders come through an event hub, too.')
-param useEventHub bool
-
-@description('Hours for which tasks are kept beyond what the event hub keeps, and a day.')
+@description('Hours for which the app keeps tasks beyond those for which the event hub keeps events, and a day: a replay must find what was done. If they are negative, raise application.retentionDays. Null without a hub.')
 @minValue(0)
-param spareHours int
+param spareHours int?
 
 @description('Tables of the sample services, or none.')
 param sampleTables string[]
@@ -41,6 +38,7 @@ param logs LogChoices
 // One app with all roles makes these too, when they are missing: functions/store/, functions/services/service.py.
 var stateTables = ['Tasks', 'Rejected']
 var agentTables = ['Circuits', 'AgentRequests']
+var useEventHub = spareHours != null
 
 module monitoring 'monitoring.bicep' = {
   name: 'monitoring'
@@ -97,7 +95,6 @@ module eventHubs 'event-hubs.bicep' = if (useEventHub) {
     location: location
     tags: tags
     private: private
-    spareHours: spareHours
   }
 }
 

@@ -14,10 +14,6 @@ param tags object
 @description('Whether the namespace is reached through a private endpoint only.')
 param private bool
 
-@description('Hours for which the app keeps tasks beyond those for which a hub keeps events, and a day: a replay must find what was done. Raise application.retentionDays if there are none.')
-@minValue(0)
-param spareHours int
-
 var hubs = loadJsonContent('../hubs.json').hubs
 var consumerGroups = flatten(map(
   range(0, length(hubs)),
@@ -70,6 +66,3 @@ output id string = namespace.id
 
 @description('Host name of the namespace.')
 output hostName string = '${namespace.name}.servicebus.windows.net'
-
-@description('Hours to spare between what hubs and the app keep: fewer than none are refused before anything is made.')
-output spareHours int = spareHours

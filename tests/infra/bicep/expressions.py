@@ -146,7 +146,7 @@ def _binary(node: Node, names: Names) -> Value:  # noqa: PLR0911 - one for each 
             return one and other
         case "||", bool() as one, bool() as other:
             return one or other
-        case "!=", str() as one, str() as other:
+        case "!=", str() | int() | None as one, str() | int() | None as other:
             return one != other
         case (">" | "-" | "*") as symbol, int() as one, int() as other:
             return _OF_NUMBERS[symbol](one, other)
