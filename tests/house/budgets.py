@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 from tests.house.documents import ROOT
@@ -23,19 +24,16 @@ def bounds() -> dict[str, int]:
 
 def figures() -> dict[str, int]:
     """Return the measured figures, by the names of `tests/budgets.toml`."""
-    python = tracked("*.py")
-    application = [path for path in python if path.parts[0] == "functions" and not _is_uncounted(path)]
-    sources = [path for path in python if path.match("packages/*/src/**") or "src" in path.parts[:3]]
-    package_tests = [path for path in python if path.parts[0] == "packages" and "tests" in path.parts[:3]]
-    folders = ("functions", "tests", "local", "packages")
+    files, lines = Counter[str](), Counter[str]()
+    beside: list[str] = tomllib.loads(PAGE.read_text(encoding="utf-8"))["beside"]
+    for path in tracked("*.py"):
+        if not any(path.is_relative_to(folder) for folder in beside):
+            files[_area(path)] += 1
+            lines[_area(path)] += len(_text(path).splitlines())
+    areas = ("functions", "tests", "local", "packages_src", "packages_tests", "other")
     return {
-        "functions_lines": _lines(application),
-        "functions_files": len(application),
-        "tests_lines": _lines([path for path in python if path.parts[0] == "tests"]),
-        "local_lines": _lines([path for path in python if path.parts[0] == "local"]),
-        "packages_src_lines": _lines([path for path in sources if path.parts[0] == "packages"]),
-        "packages_tests_lines": _lines(package_tests),
-        "other_lines": _lines([path for path in python if path.parts[0] not in folders]),
+        **{f"{area}_lines": lines[area] for area in areas},
+        "functions_files": files["functions"],
         "docs_words": sum(len(_text(path).split()) for path in [*tracked("docs/*.md"), Path("README.md")]),
     }
 
@@ -47,14 +45,14 @@ def tracked(pattern: str) -> list[Path]:
     return [path for path in paths if (ROOT / path).exists()]
 
 
-def _is_uncounted(path: Path) -> bool:
-    """Return whether the file belongs to a folder that will replace another one, and is not counted yet."""
-    beside: list[str] = tomllib.loads(PAGE.read_text(encoding="utf-8"))["beside"]
-    return any(path.is_relative_to(folder) for folder in beside)
-
-
-def _lines(paths: list[Path]) -> int:
-    return sum(len(_text(path).splitlines()) for path in paths)
+def _area(path: Path) -> str:
+    match path.parts:
+        case ("functions" | "tests" | "local" as folder, _, *_):
+            return folder
+        case ("packages", _, "src" | "tests" as part, *_):
+            return f"packages_{part}"
+        case _:
+            return "other"
 
 
 def _text(path: Path) -> str:
