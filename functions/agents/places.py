@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from random import Random, SystemRandom
+from random import SystemRandom
 
 from functions.agents.lease import Lease
 from functions.agents.shared_record import SharedRecord
@@ -70,12 +70,11 @@ class Places:
         *,
         at_once: int | None,
         skew: timedelta,
-        random: Random | None = None,
     ) -> None:
         self._clock = ports.clock
         self._shared = shared
         self._holder = ports.new_id()[:12]
-        self._turns = Turns(random or SystemRandom())
+        self._turns = Turns(SystemRandom())
         #: The seconds of a call, on average of the latest eight; None before the first.
         self._seconds: float | None = None
         self._held = 0

@@ -102,11 +102,6 @@ class Platform:
         await self._running[name].kill()
         del self._running[name]
 
-    async def restart(self, name: PartName) -> None:
-        """Stop a part gently and start it again."""
-        await self.stop(name)
-        await self.start(name)
-
     def pause(self, name: PartName) -> None:
         """Freeze a part, like a machine that hangs, until `resume`."""
         self._running[name].pause()

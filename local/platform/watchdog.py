@@ -47,9 +47,9 @@ class Watchdog:
             process.stdin.close()
             await process.wait()
 
-    def guard(self, group: int, stop_signal: signal.Signals = signal.SIGTERM) -> None:
-        """Stop process group `group` if the platform dies, with `stop_signal` first."""
-        self._pipe.write(f"{group} {stop_signal:d}\n".encode())
+    def guard(self, group: int) -> None:
+        """Stop process group `group` if the platform dies, with SIGTERM first."""
+        self._pipe.write(f"{group} {signal.SIGTERM:d}\n".encode())
 
     def is_stopping(self, group: int) -> None:
         """Send `group` no second stop signal: Azurite would end at once, without saving."""

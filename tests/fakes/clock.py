@@ -11,8 +11,8 @@ START = datetime(2026, 11, 21, 10, 0, 0, 123456, tzinfo=UTC)
 class FakeClock:
     """Returns the time that the test has set, in UTC."""
 
-    def __init__(self, now: datetime = START) -> None:
-        self._now = now
+    def __init__(self) -> None:
+        self._now = START
 
     def now(self) -> datetime:
         """Return the time, in UTC."""

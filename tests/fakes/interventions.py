@@ -88,10 +88,10 @@ def unparking(epoch: Epoch = FIRST) -> Unparked:
     return Unparked(epoch=epoch, who=OPERATOR, reason="the site is open", start_by=after(300))
 
 
-def cancellation(*, by_operator: bool = False, start_by: float = 300) -> Cancelled:
+def cancellation(*, by_operator: bool = False) -> Cancelled:
     """Create the event of a task that its caller cancels, or an operator."""
     who = OPERATOR if by_operator else "carla"
-    return Cancelled(who=who, reason="not needed", by_operator=by_operator, start_by=after(start_by))
+    return Cancelled(who=who, reason="not needed", by_operator=by_operator, start_by=after(300))
 
 
 def done(*steps: str, epoch: Epoch = FIRST) -> list[Event]:

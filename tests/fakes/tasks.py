@@ -62,10 +62,10 @@ def started(
     )
 
 
-def skipped(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK) -> StepSkipped:
+def skipped(step: str, epoch: Epoch = FIRST) -> StepSkipped:
     """Create the event of a step that the order does not need."""
     return StepSkipped(
-        epoch=epoch, scheduler=scheduler_id(task, epoch), step=StepName(step), start_by=after(30)
+        epoch=epoch, scheduler=scheduler_id(TASK, epoch), step=StepName(step), start_by=after(30)
     )
 
 
@@ -108,13 +108,13 @@ def failed(
     )
 
 
-def unrecorded(step: str, epoch: Epoch = FIRST, *, error: str = "too large") -> StepUnrecorded:
+def unrecorded(step: str, epoch: Epoch = FIRST) -> StepUnrecorded:
     """Create the event of a step that was done, and whose result can't be recorded."""
     return StepUnrecorded(
         epoch=epoch,
         scheduler=scheduler_id(TASK, epoch),
         step=StepName(step),
-        error=error,
+        error="too large",
         start_by=after(30),
     )
 

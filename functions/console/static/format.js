@@ -27,10 +27,6 @@ export function seconds(value) {
   return `${Math.round(value / 86_400)} d`;
 }
 
-export function secondsBetween(earlier, later) {
-  return Math.max(0, (Date.parse(later) - Date.parse(earlier)) / 1000);
-}
-
 // In whole seconds: nobody wants to know that something was 31 ms ago.
 export function age(time) {
   return whole((Date.now() - new Date(time)) / 1000);

@@ -28,11 +28,9 @@ PARCEL: Mapping[str, Any] = {"account": "A-1042", "package": {"weight_kg": 2.5, 
 
 
 @asynccontextmanager
-async def running(
-    data: Path, settings: Mapping[str, str], *, app: Path = APP, services: FleetServices | None = None
-) -> AsyncIterator[Bench]:
+async def running(data: Path, settings: Mapping[str, str], *, app: Path = APP) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
-    async with (services or FleetServices()).serving() as remote:
+    async with FleetServices().serving() as remote:
         addresses = {f"{step.upper()}_URL": f"{remote.url}/{step}" for step in STEPS}
         async with bench_with(remote, data, {**SETTINGS, **addresses, **settings}, app=app) as bench:
             yield bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
@@ -37,22 +37,17 @@ async def senders(broker: str) -> AsyncIterator[Senders]:
         yield Senders(queued, HubSubmissions(hub, figures))
 
 
-async def send_until_accepted(
-    hub: HubSubmissions, tasks: Sequence[str], show: Callable[[int], None] = lambda _: None
-) -> None:
+async def send_until_accepted(hub: HubSubmissions, tasks: Sequence[str]) -> None:
     """Send orders to the hub, four batches of 500 at a time, and each again until it is accepted."""
-    left, accepted = iter(batched(tasks, 500, strict=False)), 0
+    left = iter(batched(tasks, 500, strict=False))
 
     async def send() -> None:
-        nonlocal accepted
         for batch in left:
             messages = [letter(task) for task in batch]
             while messages:
                 results = await hub.submit_all(messages)
-                refused = [each for each, error in zip(messages, results, strict=True) if error is not None]
-                accepted += len(messages) - len(refused)
-                show(accepted)
-                if messages := refused:
+                messages = [each for each, error in zip(messages, results, strict=True) if error is not None]
+                if messages:
                     await asyncio.sleep(0.5)
 
     async with asyncio.TaskGroup() as group:

@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 
 from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions
-from local.platform.blueprint import Blueprint, whole_platform
 from tests.e2e.recovery.remote import RemoteService
 from tests.e2e.recovery.workflows import CARGO, STEPS
 
@@ -132,12 +131,7 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
 
 @asynccontextmanager
 async def bench_with(
-    remote: RemoteService,
-    data: Path,
-    settings: Mapping[str, str],
-    *,
-    app: Path,
-    blueprint: Blueprint = whole_platform,
+    remote: RemoteService, data: Path, settings: Mapping[str, str], *, app: Path
 ) -> AsyncIterator[Bench]:
     """Run a platform that sends its alerts to the scripted remote service."""
     chosen = {**settings, "ALERT_WEBHOOK_URL": f"{remote.url}/alerts"}
@@ -145,7 +139,7 @@ async def bench_with(
         ports=ANY_PORTS, data=data, app=app, settings=chosen, queues=_QUEUES, in_memory_storage=True
     )
     async with (
-        Platform(options, blueprint) as platform,
+        Platform(options) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,
     ):
         yield Bench({**chosen, **_connections(platform)}, platform, session, remote)

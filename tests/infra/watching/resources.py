@@ -10,7 +10,6 @@ from tests.infra.bicep.deployment import Planned
 ACTION_GROUP = "Microsoft.Insights/actionGroups"
 METRIC_ALERT = "Microsoft.Insights/metricAlerts"
 LOG_ALERT = "Microsoft.Insights/scheduledQueryRules"
-WORKBOOK = "Microsoft.Insights/workbooks"
 
 #: The prefix of the alerts' names in the tested plan.
 _PREFIX = "app-"

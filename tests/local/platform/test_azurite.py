@@ -69,7 +69,8 @@ async def test_what_was_written_just_before_a_restart_is_kept(tmp_path: Path) ->
     async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
         connection = platform.addresses.storage_connection
         await asyncio.to_thread(_write, connection)
-        await platform.restart(PartName.AZURITE)
+        await platform.stop(PartName.AZURITE)
+        await platform.start(PartName.AZURITE)
         assert await asyncio.to_thread(_read, connection) == "last-moment"
 
 

@@ -367,9 +367,9 @@ FAULTS = {
 each_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 
 
-async def _do(remote: RemoteService, *, within: float = 10, idempotent: bool = False) -> Json:
+async def _do(remote: RemoteService, *, idempotent: bool = False) -> Json:
     async with asyncio.timeout(60):
-        call = agent_call(after(within), idempotent=idempotent)
+        call = agent_call(after(10), idempotent=idempotent)
         return await RestAgent(remote).do(call)
 
 

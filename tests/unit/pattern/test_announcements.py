@@ -154,9 +154,9 @@ def _sum_up(parcel: Parcel, results: Results) -> dict[str, Any]:
     return {"weight": parcel.weight} | {str(name): result for name, result in results.items()}
 
 
-def _nearly(reply_to: str | None = "notices-demo") -> TaskRecord:
+def _nearly() -> TaskRecord:
     record = pending(LINE)
-    record = replace(record, order=replace(record.order, reply_to=reply_to))
+    record = replace(record, order=replace(record.order, reply_to="notices-demo"))
     return told(record, claimed(), started("pick"), completed("pick", result=b'{"n":1}'))
 
 

@@ -80,9 +80,9 @@ def over(state: str) -> Progress:
     return Progress(state=state, over=True, runs=0, awaited={})
 
 
-def going_on(runs: int = 0, awaited: dict[str, Any] | None = None, state: str = "Processing") -> Progress:
+def going_on(runs: int = 0, awaited: dict[str, Any] | None = None) -> Progress:
     """Give what the orchestrator hears of a task that is not over."""
-    return Progress(state=state, over=False, runs=runs, awaited=awaited or {})
+    return Progress(state="Processing", over=False, runs=runs, awaited=awaited or {})
 
 
 class Process:

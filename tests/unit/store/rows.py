@@ -120,10 +120,10 @@ class MemoryRows:
             self._apply(transaction)
         self._late.clear()
 
-    async def until_waiting(self, waiting: int = 1) -> None:
-        """Wait until so many calls stand before a gate."""
+    async def until_waiting(self) -> None:
+        """Wait until a call has reached a gate."""
         async with asyncio.timeout(10):
-            while self.waiting < waiting:
+            while not self.waiting:
                 await asyncio.sleep(0)
 
     async def _pass(self, gate: asyncio.Event) -> None:

@@ -96,7 +96,7 @@ def _task(task: str, key: str) -> TaskRow:
     return TaskRow(TaskId(task), key)
 
 
-def _sweep(rows: Rows, *tasks: str, window: int = 1_000) -> FullSweep:
+def _sweep(rows: Rows, *tasks: str) -> FullSweep:
     clock = FakeClock()
     store = MemoryStateStore(clock)
     for task in tasks:
@@ -109,7 +109,7 @@ def _sweep(rows: Rows, *tasks: str, window: int = 1_000) -> FullSweep:
         clock=clock,
         heartbeats=RecordedHeartbeats(),
     )
-    return FullSweep(ports, Damage(ports, RecordedDamage().alert), window=window)
+    return FullSweep(ports, Damage(ports, RecordedDamage().alert), window=1_000)
 
 
 async def test_tasks_with_their_one_right_row_are_left_alone() -> None:

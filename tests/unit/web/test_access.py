@@ -63,9 +63,9 @@ BATCH = "/api/orders/batch"
 class Capped:
     """The callers' application with narrow caps, and a clock to be moved."""
 
-    def __init__(self, *, per_minute: int = 1_000, in_flight: int = 100) -> None:
+    def __init__(self, *, per_minute: int = 1_000) -> None:
         self.clock = FakeClock()
-        self.api = Api(Guard(signed_in, Caps(per_minute=per_minute, in_flight=in_flight), self.clock))
+        self.api = Api(Guard(signed_in, Caps(per_minute=per_minute, in_flight=100), self.clock))
         self.anna = AsgiClient(self.api.application, submitter(ANNA))
         self.bert = AsgiClient(self.api.application, submitter(BERT))
 

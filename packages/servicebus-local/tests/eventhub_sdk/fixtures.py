@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import pytest
 from azure.core.credentials import AccessToken
-from azure.core.settings import settings
 from azure.eventhub import EventHubProducerClient, TransportType
 from azure.eventhub._configuration import Configuration
 from azure.eventhub._pyamqp import ReceiveClient
@@ -150,13 +149,6 @@ def _receivers(hub: dict[str, str]) -> Iterator[list[Any]]:
 
 
 @pytest.fixture
-def connstr_receivers(live_eventhub: dict[str, str]) -> Iterator[Any]:
-    """Return the connection string and a receiver of each partition."""
-    for receivers in _receivers(live_eventhub):
-        yield live_eventhub["connection_str"], receivers
-
-
-@pytest.fixture
 def auth_credential_receivers(live_eventhub: dict[str, str]) -> Iterator[Any]:
     """Return host, hub, credential and a receiver of each partition."""
     for receivers in _receivers(live_eventhub):
@@ -225,16 +217,6 @@ def sleep(request: pytest.FixtureRequest) -> bool:
     return str(request.config.getoption("--sleep")) == "True"
 
 
-@pytest.fixture
-def enable_tracing() -> Iterator[Any]:
-    """Trace with the client's own double."""
-    from tracing_common import FakeSpan  # type: ignore[import-not-found]  # noqa: PLC0415
-
-    settings.tracing_implementation.set_value(FakeSpan)
-    yield FakeSpan
-    settings.tracing_implementation.set_value(None)
-
-
 @pytest.fixture(scope="session")
 def get_credential() -> Callable[..., Any]:
     """Return what makes credentials."""
@@ -245,12 +227,6 @@ def get_credential() -> Callable[..., Any]:
 def get_credential_async() -> Callable[..., Any]:
     """Return what makes asynchronous credentials."""
     return partial(_credential, is_async=True)
-
-
-@pytest.fixture
-def skip_amqp_proxy() -> bool:
-    """Never through the proxy."""
-    return True
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ def _undoing(agent: str, service: Service) -> UndoingAgent:
     return made
 
 
-def _saying(content: object, status: int = 200) -> Answer:
-    return Answer(status, pieces=(json.dumps(content).encode(),))
+def _saying(content: object) -> Answer:
+    return Answer(200, pieces=(json.dumps(content).encode(),))
 
 
 def _asked(service: Service) -> list[tuple[str, str, str | None]]:
