@@ -14,16 +14,13 @@ import pytest
 from azure.data.tables import TableServiceClient
 
 from functions.workflows.registry import FOLDERS
+from local.callers.client import SAMPLE_ORDER
 from local.platform import ANY_PORTS, Platform, PlatformOptions
 
 #: For tests that submit orders to the application as it is, and so need this sample workflow.
 NEEDS_ORDERS = pytest.mark.skipif("orders" not in FOLDERS, reason="the workflow `orders` is removed")
 
-ORDER = {
-    "customer": "C-1042",
-    "currency": "EUR",
-    "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
-}
+ORDER = SAMPLE_ORDER
 
 #: Seconds to wait for an order: more than any machine needs to finish one.
 PATIENCE = 90.0

@@ -17,7 +17,8 @@ from functions.pattern.events import (
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.records import TaskRecord
-from tests.fakes.tasks import FIRST, after, completed, failed, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import TRIP
 
 OPERATOR = "olga"
 SOLVED = "the service is back"
@@ -117,3 +118,8 @@ def supervised(record: TaskRecord, event: Recovered | GivenUp) -> TaskRecord:
 def recovered(record: TaskRecord) -> TaskRecord:
     """Recover the task, as the Supervisor does."""
     return supervised(record, recovery(record.task.epoch))
+
+
+#: A trip whose car was refused, turned back; and claimed by the Scheduler that undoes it.
+TURNED = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"))
+UNDOING = told(TURNED, claimed(SECOND))

@@ -10,8 +10,11 @@ import pytest_asyncio
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from functions.connections import Connection
+from functions.pattern.request_figures import StoreFigures
 from functions.store import connect
 from functions.store.entity_groups import EntityGroups
+from functions.store.retention import TableTaskRetention
+from tests.fakes.shards import shards_in
 from tests.integration.azurite import running_azurite
 from tests.integration.processes import Process
 
@@ -48,6 +51,12 @@ async def table(service: TableServiceClient) -> TableClient:
 def groups(storage: connect.TableStorage, table: TableClient) -> EntityGroups:
     """Send entity groups to the test's table."""
     return storage.groups(table.table_name)
+
+
+@pytest.fixture
+def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
+    """Create the deletion of tasks for the test's table."""
+    return TableTaskRetention(shards_in(table, groups), StoreFigures())
 
 
 @pytest.fixture

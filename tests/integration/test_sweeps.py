@@ -314,19 +314,22 @@ DAMAGE: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
+@pytest.fixture(params=DAMAGE.values(), ids=DAMAGE)
+async def damaged(request: pytest.FixtureRequest, supervisor: Supervisor, table: TableClient) -> str:
+    """Damage a row of one of two tasks, and return its key."""
+    for task in (BAD, GOOD):
+        await supervisor.store.admit(pending(LINE, task))
+    key, columns = request.param
+    await _damage_row(table, key, columns)
+    return str(key)
+
+
 async def _damage_row(table: TableClient, key: str, columns: Mapping[str, Any]) -> None:
     await table.update_entity({"PartitionKey": "000", "RowKey": key, **columns})
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-async def test_sweep_names_the_row_and_recovers_the_others(
-    supervisor: Supervisor, table: TableClient, kind: str
-) -> None:
+async def test_sweep_names_the_row_and_recovers_the_others(supervisor: Supervisor, damaged: str) -> None:
     """One alert, however many sweeps."""
-    for task in (BAD, GOOD):
-        await supervisor.store.admit(pending(LINE, task))
-    key, columns = DAMAGE[kind]
-    await _damage_row(table, key, columns)
     supervisor.clock.advance(36)
     figures = await supervisor.sweep()
     assert (figures.recovered, figures.failures, len(figures.damage)) == (1, 0, 1)
@@ -334,21 +337,16 @@ async def test_sweep_names_the_row_and_recovers_the_others(
     await supervisor.sweep()
     [(rows, named)] = supervisor.damage.alerts
     assert rows == 1
-    assert set(named) <= {key, f"{BAD}|task"}
+    assert set(named) <= {damaged, f"{BAD}|task"}
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
 async def test_full_sweep_goes_on_and_mends_what_follows_from_the_task(
-    supervisor: Supervisor, table: TableClient, kind: str
+    supervisor: Supervisor, table: TableClient, damaged: str
 ) -> None:
     """An index row is made anew out of its task; the rows of a task are nobody's to guess."""
-    for task in (BAD, GOOD):
-        await supervisor.store.admit(pending(LINE, task))
-    key, columns = DAMAGE[kind]
-    await _damage_row(table, key, columns)
     await table.delete_entity("000", DUE.format(GOOD))
     figures = await supervisor.full_sweep.run()
-    of_index = key.startswith("!due")
+    of_index = damaged.startswith("!due")
     assert (figures.created, figures.deleted, figures.failures) == (2 if of_index else 1, 0, 0)
     found = await supervisor.sweep()
     assert len(found.damage) == 0
@@ -423,12 +421,6 @@ ORDER = replace(_PLAIN, order=replace(_PLAIN.order, reply_to="notices-demo"))
 def outbox(table: TableClient) -> TableOutbox:
     """Read the outbox of the test's table."""
     return TableOutbox(shards_in(table), StoreFigures())
-
-
-@pytest.fixture
-def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
-    """Create the deletion of tasks for the test's table."""
-    return TableTaskRetention(shards_in(table, groups), StoreFigures())
 
 
 async def _mark_all(process: Process, outbox: TableOutbox) -> None:

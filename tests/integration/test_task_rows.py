@@ -28,7 +28,6 @@ from functions.store.retention import TableTaskRetention
 from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import cancellation, done, resubmission
-from tests.fakes.shards import shards_in
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import BIRTH, LINE, TASK, step, workflow
 from tests.integration.conftest import MakeProcess
@@ -393,12 +392,6 @@ async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
                     while not proxy.affected:
                         await asyncio.sleep(0.01)
             assert (await admission).admission is Admission.RECORDED
-
-
-@pytest.fixture
-def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
-    """Create the deletion of tasks for the test's table."""
-    return TableTaskRetention(shards_in(table, groups), StoreFigures())
 
 
 async def _processed(process: Process) -> Stored:

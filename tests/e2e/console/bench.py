@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, expect
 
+from functions.store.tables import TASKS_TABLE
+from tests.e2e.console.story import Story
 from tests.e2e.fleet import bench as fleet
 from tests.e2e.recovery.bench import Bench
 
@@ -34,6 +37,12 @@ async def running(data: Path) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
     async with fleet.running(data, _SETTINGS, app=_APP) as bench:
         yield bench
+
+
+async def write_story(bench: Bench, story: Story) -> None:
+    """Write a task to the state store."""
+    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
+        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
 
 
 class Console:

@@ -443,13 +443,8 @@ _REASON = "found out by telephone"
 _asked = partial(_in_question, behaviour=Behaviour.FORGETS)
 
 
-async def _awaiting(bench: Bench, task: str) -> None:
-    await bench.submit(task, "approvals", {"weight": 3})
-    await bench.until_state(task, "Pending")
-
-
 async def _parked(bench: Bench, task: str) -> None:
-    await _awaiting(bench, task)
+    await _approval(bench, task)
     assert await bench.act(task, "park") == 202
 
 
@@ -466,8 +461,8 @@ class _Action:
 _ACTIONS = {
     "resubmit": _Action("Resubmit…", _refused, "Processed"),
     "undo": _Action("Undo…", _refused, "Compensated"),
-    "cancel": _Action("Cancel task…", _awaiting, "Compensated"),
-    "park": _Action("Park…", _awaiting, "Pending"),
+    "cancel": _Action("Cancel task…", _approval, "Compensated"),
+    "park": _Action("Park…", _approval, "Pending"),
     "unpark": _Action("Unpark…", _parked, "Pending"),
     "skip": _Action("Skip drone…", _refused, "Processed", '{"by": "hand"}'),
     "done": _Action(
@@ -477,7 +472,7 @@ _ACTIONS = {
         '{"receipt": "R-1"}',
     ),
     "not-done": _Action("account: It was not done…", _asked, "Processed"),
-    "event": _Action("Tell approve…", _awaiting, "Processed", '{"approved": true}'),
+    "event": _Action("Tell approve…", _approval, "Processed", '{"approved": true}'),
 }
 
 

@@ -7,15 +7,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Locator, Page, expect
 
 from functions.operations.overview import minutes
 from functions.pattern.identity import TaskId
 from functions.pattern.occurrences import TaskCounter
-from functions.store.tables import TASKS_TABLE
 from tests.e2e.caller import ORDER
-from tests.e2e.console.bench import SHARDS, Console
+from tests.e2e.console.bench import Console, write_story
 from tests.e2e.console.story import Story
 from tests.e2e.console.test_page import EVIL
 from tests.e2e.recovery.bench import Bench
@@ -91,7 +89,7 @@ async def test_what_can_not_be_shown_says_why(bench: Bench, console: Console) ->
     await story.begun("pick", 0.2)
     await story.done("pick", 0.6)
     await story.parked(3)
-    await _write(bench, story)
+    await write_story(bench, story)
     await console.open("#/tasks/unshown")
     for name in ("Payload", "Step pick", "Step send"):
         await _open(console.page, name)
@@ -113,11 +111,6 @@ async def test_what_can_not_be_read_now_is_read_later(bench: Bench, console: Con
     console.complaints.clear()  # Chromium reports what was aborted
 
 
-async def _write(bench: Bench, story: Story) -> None:
-    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
-        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
-
-
 async def test_day_long_step_does_not_flatten_the_others(
     bench: Bench, console: Console, phone: Console
 ) -> None:
@@ -129,7 +122,7 @@ async def test_day_long_step_does_not_flatten_the_others(
         await story.done(name, ended)
     await story.begun("bill", 86_404, within=30)
     await story.done("bill", 86_405)
-    await _write(bench, story)
+    await write_story(bench, story)
     for each in (console, phone):
         await each.open("#/tasks/slow-1")
         timeline = each.page.locator(".timeline")
@@ -153,7 +146,7 @@ async def test_seven_steps_in_a_row_fit_the_page(bench: Bench, tab: Console) -> 
     for number, (name, within) in enumerate(zip(_NAMES, (600, 20, 20, 360, 20, 20, 20), strict=True)):
         await story.begun(name, 0.2 + number, within=within)
         await story.done(name, 0.4 + number)
-    await _write(bench, story)
+    await write_story(bench, story)
     await tab.open(f"#/tasks/{task}")
     graph = tab.page.get_by_role("group", name="Workflow")
     assert await graph.evaluate("each => each.scrollWidth - each.clientWidth") == 0
@@ -195,8 +188,7 @@ async def _refused(bench: Bench) -> None:
         await story.done(name, 0.6 + number)
     await story.begun("stop.1", 6)
     await story.refused("stop.1", 7, "stop answered 422")
-    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
-        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+    await write_story(bench, story)
 
 
 async def test_items_are_gathered_in_the_graph_and_listed_one_by_one(bench: Bench, phone: Console) -> None:

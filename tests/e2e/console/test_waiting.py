@@ -8,12 +8,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Page, expect
 
 from functions.pattern.definition import Workflow
-from functions.store.tables import TASKS_TABLE
-from tests.e2e.console.bench import SHARDS, Console
+from tests.e2e.console.bench import Console, write_story
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import GONE, NEWEST, OLDER, TAKEN_BACK
 from tests.e2e.fleet.bench import PARCEL, submit
@@ -33,7 +31,7 @@ async def _parked(bench: Bench, workflow: Workflow, task: str) -> None:
         await story.begun(step, 0.2 + number)
         await story.done(step, 0.6 + number)
     await story.parked(3)
-    await _write(bench, story)
+    await write_story(bench, story)
 
 
 async def _refused(bench: Bench, workflow: Workflow, task: str) -> None:
@@ -42,12 +40,7 @@ async def _refused(bench: Bench, workflow: Workflow, task: str) -> None:
     await story.claimed(0.1)
     await story.begun("account", 0.2)
     await story.refused("account", 1, "account answered 422")
-    await _write(bench, story)
-
-
-async def _write(bench: Bench, story: Story) -> None:
-    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
-        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+    await write_story(bench, story)
 
 
 def _cells(page: Page, version: str) -> Any:

@@ -19,7 +19,7 @@ from functions.pattern.readiness import Definitions, NotDeployedError, is_new, w
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from tests.fakes.interventions import cancellation, done, refused
+from tests.fakes.interventions import UNDOING, cancellation, done
 from tests.fakes.tasks import SECOND, claimed, pending, skipped, started, told
 from tests.fakes.workflows import DIAMOND, LINE, TRIP, Parcel, each, nested, step, workflow
 
@@ -163,12 +163,11 @@ def test_step_whose_condition_is_false_is_not_needed() -> None:
 
 def test_undo_needs_an_agent_that_can() -> None:
     """One whose undo went with the new definition is not the one that the task needs."""
-    undone = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"), claimed(SECOND))
     without = replace(TRIP, steps=tuple(replace(each, undo=False) for each in TRIP.steps))
-    look = Definitions(Registry((without,), {}), undone).look_at(StepName("car"))
+    look = Definitions(Registry((without,), {}), UNDOING).look_at(StepName("car"))
     assert isinstance(look, CannotStart)
     assert look.reason.endswith("its Agent 'car' is not deployed here with undo (by way activity)")
-    assert Definitions(Registry((TRIP,), {}), undone).look_at(StepName("car")) is True
+    assert Definitions(Registry((TRIP,), {}), UNDOING).look_at(StepName("car")) is True
 
 
 def test_task_goes_on_as_soon_as_one_step_can() -> None:

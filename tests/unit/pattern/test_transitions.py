@@ -32,7 +32,7 @@ from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.interventions import cancellation, done, recovered, refused
+from tests.fakes.interventions import UNDOING, cancellation, done, recovered, refused
 from tests.fakes.tasks import (
     FIRST,
     SECOND,
@@ -146,7 +146,6 @@ def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
 
 _BOTH = told(pending(), claimed(), *done("open"), started("left"), started("right"))
 _HOTEL_REFUSED = told(pending(TRIP), claimed(), *done("flight"), *refused("hotel"), claimed(SECOND))
-UNDOING = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"), claimed(SECOND))
 _CAR_UNDONE = told(UNDOING, *done("car", epoch=SECOND))
 
 

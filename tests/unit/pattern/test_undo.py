@@ -20,6 +20,8 @@ from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, Proc
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import (
+    TURNED,
+    UNDOING,
     cancellation,
     done,
     giving_up,
@@ -43,9 +45,7 @@ from tests.fakes.tasks import (
 from tests.fakes.workflows import DIAMOND, TASK, TRIP, step, trip, workflow
 
 THIRD = Epoch(3)
-FLIGHT, CAR = StepName("flight"), StepName("car")
-TURNED = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"))
-UNDOING = told(TURNED, claimed(SECOND))
+CAR = StepName("car")
 PAIR = workflow(step("second", "first", undo=True), step("first", undo=True), remedy=Remedy.COMPENSATE)
 
 
