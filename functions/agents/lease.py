@@ -53,7 +53,7 @@ class Lease:
         self._until = self._renewed_at = self._used_at = clock.now()
         #: The longest call that the lease is made for: an idempotent call has 10 seconds for its answer.
         self._longest = timedelta(seconds=10)
-        #: The time between two renewals while nothing else changes.
+        #: The renewal interval of an unchanged lease.
         self._renewal = timedelta(seconds=3)
         self._looks = asyncio.Event()
         self._looked = asyncio.Event()

@@ -61,7 +61,7 @@ class PeekedQueues:
             _log.warning("queue %s can't be looked at: %s", queue, type(fault).__name__)
             await self._drop(queue, part)
             return None
-        return _pile(seen, more=len(seen) == most_messages)
+        return _stats(seen, more=len(seen) == most_messages)
 
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
         if (queue, part) not in self._receivers:
@@ -97,7 +97,7 @@ async def _peeked(receiver: ServiceBusReceiver, most: int) -> Sequence[ServiceBu
     return seen
 
 
-def _pile(seen: Sequence[ServiceBusReceivedMessage], *, more: bool) -> Pile:
+def _stats(seen: Sequence[ServiceBusReceivedMessage], *, more: bool) -> Pile:
     from azure.servicebus import ServiceBusMessageState  # noqa: PLC0415 - as above
 
     there = [each for each in seen if each.state is not ServiceBusMessageState.SCHEDULED]
