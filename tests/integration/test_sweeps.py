@@ -314,14 +314,14 @@ DAMAGE: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-@pytest.fixture(params=DAMAGE.values(), ids=DAMAGE)
+@pytest.fixture(params=DAMAGE)
 async def damaged(request: pytest.FixtureRequest, supervisor: Supervisor, table: TableClient) -> str:
     """Damage a row of one of two tasks, and return its key."""
     for task in (BAD, GOOD):
         await supervisor.store.admit(pending(LINE, task))
-    key, columns = request.param
+    key, columns = DAMAGE[request.param]
     await _damage_row(table, key, columns)
-    return str(key)
+    return key
 
 
 async def _damage_row(table: TableClient, key: str, columns: Mapping[str, Any]) -> None:
