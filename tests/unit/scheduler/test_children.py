@@ -40,7 +40,7 @@ HOUR = 3_600
 class Family:
     """A parent and what it begins. What is asked for runs when the test lets it."""
 
-    def __init__(self, of: Workflow, *others: Workflow) -> None:
+    def __init__(self, of: Workflow, *others: Workflow, weight: int = 3) -> None:
         self.supervised = Supervised(deployed=(of, *others))
         self.store, self.clock = self.supervised.store, self.supervised.clock
         self.agents = ScriptedAgent()
@@ -55,7 +55,7 @@ class Family:
             setattr(self.store, name, self._mortal(getattr(self.store, name)))
         self.deploy(of, *others)
         self.parents = Parents(self.store, self.clock, timedelta(seconds=30))
-        self.store.put(pending(of, weight=3))
+        self.store.put(pending(of, weight=weight))
         self.requests.append((TASK, 1, None))
 
     def deploy(self, *workflows: Workflow) -> None:
