@@ -43,6 +43,7 @@ def test_enough_happened_to_prove_something(verdicts: str) -> None:
     assert run.returncode == 0, run.stdout
 
 
+@pytest.mark.night
 def test_seeds_that_failed_once_do_not_fail_again() -> None:
     """The defect that each of them has found is fixed."""
     assert violated("--seed", *regressions(calm=False)) == ""
