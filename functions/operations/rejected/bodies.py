@@ -15,7 +15,7 @@ from functions.pattern.contents import Contents, NotShownError, fields_of, has_s
 from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
-from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
 from functions.pattern.secret_fields import HIDDEN
@@ -24,9 +24,10 @@ from functions.pattern.secret_fields import HIDDEN
 async def show_body(ports: Ports, registry: Registry, message: RejectedMessage, body: bytes) -> ShownText:
     """Return a body as text, or the reason why it is not shown. Raises `TransientError`.
 
-    The payload of an order is shown by its workflow's model. The other messages have no model: one that
-    names a task is shown only if the task's workflow has no secret fields. If the task is not recorded here,
-    no deployed workflow may have any.
+    The payload of an order is shown by its workflow's model. A body that is no such order is not shown if a
+    deployed workflow has secret fields. The other messages have no model: one that names a task is shown only
+    if the task's workflow has no secret fields. If the task is not recorded here, no deployed workflow may
+    have any.
     """
     if b"\0" in body:
         return nothing_of("It is no text.")
@@ -46,7 +47,9 @@ async def show_body(ports: Ports, registry: Registry, message: RejectedMessage, 
 
 
 def _payload(registry: Registry, order: Mapping[str, Any]) -> dict[str, Any]:
-    if "payload" not in order:
+    if "payload" not in order or not order.keys() <= SubmissionMessage.model_fields.keys():
+        if any(map(has_secret_fields, registry)):
+            raise NotShownError("it is no order, and a deployed workflow has secret fields")
         return {}
     name, version = order.get("workflow"), order.get("version")
     is_named = isinstance(name, str) and isinstance(version, int | None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, SentByAnotherError
@@ -322,20 +322,46 @@ async def test_body_of_a_version_that_is_not_deployed_is_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("queue", "body"),
+    ("queue", "body", "workflow"),
     [
-        ("submissions", '{"note": "1 < 2"'),
-        ("submissions", '["no object"]'),
-        ("submissions", '{"id": "no payload"}'),
-        ("agent-replies", "no JSON"),
-        ("agent-replies", '{"task_id": ["x"],  "result": "no task"}'),
+        ("submissions", '{"note": "1 < 2"', LINE),
+        ("submissions", '["no object"]', LINE),
+        ("submissions", '{"id": "no payload"}', LINE),
+        ("agent-replies", "no JSON", PURCHASES),
+        ("agent-replies", '{"task_id": ["x"],  "result": "no task"}', PURCHASES),
     ],
 )
-async def test_body_without_a_secret_field_is_shown_as_it_came(queue: str, body: str) -> None:
+async def test_body_without_a_secret_field_is_shown_as_it_came(
+    queue: str, body: str, workflow: Workflow
+) -> None:
     """Where it is no JSON, no order, and about no task; spaces included."""
-    desk = Desk(registry=Registry((PURCHASES,), {}))
-    desk.holds(purchase(TASK))
+    desk = Desk(registry=Registry((workflow,), {}))
     assert (await _shown(desk, body.encode(), queue))["body"] == body
+
+
+_TEXT = json.dumps(ORDER)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _TEXT.replace('"amount": 5', f'"amount": {5_000 * "5"}'),  # pydantic-core reads none of the three
+        _TEXT.replace('"amount": 5', f'"amount": {250 * "["}{250 * "]"}'),
+        _TEXT.replace('"Ann"', '"\\ud83d"'),
+        "\ufeff" + _TEXT,
+        _TEXT[:-9],
+        json.dumps(_TEXT),
+        f"[{_TEXT}]",
+        json.dumps(ORDER | {"card": PAYLOAD["card"]}),
+        json.dumps({"workflow": "purchase", **PAYLOAD}),
+    ],
+)
+async def test_body_that_is_no_order_is_not_shown_beside_secret_fields(body: str) -> None:
+    """No model tells what of it is secret."""
+    desk = Desk(registry=Registry((PURCHASES,), {}))
+    found = await _shown(desk, body.encode(), "submissions")
+    why = "Not shown: it is no order, and a deployed workflow has secret fields."
+    assert (found["body"], found["why"]) == (None, why)
 
 
 async def test_body_of_an_earlier_task_is_not_shown() -> None:
