@@ -21,7 +21,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.telemetry.spans import current_traceparent, decision_span
-from functions.web.callers import Caller
+from functions.web.callers import Caller, Role
 from functions.web.problems import FieldFault, ProblemError, faults_in
 
 
@@ -148,6 +148,8 @@ class Acceptance:
     async def cancel(self, workflow: Workflow, task: TaskId, caller: Caller) -> None:
         """Have everything undone that was done for an order. Raises `ProblemError` 404 as above, and 409."""
         stored = await self._stored(workflow, task, caller)
+        if stored.record.order.submitter != caller.name:
+            caller.check(Role.OPERATOR)  # a `Reader` only sees it
         with decision_span(stored.record, "cancel"):
             event = Cancelled(
                 who=caller.name,

@@ -208,6 +208,8 @@ def _check_role(role: object) -> None:
             "role must be Submitter, Operator or a name such as Approver (a capital letter, then up to 31"
             f" letters, digits, dots and dashes), not {role!r}"
         )
+    if role.lower() == "reader":
+        raise ValueError("role must not be Reader, who cannot act: name another role")
     for known in KNOWN_ROLES:
         if role != known and role.lower() == known.lower():
             raise ValueError(f"role must be written {known}, not {role!r}")

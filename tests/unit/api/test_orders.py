@@ -27,6 +27,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import START
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, principal
 from tests.fakes.interventions import done, park_request
 from tests.fakes.orders import ORDERS, OrderPayload
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
@@ -464,6 +465,16 @@ async def test_only_what_is_there_can_be_cancelled(api: Api, client: AsgiClient)
     )
     api.store.put(pending())
     problem(await client.delete(BOOKING), 404)
+
+
+async def test_reader_that_submits_cancels_no_order_of_another() -> None:
+    """It sees the order; the 403 names the role that it lacks."""
+    api = Api(SIGN_IN)
+    api.store.put(replace(RUNNING, order=replace(RUNNING.order, submitter=BERT)))
+    client = AsgiClient(api.application_of(BOOKINGS), principal(ANNA, "Submitter", "Reader"))
+    assert (await client.get(BOOKING)).status == 200
+    assert "Operator" in problem(await client.delete(BOOKING), 403)["detail"]
+    assert api.store.record(TASK).task.direction is Direction.DO
 
 
 def test_document_says_for_how_long(api: Api) -> None:

@@ -258,6 +258,8 @@ _WAITS, _NESTED, _EACH = awaiting("ok"), nested("car"), each("send", undo=True)
         (_WAITS, {"role": "B" * 33}, "up to 31 letters, digits, dots and dashes"),
         (_WAITS, {"role": None}, "not None"),
         (_WAITS, {"role": "OPERATOR"}, "role must be written Operator, not 'OPERATOR'"),
+        (_WAITS, {"role": "reader"}, "role must be Submitter, Operator"),
+        (_WAITS, {"role": "Reader"}, "role must not be Reader, who cannot act"),
         (_WAITS, {"on_expiry": "wait"}, "on_expiry must be Expiry.REFUSE or Expiry.HOLD, not 'wait'"),
         (
             _WAITS,
