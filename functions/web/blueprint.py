@@ -76,19 +76,21 @@ def http_handler(make: Callable[[], ASGIApp]) -> HttpHandler:
 
 
 def _has_clear_address(request: func.HttpRequest) -> bool:
+    """Return whether the SDK's adapter can read the address, and reads the path that the host has matched."""
     try:
         address = urlsplit(request.url)
         unquote(address.path, errors="strict")
         _ = address.port  # raises ValueError for a port that is no number
+        int(request.headers.get("x-forwarded-port") or 0)
     except ValueError:
         return False
-    return _ENDS_A_HOST.isdisjoint(request.headers.get("host", ""))
+    return ";" not in address.path and _ENDS_A_HOST.isdisjoint(request.headers.get("host", ""))
 
 
 def _unclear_address() -> func.HttpResponse:
     from functions.web.problems import PROBLEM_TYPE, problem  # noqa: PLC0415 - imports FastAPI
 
-    document = problem(HTTPStatus.BAD_REQUEST, "The address is not a URL in UTF-8.")
+    document = problem(HTTPStatus.BAD_REQUEST, "The address, or its port in a header, is not valid.")
     return func.HttpResponse(
         document.model_dump_json(exclude_none=True), status_code=document.status, mimetype=PROBLEM_TYPE
     )

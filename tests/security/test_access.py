@@ -380,6 +380,7 @@ UNCLEAR = {
     "a path for a host": ("", "localhost/api/orders/order-1?"),
     "a document for a host": ("", "localhost/api/openapi.json#"),
     "a name and a password": ("", "a:b@localhost"),
+    "a parameter": ("/order-1;2", "localhost"),
 }
 
 
@@ -407,6 +408,14 @@ async def test_unclear_addresses_are_400(functions: Functions, name: str, after:
     document: dict[str, Any] = json.loads(answer.get_body())
     assert document["title"] == "Bad Request"
     assert host not in document["detail"]
+
+
+async def test_port_that_is_no_port_is_400(functions: Functions) -> None:
+    """The SDK's adapter raises at a number of more than 4,300 digits."""
+    request = func.HttpRequest(
+        "GET", "http://localhost/api/health", headers={"X-Forwarded-Port": "9" * 5_000}, body=b""
+    )
+    assert (await functions["health"](request, None)).status_code == 400
 
 
 @pytest.mark.parametrize("name", sorted(OPEN - {"health", "console_files"}))
