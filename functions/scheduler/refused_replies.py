@@ -32,13 +32,31 @@ type AlertRefused = Callable[[About, str], Awaitable[None]]
 
 def read_reply(body: bytes) -> AgentReply:
     """Read a reply whose result can be recorded. Raises `NotAMessageError`."""
-    reply = read_message(AgentReply, body)
+    try:
+        reply = read_message(AgentReply, body)
+    except NotAMessageError as refused:
+        if refused.content:
+            raise
+        raise NotAMessageError(refused.faults, _content_of(body)) from None
     try:
         result_bytes(reply.result)
     except PermanentError as unusable:
         fault = FaultAt((_RESULT,), "too large", str(unusable).removeprefix("its result "))
         raise NotAMessageError((fault,), json.loads(body)) from None
     return reply
+
+
+def _content_of(body: bytes) -> object:
+    """Return JSON that pydantic-core does not read: long numbers, deep values, half of a surrogate pair."""
+    most_digits = 19
+
+    def number(text: str) -> int | str:
+        return int(text) if len(text) <= most_digits else text
+
+    try:
+        return json.loads(body, parse_int=number)
+    except (ValueError, RecursionError):
+        return None
 
 
 def known_done(refused: NotAMessageError) -> AgentReply | None:

@@ -53,7 +53,16 @@ WRONG = {
 UNUSABLE = {
     "NaN": (NAN, "not a finite number"),
     "number": (NAN.replace("NaN", "1" + "0" * 400), "not a finite number"),
+    "digits": (NAN.replace("NaN", "9" * 5_000), "not JSON (number out of range at line 1 column 4452)"),
     "deep": (NAN.replace("NaN", "[" * 110 + "]" * 110), "nested deeper than 100 levels"),
+    "deeper": (
+        NAN.replace("NaN", "[" * 1_100 + "]" * 1_100),
+        "not JSON (recursion limit exceeded at line 1 column 350)",
+    ),
+    "half a character": (
+        NAN.replace("NaN", '"\\ud83d"'),
+        "not JSON (unexpected end of hex escape at line 1 column 158)",
+    ),
     "no object": (json.dumps(RIGHT | {"result": [1]}), "result: Input should be an object"),
     "large": (
         json.dumps(RIGHT | {"result": {"text": "x" * 25_000}}),
