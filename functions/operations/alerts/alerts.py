@@ -23,6 +23,10 @@ from functions.pattern.known_crowds import Crowd
 from functions.pattern.messages import AnnouncementMessage
 from functions.pattern.rejected import About
 from functions.pattern.silent_agents import SilentAgent
+from functions.pattern.waiting import within
+
+#: Seconds for a post: whoever waits for it has 12 seconds in all for what is lost.
+_POST_SECONDS = 8.0
 
 _log = logging.getLogger(__name__)
 
@@ -163,9 +167,12 @@ class Alerts:
             await self._limit.post_summary(lambda minute: post(summary_alert(minute)))
 
     async def post_recorded(self, alert: Alert) -> None:
-        """Post an alert of what is recorded and logged already; if that fails, the summary counts it."""
+        """Post an alert of what is recorded and logged already.
+
+        If that fails, or takes longer than `_POST_SECONDS`, the summary counts it.
+        """
         try:
-            await self._post_within_limit(alert)
+            await within(_POST_SECONDS, self._post_within_limit(alert))
         except TransientError as fault:
             _log.warning("%s not posted: %s", alert.line(), fault)
             if self._limit is not None:

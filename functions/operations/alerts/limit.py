@@ -50,6 +50,8 @@ class AlertLimit:
         self._row = ports.alert_minute
         self._clock = ports.clock
         self._per_minute = per_minute
+        #: The minute of the latest summary, whose counts may not be removed yet.
+        self._posted: AlertMinute | None = None
 
     async def allows(self, cause: str) -> bool:
         """Count an alert, and return whether it is posted singly; otherwise it waits for the summary."""
@@ -84,13 +86,15 @@ class AlertLimit:
         minute = _read(await self._row.read())
         if minute is None or not minute.waiting or not minute.is_over(self._clock.now()):
             return
-        await post(minute)
-        now = self._clock.now()
+        if self._posted is None or self._posted.since != minute.since:
+            await post(minute)
+            self._posted = minute
+        posted, now = self._posted, self._clock.now()
 
         def without(content: bytes | None) -> tuple[bytes, None]:
             newest = _read(content)
-            if newest is not None and newest.since == minute.since:  # else another instance removed it
-                newest = AlertMinute(since=now, waiting=newest.waiting - minute.waiting)
+            if newest is not None and newest.since == posted.since:  # else another instance removed it
+                newest = AlertMinute(since=now, waiting=newest.waiting - posted.waiting)
             return (newest or AlertMinute(since=now)).model_dump_json().encode(), None
 
         await self._row.change(without)

@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from functions.messages.queues import dead_letter_queue
 from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, each_order
 from functions.operations.alerts.alerts import Alerts, lost_alert
-from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
+from functions.pattern.errors import TransientError
 from functions.pattern.events import MessageLost
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
@@ -67,7 +67,9 @@ class DeadLetters:
     async def _has(self, task: TaskId, lost: MessageLost) -> bool:
         try:
             noted = await self.ports.store.change(task, lost)
-        except (UnreadableError, UnwritableError, IllegalTransitionError) as error:
+        except TransientError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the message is recorded, whatever is wrong with its task
             _log.warning("task %s: the loss of a message can't be noted: %s", task, error)
             return True
         return not isinstance(noted, Refused)

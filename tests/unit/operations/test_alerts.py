@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from unittest.mock import AsyncMock
 
 import aiohttp
 import pytest
@@ -354,6 +356,35 @@ async def test_alert_without_a_message_is_counted_when_it_fails(instances: Insta
     instances.failure = None
     await instances.pass_minutes()
     assert [each.facts["causes"] for each in instances.posted] == ["message lost: submissions (1)"]
+
+
+async def test_webhook_that_does_not_answer_delays_nobody(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The summary counts the alert."""
+    monkeypatch.setattr("functions.operations.alerts.alerts._POST_SECONDS", 0.01)
+    limit = AlertLimit(fake_ports(clock=instances.clock, alert_minute=instances.shared), LIMIT)
+    await Alerts(lambda _: asyncio.sleep(3_600), limit).post_recorded(LOSS)
+    await instances.pass_minutes()
+    assert [each.facts["causes"] for each in instances.posted] == ["message lost: submissions (1)"]
+
+
+async def test_summary_is_posted_once_while_its_counts_cannot_be_removed(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer runs every 15 seconds."""
+    for number in range(LIMIT + 2):
+        await instances.alert(number)
+    instances.clock.advance(60)
+    alerts = instances.make()
+    with monkeypatch.context() as patched:
+        patched.setattr(instances.shared, "change", AsyncMock(side_effect=DOWN))
+        for _ in range(3):
+            with pytest.raises(TransientError):
+                await alerts.post_summary()
+    await alerts.post_summary()
+    await instances.pass_minutes()
+    assert instances.events[LIMIT:] == ["more alerts"]
 
 
 async def test_alerts_are_posted_singly_while_the_row_cannot_be_changed(instances: Instances) -> None:

@@ -140,6 +140,14 @@ async def test_task_is_named_only_when_there_is_one(
     assert reader.rejections.all[0].reason == "not said"
 
 
+async def test_loss_that_meets_a_defect_of_its_task_is_recorded(reader: Reader) -> None:
+    """Otherwise the message would come again for ever."""
+    reader.store.put(pending())
+    reader.store.change = AsyncMock(side_effect=KeyError("a defect"))  # type: ignore[method-assign]
+    await reader.reader.take("submissions", received(REQUEST, "m-1", properties=PROPERTIES))
+    assert [each.message_id for each in reader.rejections.all] == ["m-1"]
+
+
 async def test_lost_alert_is_only_logged(reader: Reader, caplog: pytest.LogCaptureFixture) -> None:
     """An alert about it could be lost as well, and so on."""
     reader.store.put(pending())
