@@ -70,5 +70,5 @@ def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
         table.create_entity(row)
     except ResourceExistsError:
         known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
-        return int(known["Format"]), int(known["Shards"])
+        return int(known.get("Format", 0)), int(known["Shards"])
     return ROW_FORMAT, shards

@@ -306,15 +306,18 @@ def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None
     prepare_tables(at_start, NAMES, shards=16)
 
 
-def test_table_of_another_format_is_refused(at_start: TableServiceClient) -> None:
+@pytest.mark.parametrize(("columns", "known"), [({"Format": 2}, 2), ({}, 0)])
+def test_table_of_another_format_is_refused(
+    at_start: TableServiceClient, columns: dict[str, int], known: int
+) -> None:
     """Before any row is misread; one line names the table, its format and what to do."""
-    settings = {"PartitionKey": "!settings", "RowKey": "shards", "Shards": 16, "Format": 2}
+    settings = {"PartitionKey": "!settings", "RowKey": "shards", "Shards": 16, **columns}
     at_start.create_table(TASKS_TABLE).create_entity(settings)
     at_start.create_table(REJECTED_TABLE)
     with pytest.raises(SettingsError) as refusal:
         prepare_tables(at_start, NAMES, shards=16)
     assert str(refusal.value) == (
-        "setting StateStore: the table Tasks holds rows of format 2, and this version reads"
+        f"setting StateStore: the table Tasks holds rows of format {known}, and this version reads"
         " format 1: finish its tasks with the version that wrote them, then set a new storage account or"
         " delete the tables (locally: python -m local reset)"
     )
