@@ -79,7 +79,7 @@ class Settings(Connections):
     function_timeout_seconds: float = Field(300, ge=30, le=86_400)
     """the seconds that the host lets a function run, as host.json's functionTimeout says"""
     reply_queues: Names = frozenset()
-    """the queues that callers may name in reply_to, separated by commas"""
+    """the queues that callers may name in reply_to, separated by commas; each is in infra/queues.json"""
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(pairs)] = Field(
         default_factory=dict
     )

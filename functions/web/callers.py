@@ -110,12 +110,17 @@ def signed_in(_scope: Scope, headers: Headers) -> Caller:
     requests and writes its own, but only while sign-in is on: without it, anybody could write any claim
     (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities).
     """
+    sent = headers.getlist(PRINCIPAL_HEADER)
     try:
-        [header] = headers.getlist(PRINCIPAL_HEADER)
+        [header] = sent
         principal = _Principal.model_validate_json(b64decode(header, validate=True))
         [object_id] = (UUID(text) for text in principal.values(_OBJECT_ID))
     except ValueError:
         challenge = {"WWW-Authenticate": "Bearer"}
-        raise ProblemError(HTTPStatus.UNAUTHORIZED, "Sign in first.", headers=challenge) from None
+        unreadable = (
+            f"The header {PRINCIPAL_HEADER} is not JSON in base64 with one object id (UUID)."
+        )
+        text = unreadable if sent else "Sign in first."
+        raise ProblemError(HTTPStatus.UNAUTHORIZED, text, headers=challenge) from None
     named = principal.values(frozenset({"roles", principal.role_typ or "roles"}))
     return Caller(str(object_id), frozenset(named))
