@@ -75,7 +75,7 @@ def is_child(task: TaskId) -> bool:
 
 def start_of(token: str) -> StartId:
     """Name the start of a step behind a queue by its request's token, which only the Agent gets to know."""
-    return StartId(hashlib.sha256(token.encode()).hexdigest()[:32])
+    return StartId(hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()[:32])
 
 
 def item_name(step: StepName, item: int) -> StepName:

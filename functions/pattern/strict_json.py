@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic_core import from_json
@@ -52,3 +53,19 @@ def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH, most_values: int | 
             raise NotJsonError(TOO_MANY, f"more than {most_values} values", content)
         level, depth = below, depth + 1
     return content
+
+
+def lenient_json(body: bytes) -> object:
+    """Parse JSON that `parse_json` may refuse, to look at it; None for anything else.
+
+    Integers of over 19 digits are texts. Half of a surrogate pair and 9,000 levels are read, too.
+    """
+    most_digits = 19
+
+    def number(text: str) -> int | str:
+        return int(text) if len(text) <= most_digits else text
+
+    try:
+        return json.loads(body.decode(errors="replace").removeprefix("\ufeff"), parse_int=number)
+    except (ValueError, RecursionError):
+        return None

@@ -18,6 +18,7 @@ from functions.pattern.requests import result_bytes
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import Outcome
 from functions.pattern.step_records import StepRecord
+from functions.pattern.strict_json import lenient_json
 from functions.pattern.texts import bounded
 from functions.scheduler.signs_of_life import SignsOfLife
 
@@ -37,26 +38,13 @@ def read_reply(body: bytes) -> AgentReply:
     except NotAMessageError as refused:
         if refused.content:
             raise
-        raise NotAMessageError(refused.faults, _content_of(body)) from None
+        raise NotAMessageError(refused.faults, lenient_json(body)) from None
     try:
         result_bytes(reply.result)
     except PermanentError as unusable:
         fault = FaultAt((_RESULT,), "too large", str(unusable).removeprefix("its result "))
         raise NotAMessageError((fault,), json.loads(body)) from None
     return reply
-
-
-def _content_of(body: bytes) -> object:
-    """Return JSON that pydantic-core does not read: long numbers, deep values, half of a surrogate pair."""
-    most_digits = 19
-
-    def number(text: str) -> int | str:
-        return int(text) if len(text) <= most_digits else text
-
-    try:
-        return json.loads(body, parse_int=number)
-    except (ValueError, RecursionError):
-        return None
 
 
 def known_done(refused: NotAMessageError) -> AgentReply | None:

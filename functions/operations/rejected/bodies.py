@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import from_json
-
 from functions.messages.queues import queue_of_another_try
 from functions.operations.action_requests import ShownText, nothing_of, text_of
 from functions.pattern.contents import Contents, NotShownError, fields_of, has_secret_fields
@@ -19,6 +17,7 @@ from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
 from functions.pattern.secret_fields import HIDDEN
+from functions.pattern.strict_json import lenient_json
 
 
 async def show_body(ports: Ports, registry: Registry, message: RejectedMessage, body: bytes) -> ShownText:
@@ -38,16 +37,20 @@ async def show_body(ports: Ports, registry: Registry, message: RejectedMessage, 
             hidden |= _payload(registry, content)
         else:
             await _check_task(ports, registry, message, content)
+        if not hidden:
+            return text_of(body.decode(errors="replace"))
+        # The original text may have an earlier value of the same name.
+        return text_of(json.dumps({**content, **hidden}, ensure_ascii=False))
     except NotShownError as reason:
         return nothing_of(f"Not shown: {reason}.")
-    if not hidden:
-        return text_of(body.decode(errors="replace"))
-    # The original text may have an earlier value of the same name.
-    return text_of(json.dumps({**content, **hidden}, ensure_ascii=False))
+    except RecursionError:
+        return nothing_of("Not shown: it is nested too deeply.")
 
 
 def _payload(registry: Registry, order: Mapping[str, Any]) -> dict[str, Any]:
-    if "payload" not in order or not order.keys() <= SubmissionMessage.model_fields.keys():
+    others = (each for name, each in order.items() if name != "payload")
+    is_known = order.keys() <= SubmissionMessage.model_fields.keys()
+    if "payload" not in order or not is_known or any(isinstance(each, dict | list) for each in others):
         if any(map(has_secret_fields, registry)):
             raise NotShownError("it is no order, and a deployed workflow has secret fields")
         return {}
@@ -78,9 +81,6 @@ async def _check_task(
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """Return a JSON object, or an empty one for any other body. Numbers need not be finite."""
-    try:
-        content = from_json(body)
-    except ValueError:
-        return {}
+    """Return a JSON object, or an empty one for any other body."""
+    content = lenient_json(body)
     return content if isinstance(content, dict) else {}

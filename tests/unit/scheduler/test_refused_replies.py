@@ -121,9 +121,10 @@ async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
         ({}, True),
         ({"token": 7}, True),
         ({"token": "a-token-that-was-guessed"}, False),
+        ({"token": TOKEN + "\ud83d"}, False),
         ({"step": "fly"}, False),
     ],
-    ids=["right", "no token", "forged", "no such step"],
+    ids=["right", "no token", "forged", "half a character", "no such step"],
 )
 async def test_agent_whose_replies_are_refused_is_not_silent(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_heard: bool
