@@ -97,6 +97,14 @@ def has_secret_fields(workflow: Workflow) -> bool:
     return any(fields_of(model).any for model in (workflow.payload, *events))
 
 
+def may_have_secrets(model: type[BaseModel]) -> bool:
+    """Return whether a model has a secret field, or no JSON schema, which would tell."""
+    try:
+        return fields_of(model).any
+    except NotShownError:
+        return True
+
+
 def fields_of(model: type[BaseModel]) -> SecretFields:
     """Give the secret fields of a model. Raises `NotShownError`."""
     try:

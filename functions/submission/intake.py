@@ -15,6 +15,7 @@ from functions.messages.reading import (
     faults_of,
     read_message,
 )
+from functions.pattern.contents import may_have_secrets
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
 from functions.pattern.identity import CHILD_PREFIX, is_child, new_birth
@@ -147,7 +148,10 @@ class Intake:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except ValidationError as error:
-            raise _RejectedError("; ".join(map(str, faults_of(error)))) from error.__cause__
+            faults = faults_of(error)
+            if may_have_secrets(workflow.payload):  # a name below a secret field is secret, too
+                faults = tuple(replace(each, place=each.place[:1]) for each in faults)
+            raise _RejectedError("; ".join(map(str, faults))) from error.__cause__
         except (PayloadTooLargeError, UnfitOrderError) as error:
             raise _RejectedError(str(error)) from error.__cause__
         order = replace(order, traceparent=current_traceparent())

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.contents import Contents, NotShownError, fields_of, may_have_secrets
 from functions.pattern.definition import Registry, Step
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
@@ -316,6 +316,7 @@ def test_model_without_a_schema_is_not_shown() -> None:
 
     with pytest.raises(NotShownError, match="its model has no JSON schema"):
         fields_of(Odd)
+    assert may_have_secrets(Odd)
 
 
 def test_request_of_a_task_is_shown_as_its_own_model_says() -> None:

@@ -167,9 +167,10 @@ async def test_order_with_too_many_items_is_rejected() -> None:
 
 
 class Checked(BaseModel):
-    """Has a secret field that is validated."""
+    """Has secret fields that are validated."""
 
     card: Annotated[SecretStr, Field(min_length=12)]
+    doors: dict[SecretStr, int] = {}
 
 
 async def test_reason_does_not_repeat_the_value(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,6 +180,8 @@ async def test_reason_does_not_repeat_the_value(caplog: pytest.LogCaptureFixture
     assert (
         bench.rejections.all[0].reason == "card: Value should have at least 12 items after validation, not 6"
     )
+    await bench.take(_body(payload={"card": "x" * 12, "doors": {"c4n4ry": "x"}}), "m-2")
+    assert bench.rejections.all[1].reason.startswith("doors: Input should be a valid integer")
     assert "c4n4ry" not in caplog.text
 
 
