@@ -26,7 +26,7 @@ from functions.pattern.silent_agents import SilentAgent
 from functions.pattern.waiting import within
 
 #: Seconds for a post: whoever waits for it has 12 seconds in all for what is lost.
-_POST_SECONDS = 8.0
+_POST_SECONDS = 6.0
 
 _log = logging.getLogger(__name__)
 
@@ -156,23 +156,23 @@ class Alerts:
         _log.error(alert.line())
         await self._post_within_limit(alert)
 
-    async def _post_within_limit(self, alert: Alert) -> None:
+    async def _post_within_limit(self, alert: Alert, seconds: float = 60) -> None:
         if self._post is not None and (self._limit is None or await self._limit.allows(alert.cause)):
-            await self._post(alert)
+            await within(seconds, self._post(alert))
 
     async def post_summary(self) -> None:
         """Post the alerts that were not posted singly. Raises `TransientError` when it is not taken."""
         post = self._post
         if post is not None and self._limit is not None:
-            await self._limit.post_summary(lambda minute: post(summary_alert(minute)))
+            await self._limit.post_summary(lambda minute: within(_POST_SECONDS, post(summary_alert(minute))))
 
     async def post_recorded(self, alert: Alert) -> None:
         """Post an alert of what is recorded and logged already.
 
-        If that fails, or takes longer than `_POST_SECONDS`, the summary counts it.
+        If the post fails, or takes longer than `_POST_SECONDS`, the summary counts it.
         """
         try:
-            await within(_POST_SECONDS, self._post_within_limit(alert))
+            await self._post_within_limit(alert, _POST_SECONDS)
         except TransientError as fault:
             _log.warning("%s not posted: %s", alert.line(), fault)
             if self._limit is not None:

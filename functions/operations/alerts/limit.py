@@ -21,6 +21,10 @@ from pydantic import BaseModel, ValidationError
 from functions.pattern.errors import TransientError
 from functions.pattern.ports import Ports
 from functions.pattern.times import ZonedTime
+from functions.pattern.waiting import within
+
+#: Seconds for a count. After them, the alert is posted singly.
+_COUNT_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +80,7 @@ class AlertLimit:
             return minute.model_dump_json().encode(), is_single
 
         try:
-            return await self._row.change(counted)
+            return await within(_COUNT_SECONDS, self._row.change(counted))
         except TransientError as fault:
             _log.warning("an alert can't be counted: %s", fault)
             return True

@@ -365,8 +365,21 @@ async def test_webhook_that_does_not_answer_delays_nobody(
     monkeypatch.setattr("functions.operations.alerts.alerts._POST_SECONDS", 0.01)
     limit = AlertLimit(fake_ports(clock=instances.clock, alert_minute=instances.shared), LIMIT)
     await Alerts(lambda _: asyncio.sleep(3_600), limit).post_recorded(LOSS)
-    await instances.pass_minutes()
+    instances.clock.advance(60)
+    with pytest.raises(TransientError):
+        await Alerts(lambda _: asyncio.sleep(3_600), limit).post_summary()
+    await instances.pass_minutes(0)
     assert [each.facts["causes"] for each in instances.posted] == ["message lost: submissions (1)"]
+
+
+async def test_alert_is_posted_singly_while_its_count_does_not_end(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requests of the store can take a minute."""
+    monkeypatch.setattr("functions.operations.alerts.limit._COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(instances.shared, "change", lambda _: asyncio.sleep(3_600))
+    await instances.make().post_recorded(LOSS)
+    assert instances.posted == [LOSS]
 
 
 async def test_summary_is_posted_once_while_its_counts_cannot_be_removed(
