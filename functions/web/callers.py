@@ -117,9 +117,7 @@ def signed_in(_scope: Scope, headers: Headers) -> Caller:
         [object_id] = (UUID(text) for text in principal.values(_OBJECT_ID))
     except ValueError:
         challenge = {"WWW-Authenticate": "Bearer"}
-        unreadable = (
-            f"The header {PRINCIPAL_HEADER} is not JSON in base64 with one object id (UUID)."
-        )
+        unreadable = f"The header {PRINCIPAL_HEADER} is not JSON in base64 with one object id (UUID)."
         text = unreadable if sent else "Sign in first."
         raise ProblemError(HTTPStatus.UNAUTHORIZED, text, headers=challenge) from None
     named = principal.values(frozenset({"roles", principal.role_typ or "roles"}))
