@@ -60,7 +60,9 @@ Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
 class Settings(Connections):
     """The application's settings; times are in seconds. The text below each completes "set it to …"."""
 
-    roles: Annotated[frozenset[AppRole], NoDecode, BeforeValidator(parts)] = frozenset(AppRole)
+    roles: Annotated[frozenset[AppRole], NoDecode, BeforeValidator(parts)] = Field(
+        frozenset(AppRole), min_length=1
+    )
     """what this application is for, separated by commas: front, scheduler, agents, supervisor"""
     event_hub_name: str = Field("order-events", min_length=1)
     """the name of the event hub"""
@@ -92,7 +94,7 @@ class Settings(Connections):
     """how a call that failed is made again, such as attempts=100,first=0.2,factor=2,most=10"""
     breaker_failures: int = Field(5, ge=1)
     """the failures in a row that open a circuit"""
-    breaker_open_seconds: float = Field(15, gt=0)
+    breaker_open_seconds: float = Field(15, gt=0, le=86_400)
     """the seconds that a circuit stays open"""
     supervisor_schedule: str = Field("*/30 * * * * *", min_length=9)
     """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
@@ -110,7 +112,7 @@ class Settings(Connections):
     """the hours for which a task's time can be extended in crowds, all in all"""
     skew_seconds: float = Field(5, ge=0, le=300)
     """the seconds that clocks may differ"""
-    retention_days: float = Field(30, gt=0)
+    retention_days: float = Field(30, gt=0, le=36_500)
     """the days that finished tasks are kept"""
     alert_webhook_url: Destination | None = Field(None, repr=False)
     """the address that alerts are posted to, or leave it out"""

@@ -94,6 +94,9 @@ def test_missing_setting_is_named_with_its_fix(
         ("STEP_SECONDS", "orders.payment=inf"),
         ("BREAKER_FAILURES", "0"),
         ("BREAKER_OPEN_SECONDS", "-1"),
+        ("BREAKER_OPEN_SECONDS", "1e9"),
+        ("RETENTION_DAYS", "1000000"),
+        ("ROLES", ","),
         ("SAMPLE_SERVICES", "perhaps"),
     ],
 )
