@@ -104,13 +104,12 @@ async def _bad_say_why(bench: Bench, wrong: Wrong) -> None:
             continue
         [message] = found["rejected"]
         about = (message["task"], message["step"], message["agent"])
-        assert (message["reason"], about) == (reply.reason, (request.task_id, "payment", "payment"))
+        assert about == (request.task_id, "payment", "payment")
+        assert message["reason"].startswith(reply.reason)
         if reply.tells_of_an_end:
             assert found["state"] == "Error"
-            assert (
-                found["last_error"]
-                == f"payment: it was done, but its result can't be recorded ({reply.reason})"
-            )
+            reason = f"payment: it was done, but its result can't be recorded ({reply.reason}"
+            assert found["last_error"].startswith(reason)
         else:
             assert (found["state"], found["last_error"]) == ("Processing", None)
 

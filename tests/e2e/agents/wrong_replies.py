@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from functions.pattern.agent_messages import AgentReply, AgentRequest, done
-from functions.pattern.strict_json import NOT_FINITE
 from tests.contract.schemas import FOLDER, examples, messages
 
 #: What the golden messages reply to.
@@ -29,13 +28,12 @@ class RefusedReply:
     @property
     def names_its_task(self) -> bool:
         """It can be read as far as that."""
-        return not self.reason.startswith(_NOT_JSON)
+        return self.name != "reply-cut-off.json"
 
     @property
     def tells_of_an_end(self) -> bool:
         """Only its result is wrong: its step is done."""
-        is_of_result = self.reason.startswith("result") and "beside" not in self.reason
-        return is_of_result or self.reason == NOT_FINITE
+        return self.name.startswith(("reply-result-", _LARGE)) and "beside" not in self.reason
 
     def to(self, request: AgentRequest) -> bytes:
         """Write it as the reply to a request."""
