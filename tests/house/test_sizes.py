@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.house.documents import ROOT, our_files
 
-_MOST_LINES = 300
-#: A test file covers a subject, and shares the set-up of its tests.
-_MOST_LINES_OF_TESTS = 600
+_MOST_LINES = 600
 _SAYS_NOTHING = frozenset({"utils", "helpers", "manager", "common"})
 
 
 def test_no_file_is_too_long() -> None:
-    """No Python file is longer than 300 lines, and no test file than 600."""
+    """No Python file is longer than 600 lines."""
     files = [path for path in our_files() if path.suffix == ".py"]
     lines = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files
     }
-    assert {path: count for path, count in lines.items() if count > _most_lines(path)} == {}
-
-
-def _most_lines(path: str) -> int:
-    return _MOST_LINES_OF_TESTS if "tests" in Path(path).parts else _MOST_LINES
+    assert {path: count for path, count in lines.items() if count > _MOST_LINES} == {}
 
 
 def test_names_say_what_is_there() -> None:

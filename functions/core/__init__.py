@@ -1,0 +1,1 @@
+"""The record of a task and its rules, as pure functions without I/O or clock; open `record.py` first."""

@@ -1,0 +1,281 @@
+"""The conclusions from a task's facts: the end of an epoch, the end of the task, and messages.
+
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.core.derive import final_state, is_settled, questions, undo_order
+from functions.core.record import (
+    NOTICES,
+    UNDOING_ENDS,
+    WAITING_TYPES,
+    ClosedEpoch,
+    Decision,
+    Direction,
+    EpochEnd,
+    FailurePolicy,
+    Message,
+    MessageKind,
+    NotDeployedError,
+    OperationState,
+    RuleSettings,
+    StepRecord,
+    StepType,
+    Suspension,
+    TaskRecord,
+)
+
+_WITHOUT_UNDO = "its outcome is unknown, and it has no undo: an effect would remain"
+
+
+def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Return the record after every conclusion that its facts allow. A suspended task waits.
+
+    No epoch ends while an outcome is pending of a step that must not be repeated. Until then the decision
+    is kept on the record.
+    """
+    while record.suspension is None:
+        decision = record.decision
+        if decision is None and record.finished_at is None:
+            decision = _decision(record)
+            if decision is None and _is_complete(record):
+                return _completed(record, now, settings)
+        if decision is None:
+            return record
+        is_timed_out = decision.end is EpochEnd.TIMED_OUT
+        is_looked_up = any(op.find_by is not None for _, op in record.operations())
+        if is_pending(record) or (is_timed_out and is_looked_up):
+            return replace(record, decision=decision)
+        if is_timed_out:
+            decision = _question(record) or decision  # an unknown outcome is settled first
+        if decision.end is EpochEnd.STOPPED:
+            return _stopped(record, now, decision.reason)
+        record = next_epoch(record, decision, now, settings)
+    return record
+
+
+def is_pending(record: TaskRecord) -> bool:
+    """Return whether a step is under way that must not be repeated."""
+    return record.direction is Direction.DO and any(
+        operation.state is OperationState.RUNNING and spec.must_not_repeat
+        for spec, operation in record.operations()
+    )
+
+
+def _is_complete(record: TaskRecord) -> bool:
+    if record.direction is Direction.UNDO:
+        return not undo_order(record)
+    return all(is_settled(spec, record.do(spec.name)) for spec in record.order.specs)
+
+
+def _decision(record: TaskRecord) -> Decision | None:
+    """Return how the epoch must end: for a question, a refused step, or refused undos."""
+    if record.direction is Direction.UNDO:
+        refused = [step for step in record.steps.values() if step.undo.state is OperationState.REFUSED]
+        if undo_order(record) or not refused:
+            return None
+        reasons = (f"undo of {step.name}: {step.undo.error}" for step in refused)
+        return Decision(end=EpochEnd.STOPPED, reason="; ".join(reasons))
+    question = _question(record)
+    if question is not None:
+        return question
+    for spec, do in record.operations():
+        if do.state is OperationState.REFUSED and not spec.may_fail:
+            policy = spec.on_failure or record.order.on_failure
+            end = EpochEnd.STOPPED if policy is FailurePolicy.KEEP else EpochEnd.REFUSED
+            return Decision(end=end, reason=f"{spec.name}: {do.error}")
+    return None
+
+
+def _question(record: TaskRecord) -> Decision | None:
+    for name in questions(record):
+        do = record.do(name)
+        is_done = do.state is OperationState.DONE_WITHOUT_RESULT
+        question = "done, but its result is missing" if is_done else "its outcome is unknown"
+        return Decision(end=EpochEnd.STOPPED, reason=f"{name}: {question} ({do.error})")
+    return None
+
+
+def _stopped(record: TaskRecord, now: datetime, reason: str) -> TaskRecord:
+    record = replace(
+        record,
+        finished_at=now,
+        error=reason,
+        reason=reason,
+        decision=None,
+        resume_at=None,
+    )
+    record = add_message(record, MessageKind.ALERT, now, body={"cause": "error", "reason": reason})
+    return add_message(record, MessageKind.FAILED, now, body={"reason": reason})
+
+
+def _completed(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Finish a task that was processed or compensated.
+
+    The output is made in the same change. An error in its function costs the output and not the result.
+    """
+    ended = replace(record, finished_at=now, resume_at=None)
+    if record.direction is Direction.UNDO:
+        left = [step.name for step in record.steps.values() if step.undo.state is OperationState.SKIPPED]
+        body = {"reason": record.reason, "left": left}
+        return add_child_ended(add_message(ended, MessageKind.COMPENSATED, now, body=body), now)
+    try:
+        ended = replace(ended, output=settings.output(record), reason=None)
+    except NotDeployedError as error:
+        return suspend(record, str(error), now)
+    except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
+        reason = f"no output: {error}"
+        ended = replace(ended, reason=reason)
+        ended = add_message(ended, MessageKind.ALERT, now, body={"cause": "no output", "reason": reason})
+    ended = add_message(ended, MessageKind.COMPLETED, now, body={"output": ended.output})
+    return add_child_ended(ended, now)
+
+
+def suspend(record: TaskRecord, reason: str, now: datetime, *, by_operator: bool = False) -> TaskRecord:
+    """Suspend a task. Calls under way end and count. An operator's suspension has priority."""
+    current = record.suspension
+    if current is not None and (current.by_operator or not by_operator):
+        return record
+    since = now if current is None else current.since
+    suspended = replace(record, suspension=Suspension(reason=reason, by_operator=by_operator, since=since))
+    if by_operator:
+        return suspended
+    return add_message(suspended, MessageKind.ALERT, now, body={"cause": "suspended", "reason": reason})
+
+
+# Epochs
+
+
+def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Close the epoch and open the next one. Running operations that may be repeated can start again."""
+    closed = ClosedEpoch(
+        epoch=record.epoch,
+        end=decision.end,
+        who=decision.who,
+        reason=decision.reason,
+        ended_at=now,
+        direction=record.direction,
+        runs=record.run,
+        steps={name: str(step.operation(record.direction).state) for name, step in record.steps.items()},
+    )
+    is_turned = decision.end in UNDOING_ENDS and record.direction is Direction.DO
+    is_recovery = decision.end is EpochEnd.RECOVERED
+    opened = replace(
+        record,
+        epoch=record.epoch + 1,
+        run=1,
+        start_by=now + settings.start_within,
+        direction=Direction.UNDO if is_turned else record.direction,
+        failures=0 if is_turned else record.failures + is_recovery,
+        steps={
+            name: _reopened(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
+        },
+        decision=None,
+        hold_credits={} if is_turned else record.hold_credits,
+        error=None,
+        finished_at=None,
+        output=None,
+        reason=decision.reason if is_turned or record.direction is Direction.DO else record.reason,
+        resume_at=_extended_wait(record, now, settings) if is_recovery else None,
+        closed=(*record.closed, closed),
+    )
+    if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
+        body = {"cause": "exhausted", "reason": decision.reason}
+        opened = add_message(opened, MessageKind.ALERT, now, body=body)
+    for name, step in opened.steps.items():
+        if step.note == _WITHOUT_UNDO and record.steps[name].note != _WITHOUT_UNDO:
+            body = {"cause": "noted", "reason": _WITHOUT_UNDO}
+            opened = add_message(opened, MessageKind.ALERT, now, step=name, body=body)
+    return opened
+
+
+def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) -> datetime | None:
+    """Return the time of the next recovery, None for an immediate one (up to the threshold)."""
+    number = record.failures - settings.threshold
+    if number < 0:
+        return None
+    return now + settings.extended_waits[number] * (1 + spread(f"{record.order.task}.{record.epoch}") / 4)
+
+
+def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
+    spec = record.order.by_name[step.name]
+    do, undo = step.do, step.undo
+    is_waiting = spec.type in WAITING_TYPES
+    if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat:
+        do = do.restartable(now, "no outcome")
+    if undo.state is OperationState.RUNNING and not is_waiting:
+        undo = undo.restartable(now, "no outcome")
+    if not is_turned:
+        return replace(step, do=do, undo=undo)
+    if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:
+        do = replace(do, state=OperationState.SKIPPED)
+    is_in_doubt = do.state is OperationState.UNKNOWN and not spec.undo
+    do = replace(do, find_by=None, gate=None)
+    return replace(step, do=do, undo=undo, note=_WITHOUT_UNDO if is_in_doubt else step.note)
+
+
+def request_run(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Request another run of the same epoch."""
+    return replace(record, run=record.run + 1, start_by=now + settings.start_within)
+
+
+# Messages
+
+
+def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:
+    """Notify the parent of a child task of its end."""
+    if record.order.parent is None:
+        return record
+    body = {"step": record.order.parent_step, "child": record.order.task}
+    return add_message(record, MessageKind.CHILD_ENDED, now, to=record.order.parent, body=body)
+
+
+def add_note(record: TaskRecord, name: str, note: str, now: datetime) -> TaskRecord:
+    """Record a note for operators on a step, with an alert."""
+    step = record.step(name)
+    if step.note == note:
+        return record
+    noted = record.with_step(replace(step, note=note))
+    return add_message(noted, MessageKind.ALERT, now, step=name, body={"cause": "noted", "reason": note})
+
+
+def add_message(
+    record: TaskRecord,
+    kind: MessageKind,
+    now: datetime,
+    *,
+    to: str = "",
+    step: str | None = None,
+    body: Mapping[str, object] | None = None,
+) -> TaskRecord:
+    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one."""
+    is_notice = kind in NOTICES
+    if is_notice and record.order.reply_to is None:
+        return record
+    parts = [record.order.task, record.order.run_id, str(record.epoch), str(kind), step]
+    message = Message(
+        kind=kind,
+        id=".".join(part for part in (*parts, (body or {}).get("cause")) if isinstance(part, str)),
+        task=record.order.task,
+        at=now,
+        to=(record.order.reply_to or "") if is_notice else to,
+        body={"state": str(final_state(record)) if record.finished_at else None, **(body or {})},
+    )
+    return replace(record, outbox=(*record.outbox, message))
+
+
+def jittered(times: int, seed: str, settings: RuleSettings) -> timedelta:
+    """Return a wait that doubles `times` times, between half and all of it, depending on `seed`."""
+    longest: timedelta = min(settings.first_deferral * (1 << times), settings.longest_deferral)
+    return longest * (1 + spread(seed)) / 2
+
+
+def spread(seed: str) -> float:
+    """Return a number from 0 to below 1 that depends on `seed` only."""
+    return zlib.crc32(seed.encode()) / 2**32

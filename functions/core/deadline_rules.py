@@ -1,0 +1,234 @@
+"""The rules of time: the end of waits, overdue steps, the time limit of a task, and releases from a gate.
+
+Times are UTC. A wait ends by the local clock, an overdue step by the local clock less the allowed skew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.core.conclusions import jittered
+from functions.core.derive import may_expire, needs_run, waiting_gates
+from functions.core.gate_rules import Hold, current_hold, held_time, is_unreached
+from functions.core.record import (
+    WAITING_TYPES,
+    Decision,
+    Direction,
+    EpochEnd,
+    FailurePolicy,
+    Operation,
+    OperationState,
+    RuleSettings,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
+from functions.core.step_rules import OUTCOME_UNKNOWN, mark_unknown, not_begun
+from functions.core.task_events import Due, GateReleased, Rejection
+
+#: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
+UNREACHED = "the Agent had not reached the request"
+#: The error of an optional step that waited for `defer_for` behind a gate.
+DEFERRED_TOO_LONG = "deferred for too long"
+#: Doublings of the first deferral for a task that no run has picked up.
+_PICK_UP_DOUBLINGS = 3
+
+
+def act_on_deadlines(
+    record: TaskRecord, event: Due, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """End waits and deferrals that are due. If there are none, act on overdue steps."""
+    if record.finished_at is not None or record.suspension is not None:
+        return Rejection.NOT_DUE
+    after = _end_waits(record, now)
+    if after is record:
+        after = _act_on_overdue(record, event, now, settings)
+    return Rejection.NOT_DUE if after is record else after
+
+
+def _end_waits(record: TaskRecord, now: datetime) -> TaskRecord:
+    if record.resume_at is not None and record.resume_at <= now:
+        record = replace(record, resume_at=None)
+    for spec, operation in record.operations():
+        if spec.type in WAITING_TYPES and operation.is_overdue(now):
+            record = record.with_operation(spec.name, _expired(record, spec, operation, now))
+    return record
+
+
+def _expired(record: TaskRecord, spec: StepSpec, operation: Operation, now: datetime) -> Operation:
+    if spec.type is StepType.TIMER:
+        return operation.ended(OperationState.DONE, now, result="{}")
+    if spec.default is not None and record.direction is Direction.DO:
+        return operation.ended(OperationState.DONE, now, result=spec.default)
+    event = "no event arrived" if spec.type is StepType.EVENT else "its task did not end"
+    error = f"{event} by {operation.complete_by:%Y-%m-%d %H:%M:%S} UTC"
+    return operation.ended(OperationState.REFUSED, now, error=error)
+
+
+def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
+    late = now - settings.skew
+    was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
+    record = _with_holds_credited(record, event, now, late)
+    for spec, operation in record.operations():
+        if operation.gate is not None:
+            record = _act_on_deferral(record, event, spec, now, settings)
+        elif operation.find_by is not None and operation.find_by <= late:
+            record = record.with_operation(spec.name, replace(operation, find_by=None))
+        elif operation.is_overdue(late):
+            record = _act_on_overdue_step(record, event, spec, now, settings)
+    if may_expire(record) and record.expires_at is not None and record.expires_at <= late:
+        record = _expire(record, event, now, settings)
+    if not (was_not_picked_up and needs_run(record)):
+        return record
+    return _act_on_missed_pick_up(record, event, now, settings)
+
+
+def _with_holds_credited(record: TaskRecord, event: Due, now: datetime, late: datetime) -> TaskRecord:
+    """Credit the operators' holds if a deadline has passed that a hold extends."""
+    times = [op.defer_by for _, op in record.operations() if op.gate is not None]
+    if may_expire(record):
+        times.append(record.expires_at)
+    is_passed = any(time is not None and time <= late for time in times)
+    return _credited(record, event.holds, now) if is_passed else record
+
+
+def _act_on_overdue_step(
+    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    operation, is_do = record.current(spec.name), record.direction is Direction.DO
+    if is_do and spec.must_not_repeat:
+        return mark_unknown(record, spec, now, None)
+    if spec.type is StepType.QUEUE and spec.gate not in event.queues:
+        return record
+    if _is_unreached(spec, operation, event, now):
+        operation = operation.with_attempt(now, UNREACHED)
+        record = record.with_operation(spec.name, operation)
+        return not_begun(record, spec, now, settings, direction=record.direction, error=UNREACHED)
+    if is_do and spec.may_fail:
+        error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
+        return record.with_operation(spec.name, failed)
+    return _recovered(record, event, spec, now, settings)
+
+
+def _is_unreached(spec: StepSpec, operation: Operation, event: Due, now: datetime) -> bool:
+    gate, sent_at, ends_at = event.queues.get(spec.gate), operation.started_at, operation.complete_by
+    if spec.type is not StepType.QUEUE or gate is None or sent_at is None or ends_at is None:
+        return False
+    return is_unreached(gate, sent_at, ends_at, now)
+
+
+def _act_on_deferral(
+    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    """Count a step as overdue that was deferred for `defer_for`. A held gate extends the deferral."""
+    operation = record.current(spec.name)
+    is_over = operation.defer_by is not None and operation.defer_by <= now - settings.skew
+    if not is_over or record.resume_at is not None:
+        return record
+    if current_hold(event.holds.get(spec.gate, ())) is not None:
+        later = replace(operation, defer_by=now + settings.longest_deferral)
+        return record.with_operation(spec.name, later)
+    if record.direction is Direction.DO and spec.may_fail:
+        failed = operation.ended(OperationState.REFUSED, now, error=DEFERRED_TOO_LONG)
+        return record.with_operation(spec.name, failed)
+    return _recovered(record, event, spec, now, settings)
+
+
+def _recovered(
+    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    """Decide on a recovery for an overdue step. An exhausted undo counts as refused."""
+    if record.decision is not None or not event.may_recover:
+        return record
+    decision = _recovery(record, settings, spec.name)
+    if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
+        return replace(record, decision=decision)
+    refused = record.current(spec.name).ended(OperationState.REFUSED, now, error=decision.reason)
+    return replace(record.with_operation(spec.name, refused), failures=0)
+
+
+def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
+    """Decide on another recovery, or that recoveries are exhausted."""
+    if record.failures < settings.threshold + len(settings.extended_waits):
+        return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
+    is_do = record.direction is Direction.DO
+    is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
+    name = name if is_do else f"undo of {name}"
+    return Decision(
+        end=EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED,
+        reason=f"{name}: overdue after {record.failures} recoveries",
+        who="supervisor",
+    )
+
+
+def _act_on_missed_pick_up(
+    record: TaskRecord, event: Due, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    """Recover a task that no run has picked up. While submissions are delayed, defer it uncounted."""
+    since = record.deferred_since or now
+    if event.is_overloaded and now - since < settings.defer_for and record.decision is None:
+        wait = jittered(_PICK_UP_DOUBLINGS, f"{record.order.task}.{record.run}", settings)
+        return replace(record, resume_at=now + wait, deferred_since=since)
+    if record.decision is not None or not event.may_recover:
+        return record
+    return replace(record, decision=_recovery(record, settings, "task"))
+
+
+def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Apply `on_exhausted` to a task whose own time limit has passed. A held gate extends the limit."""
+    gates = waiting_gates(record)
+    if any(current_hold(event.holds.get(gate, ())) is not None for gate in gates):
+        return replace(record, expires_at=now + settings.longest_deferral)
+    if not event.may_recover:
+        return record
+    is_undone = record.order.on_exhausted is FailurePolicy.COMPENSATE
+    return replace(
+        record,
+        decision=Decision(
+            end=EpochEnd.TIMED_OUT if is_undone else EpochEnd.STOPPED,
+            reason=f"not finished within {record.order.complete_within:g} s",
+            who="supervisor",
+        ),
+    )
+
+
+# Releases
+
+
+def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:
+    """Release the steps that have waited longest behind a gate."""
+    waiting = [
+        (operation.deferred_since, spec.name)
+        for spec, operation in record.operations()
+        if operation.gate == event.gate
+    ]
+    if record.finished_at is not None or not waiting:
+        return Rejection.NOT_OPEN
+    record = _credited(record, {event.gate: event.holds}, now)
+    for _, name in sorted(waiting)[: event.most]:
+        operation = record.current(name)
+        left = None if operation.defer_by is None else max(timedelta(), operation.defer_by - now)
+        released = replace(operation, gate=None, is_released=True, defer_by=None, defer_left=left)
+        record = record.with_operation(name, released)
+    if len(waiting) > event.most:
+        return record
+    hold_credits = {gate: at for gate, at in record.hold_credits.items() if gate != event.gate}
+    return replace(record, hold_credits=hold_credits)
+
+
+def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
+    """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
+    for gate in waiting_gates(record):
+        held = held_time(holds.get(gate, ()), record.hold_credits[gate], now)
+        if held <= timedelta():
+            continue
+        for spec, operation in record.operations():
+            if operation.gate == gate and operation.defer_by is not None:
+                later = replace(operation, defer_by=operation.defer_by + held)
+                record = record.with_operation(spec.name, later)
+        expires_at = None if record.expires_at is None else record.expires_at + held
+        record = replace(record, hold_credits={**record.hold_credits, gate: now}, expires_at=expires_at)
+    return record

@@ -1,0 +1,317 @@
+"""The checks of a workflow's definition. Each error names the option, the state and the fix.
+
+`workflow_definition.py` adds the file, the workflow and the step to each error text.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+
+from functions.core.json_values import UnfitValueError, error_text, json_text
+from functions.core.record import FailurePolicy, StepSpec, StepType
+from functions.core.step_definition import BaseStep, Retry
+
+#: Names of workflows, resources, steps and Agents; they are parts of keys, URLs and queue names.
+NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
+#: Steps of one task, items included. One transaction holds 100 rows, and a change adds up to eight others.
+MOST_STEPS = 90
+#: Fields of a submission beside the payload.
+ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
+#: Roles that need no assignment: the submitter of the task, and any operator.
+BUILT_IN_ROLES = ("Submitter", "Operator")
+
+_NAME = re.compile(NAME_PATTERN)
+_ROLE = re.compile(r"[A-Z][A-Za-z0-9.-]{0,31}")
+_MOST_SECONDS = 365 * 86_400
+_MOST_DEFAULT_BYTES = 8 * 1024
+_USUAL_AT_ONCE = 16
+_USUAL_SECONDS = 30
+
+_EVERY_TYPE = frozenset({"needs", "when"})
+_OF_REQUESTS = frozenset({"request", "result", "for_each", "at_once", "complete_within", "on_failure"})
+_OF_AGENTS = _OF_REQUESTS | {"undo", "idempotent", "agent"}
+_OPTIONS = {
+    StepType.ACTIVITY: _EVERY_TYPE | _OF_AGENTS | {"retry"},
+    StepType.QUEUE: _EVERY_TYPE | _OF_AGENTS,
+    StepType.WORKFLOW: _EVERY_TYPE | _OF_REQUESTS | {"workflow"},
+    StepType.EVENT: _EVERY_TYPE | {"event", "role", "on_timeout", "complete_within", "on_failure"},
+    StepType.TIMER: _EVERY_TYPE | {"until"},
+}
+
+
+class OptionError(ValueError):
+    """An option of a definition that cannot work. The text names the option and the fix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinedStep:
+    """A checked step: its snapshot, and the functions and models that the deployed code adds.
+
+    `undo` makes the undo's request; without it, an undo sends the request of the do. `model` is the model of
+    the result, or of the event.
+    """
+
+    spec: StepSpec
+    request: Callable[..., Any] | None = None
+    undo: Callable[..., Any] | None = None
+    when: Callable[..., Any] | None = None
+    until: Callable[..., Any] | None = None
+    for_each: Callable[[Any], Any] | None = None
+    model: type[BaseModel] | None = None
+    retry: Retry | None = None
+
+
+def defined_step(step: BaseStep[Any]) -> DefinedStep:
+    """Return the checked form of a step. Raises `OptionError`."""
+    given = {name: value for name, value in step.options.items() if value is not None}
+    allowed = _OPTIONS[step.step_type]
+    for name in sorted(given.keys() - allowed):
+        raise OptionError(
+            f"{name}: {type(step).__name__} has no such option: use {', '.join(sorted(allowed))}"
+        )
+    check_name("name", step.name)
+    inputs = ["the payload", "the results"]
+    if step.step_type in {StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW}:
+        return _with_request(step, given, inputs)
+    if "when" in given:
+        check_function("when", given["when"], inputs)
+    if step.step_type is StepType.EVENT:
+        return _event_step(step, given)
+    check_function("until", given.get("until"), inputs)
+    spec = StepSpec(name=step.name, type=step.step_type, needs=_needs(given), complete_within=0)
+    return DefinedStep(spec=spec, when=given.get("when"), until=given["until"])
+
+
+def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]) -> DefinedStep:
+    for_each, at_once = given.get("for_each"), given.get("at_once")
+    if for_each is not None:
+        check_function("for_each", for_each, inputs[:1])
+        at_once = _USUAL_AT_ONCE if at_once is None else at_once
+        _check_count("at_once", at_once, MOST_STEPS)
+        inputs = [*inputs, "the item"]
+    elif at_once is not None:
+        raise OptionError("at_once: the step has no for_each: add for_each, or remove at_once")
+    check_function("request", given.get("request"), inputs)
+    if "when" in given:
+        check_function("when", given["when"], inputs)
+    undo = given.get("undo", False)
+    if not isinstance(undo, bool):
+        check_function("undo", undo, [*inputs[:2], "its own result", *inputs[2:]])
+    idempotent = given.get("idempotent", True)
+    if not isinstance(idempotent, bool):
+        raise OptionError(f"idempotent: {idempotent!r} is no flag: use True or False")
+    for name in ("complete_within", "result"):
+        if not idempotent and name not in given:
+            raise OptionError(f"{name}: required with idempotent=False: add it")
+    if "result" in given:
+        check_model("result", given["result"])
+    if "retry" in given and not isinstance(given["retry"], Retry):
+        raise OptionError(f"retry: {given['retry']!r} is no Retry: use Retry(first=…, factor=…, longest=…)")
+    has_agent = step.step_type is not StepType.WORKFLOW
+    agent, workflow = given.get("agent", step.name) if has_agent else "", given.get("workflow", "")
+    check_name("agent" if has_agent else "workflow", agent if has_agent else workflow)
+    spec = StepSpec(
+        name=step.name,
+        type=step.step_type,
+        needs=_needs(given),
+        agent=agent,
+        complete_within=check_seconds("complete_within", given.get("complete_within", _USUAL_SECONDS)),
+        idempotent=idempotent,
+        undo=undo is not False,
+        on_failure=_policy("on_failure", given.get("on_failure")),
+        workflow=workflow,
+        at_once=at_once,
+    )
+    return DefinedStep(
+        spec=spec,
+        request=given["request"],
+        undo=None if isinstance(undo, bool) else undo,
+        when=given.get("when"),
+        for_each=for_each,
+        model=given.get("result"),
+        retry=given.get("retry"),
+    )
+
+
+def _event_step(step: BaseStep[Any], given: Mapping[str, Any]) -> DefinedStep:
+    if "complete_within" not in given:
+        raise OptionError("complete_within: required for an EventStep: add it, in seconds")
+    check_model("event", given.get("event"))
+    role, on_timeout, default = given.get("role", "Operator"), given.get("on_timeout"), None
+    _check_role(role)
+    if isinstance(on_timeout, Mapping):
+        default, on_timeout = _default_body(given["event"], on_timeout), None
+    if on_timeout is not None and "on_failure" in given:
+        raise OptionError("on_failure: an EventStep fails only by its timeout: use on_timeout alone")
+    policy = _policy("on_timeout", on_timeout) or _policy("on_failure", given.get("on_failure"))
+    spec = StepSpec(
+        name=step.name,
+        type=step.step_type,
+        needs=_needs(given),
+        complete_within=check_seconds("complete_within", given["complete_within"]),
+        on_failure=policy or FailurePolicy.COMPENSATE,
+        default=default,
+        role=role,
+    )
+    return DefinedStep(spec=spec, when=given.get("when"), model=given["event"])
+
+
+def _default_body(model: type[BaseModel], body: Mapping[str, Any]) -> str:
+    try:
+        text = json_text("default", dict(body), _MOST_DEFAULT_BYTES)
+        model.model_validate_json(text)
+    except (ValidationError, UnfitValueError) as error:
+        raise OptionError(f"on_timeout: the default body does not fit: {error_text(error)}") from None
+    return text
+
+
+def _check_role(role: object) -> None:
+    if not isinstance(role, str) or _ROLE.fullmatch(role) is None:
+        raise OptionError(
+            f"role: {role!r} is no role: use Submitter, Operator or a name such as Approver"
+            " (a capital letter, then up to 31 letters, digits, dots and dashes)"
+        )
+    for built_in in BUILT_IN_ROLES:
+        if role != built_in and role.lower() == built_in.lower():
+            raise OptionError(f"role: {role!r} differs from a built-in role by case: use {built_in!r}")
+
+
+def _needs(given: Mapping[str, Any]) -> frozenset[str]:
+    needs = given.get("needs", ())
+    if not isinstance(needs, list | tuple | set | frozenset):
+        raise OptionError(f"needs: {needs!r} is no list: use a list of steps, such as needs=[CARD]")
+    for each in needs:
+        if not isinstance(each, str | BaseStep):
+            raise OptionError(f"needs: {each!r} is no step: use steps or their names")
+    return frozenset(each if isinstance(each, str) else each.name for each in needs)
+
+
+def _policy(name: str, value: object) -> FailurePolicy | None:
+    return None if value is None else check_policy(name, value, tuple(FailurePolicy))
+
+
+# Single values
+
+
+def check_policy(name: str, value: object, allowed: Iterable[FailurePolicy]) -> FailurePolicy:
+    """Return a failure policy. Raises `OptionError`."""
+    by_text = {str(policy): policy for policy in allowed}
+    if not isinstance(value, str) or value not in by_text:
+        choices = " or ".join(f'"{text}"' for text in by_text)
+        raise OptionError(f"{name}: {value!r} is no policy: use {choices}")
+    return by_text[value]
+
+
+def check_name(option: str, value: object) -> None:
+    """Check a name. Raises `OptionError`."""
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise OptionError(f"{option}: {value!r} is no name: use one that matches {NAME_PATTERN}")
+
+
+def check_seconds(name: str, value: object) -> float:
+    """Return a limit in seconds, above 0 and at most a year. Raises `OptionError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_SECONDS:
+        raise OptionError(f"{name}: {value!r} is no time limit: use seconds above 0, at most {_MOST_SECONDS}")
+    return value
+
+
+def _check_count(name: str, value: object, most: int) -> None:
+    if type(value) is not int or not 1 <= value <= most:
+        raise OptionError(f"{name}: {value!r} is out of bounds: use an integer from 1 to {most}")
+
+
+def check_model(name: str, value: object) -> None:
+    """Check a pydantic model class. Raises `OptionError`."""
+    if not isinstance(value, type) or not issubclass(value, BaseModel):
+        raise OptionError(f"{name}: {value!r} is no model: use a class that inherits from pydantic.BaseModel")
+
+
+def check_function(name: str, value: object, inputs: list[str]) -> None:
+    """Check that a function can be called with its inputs and returns at once. Raises `OptionError`."""
+    arguments = f"({', '.join(inputs)})"
+    if value is None:
+        raise OptionError(f"{name}: it is missing: add a function of {arguments}")
+    if not callable(value):
+        raise OptionError(f"{name}: {value!r} is no function: use one of {arguments}")
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    if any(is_kind(each) for is_kind in kinds for each in (value, type(value).__call__)):
+        raise OptionError(f"{name}: it must return its value: remove async and yield")
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # some built-in functions have no signature
+        return
+    try:
+        signature.bind(*inputs)
+    except TypeError as fault:
+        raise OptionError(f"{name}: it takes other arguments ({fault}): use {arguments}") from None
+
+
+# The steps of a workflow together
+
+
+def check_needs(steps: Mapping[str, DefinedStep]) -> None:
+    """Check that all needs are defined, without a cycle. Raises `OptionError`."""
+    for name, step in steps.items():
+        for missing in sorted(step.spec.needs - steps.keys()):
+            raise OptionError(f'step "{name}": needs: "{missing}" is not one of its steps: add it to steps')
+    try:
+        TopologicalSorter({name: step.spec.needs for name, step in steps.items()}).prepare()
+    except CycleError as error:
+        cycle = " → ".join(error.args[1])
+        raise OptionError(f"needs: its steps need each other in a cycle ({cycle}): remove one need") from None
+
+
+def check_uses(steps: Mapping[str, DefinedStep]) -> None:
+    """Check that functions use results of needed steps only, as far as their code shows it.
+
+    Raises `OptionError`. A use that the code hides raises `KeyError` when the function is called.
+    """
+    for name, step in steps.items():
+        visible, waiting = set[str](), set(step.spec.needs)
+        while waiting:
+            visible |= waiting
+            waiting = {need for each in waiting for need in steps[each].spec.needs} - visible
+        functions = {"request": step.request, "undo": step.undo, "when": step.when, "until": step.until}
+        for option, function in functions.items():
+            for used in uses_of(function):
+                if used not in visible:
+                    raise OptionError(
+                        f'step "{name}": {option} uses results["{used}"], which the step does not need:'
+                        f' add needs=["{used}"]'
+                    )
+
+
+def uses_of(function: object) -> Iterator[str]:
+    """Yield the step names that a function reads as `results[…]`: constants, and variables with steps."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount < 2:  # noqa: PLR2004 - the payload and the results
+        return
+    parameter = code.co_varnames[1]
+    enclosing = inspect.getclosurevars(function)  # type: ignore[arg-type]
+    variables = {**enclosing.globals, **enclosing.nonlocals}
+    read = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    for results, key, subscript in zip(read, read[1:], read[2:], strict=False):
+        loaded = results.argval if isinstance(results.argval, tuple) else (results.argval,)
+        is_use = results.opname.startswith("LOAD") and loaded[-1] == parameter
+        if not is_use or subscript.opname != "BINARY_SUBSCR":
+            continue
+        if key.opname == "LOAD_CONST" and isinstance(key.argval, str):
+            yield key.argval
+        elif isinstance(variables.get(key.argval), BaseStep):
+            yield variables[key.argval].name
+
+
+def sent_names(payload: type[BaseModel]) -> frozenset[str]:
+    """Return the names under which a submission may carry fields of a payload, aliases included."""
+    aliases = [each.validation_alias for each in payload.model_fields.values()]
+    aliases += [one for each in aliases if isinstance(each, AliasChoices) for one in each.choices]
+    first = [each.path[0] if isinstance(each, AliasPath) else each for each in aliases]
+    return frozenset({*payload.model_fields, *(each for each in first if isinstance(each, str))})

@@ -1,0 +1,244 @@
+"""The gate of a remote service or of an Agent's queue: circuit, hold, and release of deferred steps.
+
+A step behind a closed gate is deferred and has an index row. One release chain per gate sends one scheduled
+message at a time. It releases deferred steps in waiting order when the circuit half-opens or a hold ends.
+All times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from functions.core.record import RuleSettings
+
+#: Holds that the row of a gate keeps.
+_MOST_HOLDS = 20
+#: Time for which `served_up_to` is valid after it was written.
+_SERVED_VALID_FOR = timedelta(seconds=60)
+
+
+class Circuit(StrEnum):
+    """Which calls of a service pass: all, none, or the released ones."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A time in which an operator kept a gate closed. `end` is None for the current hold."""
+
+    start: datetime
+    reason: str
+    who: str
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """The state of one gate, shared by all instances.
+
+    `limit` is the largest number of steps that one interval releases; `amount` is the number of the last
+    interval. `openings` counts openings of the circuit without a success in between. `link` is the number of
+    the next message of the release chain, which is due at `next_at`; the message of another number has no
+    effect. `calls_at_once` is the largest number of calls that one instance has under way; None: no limit.
+
+    Only for the queue of an Agent: `failures` counts overdue requests in a row without a reply. The last
+    absence of the Agent is from `away_from`, the opening of the circuit, to `away_until`, the first reply
+    to a probe. The newest answered request was sent at `served_up_to`, as recorded at `served_at`.
+    """
+
+    name: str
+    circuit: Circuit = Circuit.CLOSED
+    changed_at: datetime | None = None
+    openings: int = 0
+    holds: tuple[Hold, ...] = ()
+    limit: int = 100
+    calls_at_once: int | None = None
+    amount: int = 0
+    has_succeeded: bool = True
+    link: int = 1
+    next_at: datetime | None = None
+    failures: int = 0
+    away_from: datetime | None = None
+    away_until: datetime | None = None
+    served_up_to: datetime | None = None
+    served_at: datetime | None = None
+
+    @property
+    def is_queue(self) -> bool:
+        """Return whether the gate belongs to the queue of an Agent."""
+        return self.name.startswith("queue:")
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether no probe has been answered since the circuit opened."""
+        return self.circuit is Circuit.OPEN or (self.circuit is Circuit.HALF_OPEN and self.openings > 0)
+
+    @property
+    def hold(self) -> Hold | None:
+        """Return the current hold."""
+        return current_hold(self.holds)
+
+    def blocks(self, *, is_released: bool) -> bool:
+        """Return whether a step must not start now."""
+        if self.hold is not None or self.circuit is Circuit.OPEN:
+            return True
+        return self.circuit is Circuit.HALF_OPEN and not is_released
+
+
+def current_hold(holds: tuple[Hold, ...]) -> Hold | None:
+    """Return the hold that has not ended; `holds` are in the order of time."""
+    return holds[-1] if holds and holds[-1].end is None else None
+
+
+def held_time(holds: Iterable[Hold], start: datetime, end: datetime) -> timedelta:
+    """Return for how long an operator kept the gate closed between two times."""
+    spans = (min(hold.end or end, end) - max(hold.start, start) for hold in holds)
+    return sum((span for span in spans if span > timedelta()), timedelta())
+
+
+def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+    """Open the circuit after a failed call, unless the call began before the circuit last changed."""
+    if gate.circuit is Circuit.OPEN or _is_older(gate, began_at):
+        return gate
+    wait: timedelta = min(settings.first_deferral * (1 << min(gate.openings, 20)), settings.longest_opening)
+    return _opened(gate, now, wait)
+
+
+def succeeded(gate: Gate, began_at: datetime) -> Gate:
+    """Record the first success after the circuit half-opened; from then on the released amount doubles."""
+    if gate.circuit is not Circuit.HALF_OPEN or gate.has_succeeded or _is_older(gate, began_at):
+        return gate
+    return replace(gate, has_succeeded=True, openings=0)
+
+
+def _is_older(gate: Gate, began_at: datetime) -> bool:
+    return gate.changed_at is not None and began_at < gate.changed_at
+
+
+def _opened(gate: Gate, now: datetime, wait: timedelta) -> Gate:
+    return replace(
+        gate,
+        circuit=Circuit.OPEN,
+        changed_at=now,
+        openings=gate.openings + 1,
+        amount=0,
+        has_succeeded=False,
+        link=gate.link + 1,
+        next_at=now + wait,
+        away_from=gate.away_from if gate.is_away else now,
+        away_until=None,
+    )
+
+
+# Queues of Agents
+
+
+def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime) -> bool:
+    """Return whether the Agent was away while a request was under way, or had not reached the request.
+
+    `sent_at` and `ends_at` are the start and the deadline of the request.
+    """
+    if gate.is_away or _was_away(gate, sent_at, ends_at):
+        return True
+    is_valid = gate.served_at is not None and now - gate.served_at <= _SERVED_VALID_FOR
+    return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at
+
+
+def _was_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
+    """Return whether a request was under way before its Agent's return; it may have been a probe."""
+    if gate.away_from is None or gate.away_until is None:
+        return False
+    return gate.away_from <= ends_at and sent_at <= gate.away_until
+
+
+def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+    """Count a request that is overdue without a reply, or close the gate if its Agent had not reached it."""
+    if gate.is_away:
+        return failed(gate, sent_at, now, settings)
+    if _was_away(gate, sent_at, ends_at):
+        return gate
+    if is_unreached(gate, sent_at, ends_at, now):
+        return not_taken(gate, sent_at, now, settings)
+    counted = replace(gate, failures=gate.failures + 1)
+    return counted if counted.failures < settings.open_after else failed(counted, now, now, settings)
+
+
+def not_taken(gate: Gate, sent_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+    """Close the gate until the next probe: the Agent serves, but with a lag."""
+    if gate.circuit is Circuit.OPEN or _is_older(gate, sent_at):
+        return gate
+    return _opened(gate, now, settings.probe_interval)
+
+
+def replied(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:
+    """Record a reply. It resets the failures, and the first reply to a probe ends the Agent's absence.
+
+    `sent_at` is None if the request is no longer on record.
+    """
+    if gate.failures and gate.circuit is not Circuit.OPEN:
+        gate = replace(gate, failures=0)
+    after = gate if sent_at is None else succeeded(gate, sent_at)
+    if after is gate:
+        return gate
+    after = replace(after, away_until=now)
+    return after if after.next_at is not None else replace(after, link=after.link + 1, next_at=now)
+
+
+def served(gate: Gate, up_to: datetime, now: datetime) -> Gate:
+    """Record that the Agent has answered a request that was sent at `up_to`."""
+    return replace(gate, served_up_to=max(up_to, gate.served_up_to or up_to), served_at=now)
+
+
+# Operators' holds and the release chain
+
+
+def start_hold(gate: Gate, reason: str, who: str, now: datetime) -> Gate:
+    """Close the gate for an operator; a gate with a hold stays as it is."""
+    if gate.hold is not None:
+        return gate
+    holds = (*gate.holds, Hold(start=now, reason=reason, who=who))[-_MOST_HOLDS:]
+    return replace(gate, holds=holds, link=gate.link + 1, next_at=None)
+
+
+def end_hold(gate: Gate, now: datetime) -> Gate:
+    """End an operator's hold, and start the release chain with one step."""
+    if gate.hold is None:
+        return gate
+    is_open = gate.circuit is Circuit.OPEN
+    return replace(
+        gate,
+        circuit=gate.circuit if is_open else Circuit.HALF_OPEN,
+        changed_at=gate.changed_at if is_open else now,
+        holds=(*gate.holds[:-1], replace(gate.hold, end=now)),
+        amount=0,
+        has_succeeded=False,
+        link=gate.link + 1,
+        next_at=now,
+    )
+
+
+def next_link(gate: Gate, now: datetime, settings: RuleSettings, *, is_waiting: bool) -> Gate:
+    """Return the gate after a message of its release chain, which releases `amount` steps now.
+
+    `is_waiting`: steps wait behind the gate. The circuit of a queue closes only after a reply to a probe.
+    """
+    if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
+        return gate
+    is_probing = gate.is_queue and gate.openings > 0
+    changed_at = gate.changed_at if gate.circuit is Circuit.HALF_OPEN else now
+    half_open = replace(gate, circuit=Circuit.HALF_OPEN, changed_at=changed_at, link=gate.link + 1)
+    if not is_waiting and is_probing:
+        return replace(half_open, next_at=None)
+    if not is_waiting:
+        return replace(gate, circuit=Circuit.CLOSED, amount=0, link=gate.link + 1, next_at=None)
+    return replace(
+        half_open,
+        amount=min(gate.limit, gate.amount * 2 or 1) if gate.has_succeeded else 1,
+        next_at=now + (settings.probe_interval if is_probing else settings.release_interval),
+    )

@@ -1,0 +1,129 @@
+"""JSON texts of requests, results and outputs, bounded error texts, and digests of items."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
+
+#: A request, a result or an output is one property of a row, which holds 64 KiB of UTF-16 text.
+MOST_TEXT_BYTES = 60_000
+#: Bytes of UTF-8 of an error text in the record.
+MOST_ERROR_BYTES = 1024
+#: Levels of objects and lists in a request, a result or an output.
+_MOST_DEPTH = 99
+#: Errors of a model that an error text lists.
+_MOST_FAULTS = 3
+#: The smallest integer that a double cannot hold: readers would round it to infinity.
+_TOO_LARGE = 2**1024 - 2**970
+
+
+class UnfitValueError(ValueError):
+    """A value cannot be recorded as JSON. The text names the place and the reason."""
+
+
+def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
+    """Return a dict as compact JSON of at most `most` bytes in UTF-16.
+
+    `name` is its name in error texts. A function of a definition makes the value, so it may be anything.
+    Raises `UnfitValueError`.
+    """
+    if not isinstance(value, dict):
+        raise UnfitValueError(f"the {name} is of type {type(value).__name__}: return a dict")
+    fault = next(_faults(name, value, 1), None)
+    if fault is not None:
+        raise UnfitValueError(fault)
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    size = utf16_bytes(name, text)
+    if size > most:
+        raise UnfitValueError(f"the {name} has {size} bytes in UTF-16; the limit is {most}")
+    return text
+
+
+def utf16_bytes(name: str, text: str) -> int:
+    """Return the size of a text as Table Storage stores it. Raises `UnfitValueError` for no valid text."""
+    try:
+        return len(text.encode("utf-16-le"))
+    except UnicodeEncodeError:
+        raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
+
+
+def _faults(place: str, value: Any, depth: int) -> Iterator[str]:
+    """Yield the places that JSON cannot hold. No text of the value is part of it."""
+    if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
+        yield f"{place.partition('.')[0].partition('[')[0]} is nested deeper than {_MOST_DEPTH} levels"
+        return
+    match value:
+        case dict():
+            for name, member in value.items():
+                if not isinstance(name, str):
+                    yield f"{place} has a name of type {type(name).__name__}: use str"
+                    return
+                yield from _faults(f"{place}.{name}", member, depth + 1)
+        case list() | tuple():
+            for number, item in enumerate(value):
+                yield from _faults(f"{place}[{number}]", item, depth + 1)
+        case float() if not math.isfinite(value):
+            yield f"{place} is {value}: use a finite number"
+        case int() if not -_TOO_LARGE < value < _TOO_LARGE:
+            yield f"{place} is an integer that is too large: use a text"
+        case str() | int() | float() | None:
+            return
+        case _:
+            yield f"{place} is of type {type(value).__name__}, which JSON cannot hold"
+
+
+def error_text(defect: BaseException) -> str:
+    """Return the type and the text of an exception, printable, in at most `MOST_ERROR_BYTES`.
+
+    The text of a validation error holds no input. An exception whose text cannot be made costs its text only.
+    """
+    if isinstance(defect, ValidationError):
+        return bounded(_validation_text(defect))
+    try:
+        text = str(defect)
+    except Exception as fault:  # noqa: BLE001 - an exception of a definition may raise anything
+        text = f"(its text raises {type(fault).__name__})"
+    return bounded(text if isinstance(defect, UnfitValueError) else f"{type(defect).__name__}: {text}")
+
+
+def _validation_text(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    texts = (f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults)
+    listed = [text for text, _ in zip(texts, range(_MOST_FAULTS), strict=False)]
+    return f"{error.title} rejects it: {'; '.join(listed)}"
+
+
+def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:
+    """Return a printable text of at most `most` bytes in UTF-8; a cut text ends with "…"."""
+    printable = "".join(each if each.isprintable() else " " for each in text[: most + 1])
+    if len(printable.encode()) <= most:
+        return printable
+    return printable.encode()[: most - len("…".encode())].decode(errors="ignore") + "…"
+
+
+def item_digest(item: object) -> str:
+    """Return a digest of a for-each item that is equal in every process. Raises what pydantic raises."""
+    text = json.dumps(_canonical(item), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _canonical(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            return {name: _canonical(getattr(value, name)) for name in value.model_fields_set}
+        case Mapping():
+            return {str(name): _canonical(member) for name, member in value.items()}
+        case set() | frozenset():
+            return sorted(
+                (_canonical(item) for item in value), key=lambda each: json.dumps(each, sort_keys=True)
+            )
+        case list() | tuple():
+            return [_canonical(item) for item in value]
+        case _:
+            return to_jsonable_python(value)

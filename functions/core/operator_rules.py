@@ -1,0 +1,225 @@
+"""The rules of operators, callers and parents: suspend, resume, cancel, resubmit, undo, and verdicts.
+
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.core.conclusions import add_child_ended, next_epoch, request_run, suspend
+from functions.core.derive import is_settled, needs_undo, questions
+from functions.core.record import (
+    UNDOING_ENDS,
+    WAITING_TYPES,
+    Decision,
+    Direction,
+    EpochEnd,
+    Operation,
+    OperationState,
+    RuleSettings,
+    StepRecord,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
+from functions.core.task_events import (
+    Answered,
+    Cancelled,
+    Canceller,
+    Rejection,
+    Resubmitted,
+    Resumed,
+    Suspended,
+    UndoRequested,
+    Verdict,
+)
+
+
+def suspend_task(record: TaskRecord, event: Suspended, now: datetime) -> TaskRecord | Rejection:
+    """Start no further step. Calls under way end, and their outcomes count."""
+    if record.finished_at is not None:
+        return Rejection.FINISHED
+    if event.epoch is not None and event.epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    return suspend(record, event.reason, now, by_operator=event.by_operator)
+
+
+def resume(
+    record: TaskRecord, event: Resumed, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
+    suspension = record.suspension
+    if suspension is None or suspension.by_operator is not event.by_operator:
+        return Rejection.NOT_OPEN
+    length = now - suspension.since
+    record = replace(record, suspension=None, expires_at=_later(record.expires_at, length))
+    for spec, operation in record.operations():
+        moved = replace(
+            operation,
+            defer_by=_later(operation.defer_by, length),
+            find_by=_later(operation.find_by, length),
+        )
+        is_running = operation.state is OperationState.RUNNING
+        if is_running and spec.type in {StepType.EVENT, StepType.WORKFLOW}:
+            moved = replace(moved, complete_by=_later(operation.complete_by, length))
+        elif operation.is_overdue(now) and spec.type not in WAITING_TYPES and not _is_once(record, spec):
+            moved = moved.restartable(now, "suspended")
+        record = record.with_operation(spec.name, moved)
+    return request_run(record, now, settings)
+
+
+def _later(time: datetime | None, length: timedelta) -> datetime | None:
+    return None if time is None else time + length
+
+
+def _is_once(record: TaskRecord, spec: StepSpec) -> bool:
+    return record.direction is Direction.DO and spec.must_not_repeat
+
+
+def cancel(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Rejection:
+    """Undo the task in any state that its canceller may end. An undo needs no deployed version."""
+    rejection = _check_caller(record, now) if event.by is Canceller.CALLER else None
+    if rejection is not None:
+        return rejection
+    suspension = record.suspension
+    if suspension is not None and (not suspension.by_operator or event.by is Canceller.OPERATOR):
+        suspension = None
+    is_undoing = record.direction is Direction.UNDO and record.error is None
+    if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
+        return add_child_ended(record, now)  # the parent may have missed the first message
+    if is_undoing or (record.decision is not None and record.decision.end in UNDOING_ENDS):
+        return record if suspension is record.suspension else replace(record, suspension=suspension)
+    decision = Decision(end=EpochEnd.CANCELLED, reason=event.reason, who=event.who)
+    return replace(record, decision=decision, suspension=suspension)
+
+
+def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:
+    if record.order.parent is not None or record.error is not None:
+        return Rejection.NOT_CANCELLABLE
+    if record.suspension is not None and record.suspension.by_operator:
+        return Rejection.NOT_CANCELLABLE
+    if record.finished_at is None or record.direction is Direction.UNDO:
+        return None
+    within = record.order.cancel_within
+    is_in_time = within is not None and now <= record.finished_at + timedelta(seconds=within)
+    return None if is_in_time else Rejection.NOT_CANCELLABLE
+
+
+def resubmit(
+    record: TaskRecord, event: Resubmitted, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Open the next epoch of a task in `Error`, and start its refused steps again.
+
+    The step `rebuild` begins another generation, with a new request and effect key. A repeatable step
+    whose result is missing starts again with the same key.
+    """
+    rejection = _check_seen(record, event.epoch)
+    if rejection is not None:
+        return rejection
+    by_name = record.order.by_name
+    if any(not _can_repeat(by_name[name], record.do(name)) for name in questions(record)):
+        return Rejection.OUTCOME_UNKNOWN
+    if event.rebuild is not None:
+        spec, step = by_name.get(event.rebuild), record.step(event.rebuild)
+        if spec is None or record.direction is Direction.UNDO or not can_rebuild(spec, step.do):
+            return Rejection.NOT_OPEN
+        record = record.with_step(replace(step, do=Operation(), earlier_dos=(*step.earlier_dos, step.do)))
+    decision = Decision(end=EpochEnd.RESUBMITTED, reason=event.reason, who=event.who)
+    limit = record.order.complete_within
+    if limit is not None:
+        record = replace(record, expires_at=now + timedelta(seconds=limit))
+    for name in questions(record):
+        again = replace(record.do(name), state=OperationState.NOT_STARTED, error=None)
+        record = record.with_operation(name, again)
+    return _reopened(record, decision, now, settings)
+
+
+def _check_seen(record: TaskRecord, epoch: int) -> Rejection | None:
+    """Reject an action on another epoch than the current one, or on a task that is not in `Error`."""
+    if epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    return Rejection.NOT_IN_ERROR if record.error is None else None
+
+
+def can_rebuild(spec: StepSpec, do: Operation) -> bool:
+    """Return whether no request under the step's effect key can take effect any more.
+
+    A queue may hold a copy of a request, so the request of a queue step is never rebuilt.
+    """
+    is_refused = do.state is OperationState.REFUSED
+    return spec.type is StepType.ACTIVITY and is_refused and do.unknown_starts == 0
+
+
+def _can_repeat(spec: StepSpec, do: Operation) -> bool:
+    """Return whether a call under the same effect key returns the missing result again."""
+    has_agent = spec.type in {StepType.ACTIVITY, StepType.QUEUE}
+    return do.state is OperationState.DONE_WITHOUT_RESULT and has_agent and spec.idempotent
+
+
+def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Open the next epoch, with no failure counted and the refused steps not started."""
+    opened = replace(next_epoch(record, decision, now, settings), failures=0)
+    if questions(opened):
+        return opened  # which stays in `Error`
+    for spec, operation in opened.operations():
+        is_do = record.direction is Direction.DO
+        if operation.state is OperationState.REFUSED and not (is_do and is_settled(spec, operation)):
+            again = replace(operation, state=OperationState.NOT_STARTED, error=None)
+            opened = opened.with_operation(spec.name, again)
+        elif operation.gate is not None:
+            later = replace(operation, defer_by=now + settings.defer_for)
+            opened = opened.with_operation(spec.name, later)
+    return opened
+
+
+def request_undo(record: TaskRecord, event: UndoRequested) -> TaskRecord | Rejection:
+    """Undo a task in `Error`."""
+    rejection = _check_seen(record, event.epoch)
+    if rejection is not None:
+        return rejection
+    decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
+    return replace(record, decision=decision)
+
+
+def answer(
+    record: TaskRecord, event: Answered, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Record an operator's verdict. The task resumes unless another verdict is missing.
+
+    A verdict counts in the epoch that the operator saw, and only in `Error`. A repeated verdict could
+    otherwise answer a later question.
+    """
+    rejection = _check_seen(record, event.epoch)
+    if rejection is not None:
+        return rejection
+    spec = record.order.by_name.get(event.step)
+    answered = None if spec is None else _answered(record, spec, event, now)
+    if answered is None:
+        return Rejection.NOT_OPEN
+    decision = Decision(end=EpochEnd.ANSWERED, reason=event.reason, who=event.who)
+    return _reopened(record.with_step(answered), decision, now, settings)
+
+
+def _answered(record: TaskRecord, spec: StepSpec, event: Answered, now: datetime) -> StepRecord | None:
+    """Return the step after a verdict, None if the verdict does not apply to its state."""
+    step = record.step(event.step)
+    if record.direction is Direction.UNDO:
+        state = {Verdict.UNDONE: OperationState.DONE, Verdict.LEFT: OperationState.SKIPPED}.get(event.verdict)
+        is_over = step.undo.state in {OperationState.DONE, OperationState.SKIPPED}
+        if state is None or is_over or not needs_undo(spec, step):
+            return None
+        note = f"{event.verdict}: {event.who}: {event.reason}"
+        return replace(step, undo=step.undo.ended(state, now), note=note)
+    do = step.do
+    in_question = do.state in {OperationState.UNKNOWN, OperationState.DONE_WITHOUT_RESULT}
+    is_failed = (do.state is OperationState.REFUSED and not spec.may_fail) or (
+        do.state is OperationState.NOT_STARTED and do.error is not None
+    )
+    if event.verdict is Verdict.DONE and (in_question or is_failed):
+        return replace(step, do=do.ended(OperationState.DONE, now, result=event.result))
+    if event.verdict is Verdict.NOT_DONE and do.state is OperationState.UNKNOWN:
+        not_done = replace(do, state=OperationState.NOT_STARTED, error=None, find_by=None)
+        return replace(step, do=not_done)
+    return None

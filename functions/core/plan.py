@@ -1,0 +1,310 @@
+"""The plan of a run: the steps that it starts next. Only this module calls functions of a definition.
+
+Functions of a definition are pure, but nothing depends on it: each call has its own copies of payload and
+results, and whatever a function raises or returns becomes an event. Times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_never
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+from functions.core.definition_checks import DefinedStep
+from functions.core.derive import ready_steps, with_needs
+from functions.core.gate_rules import Gate
+from functions.core.json_values import (
+    UnfitValueError,
+    bounded,
+    error_text,
+    item_digest,
+    json_text,
+    utf16_bytes,
+)
+from functions.core.record import (
+    Direction,
+    NotDeployedError,
+    OperationState,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
+from functions.core.step_definition import Results
+from functions.core.task_events import (
+    Event,
+    OutcomeKind,
+    ResultRejected,
+    StepBroken,
+    StepDeferred,
+    StepEnded,
+    StepSkipped,
+    StepStarted,
+    Suspended,
+)
+from functions.core.workflow_definition import Workflow, WorkflowRegistry, items_of
+
+_LONGEST_TIMER = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """One run of an epoch.
+
+    `room` is the number of further calls that it may have under way. No call starts that could last beyond
+    `ends_at`. `new_id` returns a random start id. `gate` returns a gate as this instance last read it.
+    """
+
+    epoch: int
+    run: int
+    room: int
+    ends_at: datetime
+    new_id: Callable[[], str]
+    gate: Callable[[str], Gate | None]
+
+
+class _ResultError(Exception):
+    """The model of a step rejects its recorded result."""
+
+    def __init__(self, step: str, error: str) -> None:
+        super().__init__(f"{step}: {error}")
+        self.step, self.error = step, error
+
+
+def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: datetime) -> list[Event]:
+    """Return the events that start, skip or defer the ready steps. It raises nothing.
+
+    A recorded request is sent again as it is, so a retry needs no definition. Without the definition, the
+    task is suspended.
+    """
+    if record.epoch != runner.epoch:
+        return []
+    events: list[Event] = []
+    room = runner.room
+    for name in ready_steps(record):
+        spec = record.order.by_name[name]
+        is_call = spec.type is StepType.ACTIVITY
+        gate = runner.gate(spec.gate) if is_call or spec.type is StepType.QUEUE else None
+        if gate is not None and gate.blocks(is_released=record.current(name).is_released):
+            events.append(StepDeferred(epoch=record.epoch, step=name))
+            continue
+        if is_call and (room <= 0 or may_outlast(spec, runner.ends_at, now)):
+            continue
+        event = _planned(record, spec, runner, registry, now)
+        room -= is_call and isinstance(event, StepStarted)
+        events.append(event)
+    return events
+
+
+def may_outlast(spec: StepSpec, ends_at: datetime, now: datetime) -> bool:
+    """Return whether a call could last beyond the end of its run."""
+    return now + timedelta(seconds=spec.complete_within) > ends_at
+
+
+def _planned(
+    record: TaskRecord, spec: StepSpec, runner: Runner, registry: WorkflowRegistry, now: datetime
+) -> Event:
+    request, complete_by = record.current(spec.name).request, now + timedelta(seconds=spec.complete_within)
+    if request is None:
+        try:
+            definition = _Definition(record, registry)
+            if not definition.is_needed(spec):
+                return StepSkipped(epoch=record.epoch, step=spec.name)
+            request = definition.request(spec)
+            if spec.type is StepType.TIMER:
+                complete_by = max(now, definition.until(spec, now))
+        except NotDeployedError as error:
+            return Suspended(reason=bounded(str(error)), epoch=record.epoch)
+        except _ResultError as error:
+            if record.direction is Direction.DO:
+                return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
+            return StepBroken(epoch=record.epoch, step=spec.name, error=bounded(str(error)))
+        except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
+            return StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
+    return StepStarted(
+        epoch=record.epoch,
+        run=runner.run,
+        step=spec.name,
+        start_id=runner.new_id(),
+        complete_by=complete_by,
+        request=request,
+    )
+
+
+# Results and output
+
+
+def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
+    """Raise `NotDeployedError` unless the version of a task is deployed here as it was submitted."""
+    _Definition(record, registry)
+
+
+def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
+    """Return the output (JSON) of a processed task, None for a workflow without output.
+
+    Raises `NotDeployedError`, and `UnfitValueError` with the error of the workflow's function.
+    """
+    definition = _Definition(record, registry)
+    function = definition.workflow.output
+    if function is None:
+        return None
+    try:
+        results = definition.results(frozenset(definition.workflow.steps), "output")
+        return json_text("output", function(definition.payload(), results))
+    except Exception as error:
+        raise UnfitValueError(error_text(error)) from error
+
+
+def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: StepEnded) -> StepEnded:
+    """Return an outcome; one whose result the step's model rejects becomes done without result.
+
+    Without the definition the result is recorded unchecked, and is checked when another step reads it.
+    """
+    if event.kind is not OutcomeKind.DONE or event.direction is Direction.UNDO:
+        return event
+    fault = result_fault(record, registry, event.step, event.result)
+    if fault is None:
+        return event
+    return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=fault)
+
+
+def result_fault(record: TaskRecord, registry: WorkflowRegistry, name: str, result: str | None) -> str | None:
+    """Return why a result (JSON) cannot be recorded for a step; None for a valid one."""
+    spec = record.order.by_name.get(name)
+    if spec is None:
+        return f"the task has no step {name}"
+    try:
+        json_text("result", from_json(result or ""))
+        utf16_bytes("result", result or "")
+        step = _Definition(record, registry).workflow.steps[spec.step]
+        if step.model is not None:
+            step.model.model_validate_json(result or "")
+    except NotDeployedError:
+        return None
+    except Exception as error:  # noqa: BLE001 - a model's validator may raise anything
+        return error_text(error)
+    return None
+
+
+class _Definition:
+    """The deployed definition of one task's version. Raises `NotDeployedError` if it is not deployed."""
+
+    def __init__(self, record: TaskRecord, registry: WorkflowRegistry) -> None:
+        order = record.order
+        version = f"version {order.version} of workflow {order.workflow}"
+        workflow = registry.find(order.workflow, order.version)
+        if workflow is None:
+            raise NotDeployedError(f"{version} is not deployed")
+        if workflow.digest != order.digest:
+            raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
+        self.workflow: Workflow[Any] = workflow
+        self._record, self._registry, self._version = record, registry, version
+        self.payload()
+
+    def payload(self) -> BaseModel:
+        """Return a new copy of the payload. Raises `NotDeployedError` if its model rejects it."""
+        model: type[BaseModel] = self.workflow.payload
+        try:
+            return model.model_validate_json(self._record.order.payload)
+        except Exception as error:
+            fault = error_text(error)
+            raise NotDeployedError(f"{self._version} is deployed with another payload: {fault}") from error
+
+    def is_needed(self, spec: StepSpec) -> bool:
+        """Return whether the condition of a step holds. An undo has no condition."""
+        step = self._step(spec)
+        if self._record.direction is Direction.UNDO or step.when is None:
+            return True
+        return bool(step.when(*self._inputs(spec, step)))
+
+    def request(self, spec: StepSpec) -> str:
+        """Return the request (JSON) of an operation, "{}" for a step that sends none."""
+        step = self._step(spec)
+        if self._record.direction is Direction.UNDO:
+            return self._undo_request(spec, step)
+        match spec.type:
+            case StepType.EVENT | StepType.TIMER:
+                return "{}"
+            case StepType.ACTIVITY | StepType.QUEUE:
+                return self._made(step.request, self._inputs(spec, step))
+            case StepType.WORKFLOW:
+                request = self._made(step.request, self._inputs(spec, step))
+                child = self._registry.find(spec.workflow)
+                if child is None:
+                    raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
+                child.specs_of(child.payload.model_validate_json(request))
+                return request
+            case _:
+                assert_never(spec.type)
+
+    def until(self, spec: StepSpec, now: datetime) -> datetime:
+        """Return the time at which a timer ends. Raises `UnfitValueError` for no time within a year."""
+        step = self._step(spec)
+        time = None if step.until is None else step.until(*self._inputs(spec, step))
+        if not isinstance(time, datetime) or time.tzinfo is None:
+            raise UnfitValueError(f"until returned {type(time).__name__}: return a datetime with a time zone")
+        if time > now + _LONGEST_TIMER:
+            raise UnfitValueError(f"until returned {time:%Y-%m-%d}: return a time within a year")
+        return time.astimezone(UTC)
+
+    def results(self, names: frozenset[str], reader: str) -> Results:
+        """Return the results of defined steps; a for-each step has a list."""
+        values: dict[str, Any] = {name: [] for name in names if self.workflow.steps[name].for_each}
+        for spec in self._record.order.specs:
+            if spec.step in names:
+                value = self._result(spec)
+                if spec.item is None:
+                    values[spec.step] = value
+                else:
+                    values[spec.step].append(value)
+        return Results(values, reader)
+
+    def _undo_request(self, spec: StepSpec, step: DefinedStep) -> str:
+        """Return the request of an undo: made from the do's own result, or else the request of the do."""
+        recorded = self._record.step(spec.name)
+        do = recorded.dispatched[recorded.generation(Direction.UNDO)]
+        if step.undo is None:
+            return do.request or "{}"
+        payload, results, *item = self._inputs(spec, step)
+        try:
+            own = _read_result(step, do.result)
+        except Exception:  # noqa: BLE001 - a model's validator may raise anything
+            own = None  # the model has changed: the undo function handles an unknown result
+        return self._made(step.undo, (payload, results, own, *item))
+
+    @staticmethod
+    def _made(function: Callable[..., Any] | None, inputs: tuple[Any, ...]) -> str:
+        return "{}" if function is None else json_text("request", function(*inputs))
+
+    def _step(self, spec: StepSpec) -> DefinedStep:
+        steps: Mapping[str, DefinedStep] = self.workflow.steps
+        return steps[spec.step]
+
+    def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
+        """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
+        payload = self.payload()
+        results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
+        if spec.item is None:
+            return payload, results
+        items = items_of(step, payload)
+        if spec.item >= len(items) or item_digest(items[spec.item]) != spec.item_digest:
+            raise NotDeployedError(f"{self._version} is deployed with other items of step {spec.step}")
+        return payload, results, items[spec.item]
+
+    def _result(self, spec: StepSpec) -> Any:
+        do = self._record.do(spec.name)
+        if do.state is not OperationState.DONE or spec.type is StepType.TIMER:
+            return None
+        try:
+            return _read_result(self._step(spec), do.result)
+        except Exception as error:
+            raise _ResultError(spec.name, error_text(error)) from error
+
+
+def _read_result(step: DefinedStep, result: str | None) -> Any:
+    if result is None:
+        return None
+    return from_json(result) if step.model is None else step.model.model_validate_json(result)

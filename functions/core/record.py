@@ -1,0 +1,469 @@
+"""The record of one task: its order, its facts, and one record for each step that has started.
+
+Only facts are recorded. State, holder, deadline, due time and the awaited event are derived (`derive.py`).
+All times are UTC with a time zone. All texts of requests and results are JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+
+#: Attempts of one operation that the record keeps.
+MOST_ATTEMPTS = 20
+
+
+class StepType(StrEnum):
+    """How a step is carried out."""
+
+    #: An Agent in this process calls the remote service.
+    ACTIVITY = "activity"
+    #: An Agent behind a queue calls the remote service and replies.
+    QUEUE = "queue"
+    #: An external sender sends an event.
+    EVENT = "event"
+    #: The step ends at a time.
+    TIMER = "timer"
+    #: The step is a task of another workflow.
+    WORKFLOW = "workflow"
+
+
+#: Step types without an Agent: the step waits, and no call is under way.
+WAITING_TYPES = frozenset({StepType.EVENT, StepType.TIMER, StepType.WORKFLOW})
+#: Step types that can change something at a remote service.
+EFFECT_TYPES = frozenset({StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW})
+
+
+class Direction(StrEnum):
+    """Whether the steps of a task are carried out or undone."""
+
+    DO = "do"
+    UNDO = "undo"
+
+
+class FailurePolicy(StrEnum):
+    """The consequence of a refused step, or of exhausted recoveries."""
+
+    #: Undo every step that was dispatched.
+    COMPENSATE = "compensate"
+    #: Stay in `Error` for an operator.
+    KEEP = "keep"
+    #: Continue without the step.
+    CONTINUE = "continue"
+
+
+class OperationState(StrEnum):
+    """The state of one operation: the do or the undo of a step."""
+
+    NOT_STARTED = "not started"
+    RUNNING = "running"
+    DONE = "done"
+    #: The service did it, but no valid result is recorded.
+    DONE_WITHOUT_RESULT = "done without result"
+    REFUSED = "refused"
+    #: The deadline has passed without an outcome, and the step must not be repeated.
+    UNKNOWN = "unknown"
+    SKIPPED = "skipped"
+
+
+class EpochEnd(StrEnum):
+    """Why an epoch ended."""
+
+    RECOVERED = "recovered"
+    EXHAUSTED = "exhausted"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    UNDO_REQUESTED = "undo requested"
+    RESUBMITTED = "resubmitted"
+    ANSWERED = "answered"
+    #: The time limit of the task has passed.
+    TIMED_OUT = "timed out"
+    #: The task stays in its epoch, in `Error`.
+    STOPPED = "stopped"
+
+
+#: Ends of an epoch after which every dispatched operation is undone.
+UNDOING_ENDS = frozenset(
+    {
+        EpochEnd.EXHAUSTED,
+        EpochEnd.REFUSED,
+        EpochEnd.CANCELLED,
+        EpochEnd.UNDO_REQUESTED,
+        EpochEnd.TIMED_OUT,
+    }
+)
+
+
+class MessageKind(StrEnum):
+    """The messages that a change of a task causes."""
+
+    RECEIVED = "received"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    COMPENSATED = "compensated"
+    ALERT = "alert"
+    START_CHILD = "start child"
+    CANCEL_CHILD = "cancel child"
+    CHILD_ENDED = "child ended"
+
+
+#: Messages to the caller's reply queue.
+NOTICES = frozenset(
+    {MessageKind.RECEIVED, MessageKind.COMPLETED, MessageKind.FAILED, MessageKind.COMPENSATED}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpec:
+    """The snapshot of one step's definition, or of one item of a for-each step.
+
+    `needs` are names of defined steps. The name of an item is `{step}.{item}`. `complete_within` is in
+    seconds. `default` is the result (JSON) of an event that does not arrive in time. `can_find`: the Agent
+    can look up whether an effect took place. `item_digest` identifies the item that was submitted.
+    """
+
+    name: str
+    type: StepType = StepType.ACTIVITY
+    needs: frozenset[str] = frozenset()
+    agent: str = ""
+    complete_within: float = 30
+    idempotent: bool = True
+    undo: bool = False
+    on_failure: FailurePolicy | None = None
+    default: str | None = None
+    role: str = ""
+    can_find: bool = False
+    workflow: str = ""
+    at_once: int | None = None
+    item: int | None = None
+    item_digest: str = ""
+
+    @property
+    def step(self) -> str:
+        """Return the name of the defined step, without the number of the item."""
+        return self.name if self.item is None else self.name.partition(".")[0]
+
+    @property
+    def gate(self) -> str:
+        """Return the name of the gate of the step's Agent: that of a service, or of an Agent's queue."""
+        return f"queue:{self.agent}" if self.type is StepType.QUEUE else self.agent
+
+    @property
+    def may_fail(self) -> bool:
+        """Return whether the task continues without the step if it fails."""
+        return self.on_failure is FailurePolicy.CONTINUE
+
+    @property
+    def must_not_repeat(self) -> bool:
+        """Return whether the do is dispatched once only, unless it is known not to have taken place."""
+        return not self.idempotent and self.type in EFFECT_TYPES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The submitted order and the snapshot of its workflow; it never changes.
+
+    `run_id` makes effect keys unique if a task id is used again. `digest` identifies the definition. `specs`
+    has one entry for each step and item. `content` is the digest of the submitted JSON. `cancel_within` and
+    `complete_within` are in seconds. A child task names its `parent` and the `parent_step`.
+    """
+
+    task: str
+    run_id: str
+    workflow: str
+    version: int
+    digest: str
+    specs: tuple[StepSpec, ...]
+    payload: str
+    submitter: str
+    submitted_at: datetime
+    content: str = ""
+    on_failure: FailurePolicy = FailurePolicy.KEEP
+    on_exhausted: FailurePolicy = FailurePolicy.KEEP
+    cancel_within: float | None = None
+    complete_within: float | None = None
+    reply_to: str | None = None
+    parent: str | None = None
+    parent_step: str | None = None
+
+    @cached_property
+    def by_name(self) -> Mapping[str, StepSpec]:
+        """Return the specs by name."""
+        return {spec.name: spec for spec in self.specs}
+
+    def effect_key(self, step: str, direction: Direction, generation: int = 0) -> str:
+        """Return the idempotency key of an effect, which is the same in every epoch."""
+        key = f"{self.task}.{self.run_id}/{step}/{direction}"
+        return f"{key}/{generation}" if generation else key
+
+    def child(self, step: str) -> str:
+        """Return the task id of a workflow step, which is the same in every epoch."""
+        return "c-" + hashlib.sha256(f"{self.task}.{self.run_id}/{step}".encode()).hexdigest()[:40]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One start of an operation that ended, for operators. `seconds` is its duration."""
+
+    started_at: datetime
+    seconds: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The do or the undo of one step. Its `request` is recorded once and never replaced.
+
+    `number` counts the dispatches of the task; an operation with a number was dispatched. `start_id`
+    identifies the current start. `earlier_starts` are previous starts of a step that must not be repeated.
+    `unknown_starts` counts the starts under this effect key without a known outcome.
+
+    While `gate` is set, the operation is deferred behind that closed gate. `is_released` lets it pass a
+    half-open gate. At `defer_by` a deferred operation counts as overdue; a release saves the rest of that
+    time in `defer_left`. Until `find_by` the Agent looks up whether the effect took place.
+    """
+
+    state: OperationState = OperationState.NOT_STARTED
+    number: int | None = None
+    run: int | None = None
+    start_id: str | None = None
+    earlier_starts: tuple[str, ...] = ()
+    request: str | None = None
+    started_at: datetime | None = None
+    complete_by: datetime | None = None
+    finished_at: datetime | None = None
+    result: str | None = None
+    error: str | None = None
+    gate: str | None = None
+    is_released: bool = False
+    deferred_since: datetime | None = None
+    defer_by: datetime | None = None
+    defer_left: timedelta | None = None
+    find_by: datetime | None = None
+    unknown_starts: int = 0
+    attempts: tuple[Attempt, ...] = ()
+
+    def ended(
+        self, state: OperationState, now: datetime, *, result: str | None = None, error: str | None = None
+    ) -> Operation:
+        """Return the operation in a final state, without deferral and look-up. `now` is in UTC."""
+        return replace(
+            self,
+            state=state,
+            finished_at=now,
+            result=result,
+            error=error,
+            gate=None,
+            deferred_since=None,
+            defer_by=None,
+            defer_left=None,
+            find_by=None,
+        )
+
+    def restartable(self, now: datetime, outcome: str) -> Operation:
+        """Return the operation ready to start again; its current start becomes an attempt."""
+        return replace(self.with_attempt(now, outcome), state=OperationState.NOT_STARTED)
+
+    def with_attempt(self, now: datetime, outcome: str) -> Operation:
+        """Return the operation with its current start as an attempt, if a start is under way."""
+        is_recorded = self.attempts[-1:] and self.attempts[-1].started_at == self.started_at
+        if self.state is not OperationState.RUNNING or self.started_at is None or is_recorded:
+            return self
+        seconds = (now - self.started_at).total_seconds()
+        attempt = Attempt(started_at=self.started_at, seconds=seconds, outcome=outcome)
+        return replace(self, attempts=(*self.attempts, attempt)[-MOST_ATTEMPTS:])
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Return whether the operation is under way beyond its deadline. `now` is in UTC."""
+        is_running = self.state is OperationState.RUNNING
+        return is_running and self.complete_by is not None and self.complete_by <= now
+
+
+#: The operation of a step that has never started.
+NOT_STARTED = Operation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step: its two operations, its event, and a note for operators.
+
+    `earlier_dos` are the dos whose request was rebuilt. Each has its own effect key and is undone as well,
+    the newest first. `undone` counts the generations that are undone.
+    """
+
+    name: str
+    do: Operation = NOT_STARTED
+    undo: Operation = NOT_STARTED
+    event: str | None = None
+    event_by: str | None = None
+    note: str | None = None
+    earlier_dos: tuple[Operation, ...] = ()
+    undone: int = 0
+
+    @property
+    def dispatched(self) -> tuple[Operation, ...]:
+        """Return the dos of all generations that were dispatched, the oldest first."""
+        return tuple(do for do in (*self.earlier_dos, self.do) if do.number is not None)
+
+    @property
+    def number(self) -> int | None:
+        """Return the number of the latest dispatch, None for a step that was never dispatched."""
+        return max((do.number for do in self.dispatched if do.number is not None), default=None)
+
+    def generation(self, direction: Direction) -> int:
+        """Return the generation that is carried out, or undone next. The first is 0."""
+        return len(self.earlier_dos) if direction is Direction.DO else len(self.dispatched) - 1 - self.undone
+
+    def operation(self, direction: Direction) -> Operation:
+        """Return the operation of a direction."""
+        return self.do if direction is Direction.DO else self.undo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How the epoch ends as soon as no outcome is pending of a step that must not be repeated."""
+
+    end: EpochEnd
+    reason: str
+    who: str = "scheduler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """No step of the task starts: an operator paused it, or its version is not deployed."""
+
+    reason: str
+    by_operator: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedEpoch:
+    """An epoch that ended, for operators. No rule depends on it. `steps` are states by step name."""
+
+    epoch: int
+    end: EpochEnd
+    who: str
+    reason: str
+    ended_at: datetime
+    direction: Direction
+    runs: int
+    steps: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message that a change of a task causes. Its `id` is the same in every repetition."""
+
+    kind: MessageKind
+    id: str
+    task: str
+    at: datetime
+    to: str = ""
+    body: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """All facts about one task.
+
+    `run` is the number of the newest run of this epoch, which must start the ready steps until `start_by`.
+    `resume_at` defers the whole task since `deferred_since`. `error` is the reason why the task is in
+    `Error`. At `expires_at` the task's own time limit ends; suspensions and holds move it.
+    `hold_credits` names each gate behind which steps wait, and until when its holds were credited.
+    `closed` and `outbox` are additions of one change; they are empty in a record that was read.
+    """
+
+    order: Order
+    start_by: datetime
+    epoch: int = 1
+    run: int = 1
+    direction: Direction = Direction.DO
+    failures: int = 0
+    steps: Mapping[str, StepRecord] = field(default_factory=dict)
+    decision: Decision | None = None
+    suspension: Suspension | None = None
+    error: str | None = None
+    resume_at: datetime | None = None
+    expires_at: datetime | None = None
+    hold_credits: Mapping[str, datetime] = field(default_factory=dict)
+    deferred_since: datetime | None = None
+    finished_at: datetime | None = None
+    reason: str | None = None
+    output: str | None = None
+    closed: tuple[ClosedEpoch, ...] = ()
+    outbox: tuple[Message, ...] = ()
+
+    def step(self, name: str) -> StepRecord:
+        """Return the record of a step, empty for one that has never started."""
+        return self.steps.get(name) or StepRecord(name=name)
+
+    def do(self, name: str) -> Operation:
+        """Return the do of a step."""
+        step = self.steps.get(name)
+        return NOT_STARTED if step is None else step.do
+
+    def current(self, name: str) -> Operation:
+        """Return the operation of a step in the direction of the task."""
+        return self.step(name).operation(self.direction)
+
+    def operations(self) -> list[tuple[StepSpec, Operation]]:
+        """Return the recorded operations in the direction of the task, with their specs."""
+        by_name, is_do = self.order.by_name, self.direction is Direction.DO
+        return [(by_name[name], step.do if is_do else step.undo) for name, step in self.steps.items()]
+
+    def with_step(self, step: StepRecord) -> TaskRecord:
+        """Return the record with another record of one step."""
+        return replace(self, steps={**self.steps, step.name: step})
+
+    def with_operation(
+        self, name: str, operation: Operation, direction: Direction | None = None
+    ) -> TaskRecord:
+        """Return the record with another operation of one step, by default in the task's direction."""
+        step = self.step(name)
+        if (direction or self.direction) is Direction.DO:
+            return self.with_step(replace(step, do=operation))
+        return self.with_step(replace(step, undo=operation))
+
+
+class NotDeployedError(LookupError):
+    """The version of a task's workflow is not deployed on this instance as it was submitted."""
+
+
+def no_output(_record: TaskRecord) -> str | None:
+    """Return no output, for workflows without an output function."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSettings:
+    """The settings of the rules.
+
+    `start_within` is the time in which a requested run must start a step. `skew` is the largest difference
+    between the clocks of two instances. `threshold` is the number of immediate recoveries; `extended_waits`
+    are the waits before each further one. `defer_for` bounds one step's deferral. `open_after` failures in
+    a row open a queue's circuit. `output` makes the output (JSON) of a processed task; it raises
+    `NotDeployedError` where the task's version is not deployed, and may raise anything.
+    """
+
+    start_within: timedelta = timedelta(seconds=30)
+    skew: timedelta = timedelta(seconds=2)
+    threshold: int = 3
+    extended_waits: tuple[timedelta, ...] = (timedelta(minutes=5), timedelta(minutes=30))
+    first_deferral: timedelta = timedelta(seconds=5)
+    longest_deferral: timedelta = timedelta(minutes=5)
+    longest_opening: timedelta = timedelta(seconds=30)
+    release_interval: timedelta = timedelta(seconds=1)
+    probe_interval: timedelta = timedelta(seconds=5)
+    open_after: int = 5
+    defer_for: timedelta = timedelta(hours=6)
+    output: Callable[[TaskRecord], str | None] = no_output
+
+
+def scheduler_id(task: str, epoch: int, run: int) -> str:
+    """Return the name of a run, which is also the id of its Durable instance."""
+    return f"{task}.{epoch}.{run}"

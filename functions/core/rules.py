@@ -1,0 +1,145 @@
+"""The rules of a task: `fold` applies one event and the starts that follow from it to a record.
+
+All functions are pure. `now` is the time of the instance that applies the event, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from functions.core import deadline_rules, operator_rules, step_rules, wait_rules
+from functions.core.conclusions import add_message, conclude, request_run
+from functions.core.derive import needs_run, pending_work
+from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord
+from functions.core.task_events import (
+    Answered,
+    Cancelled,
+    ChildEnded,
+    Due,
+    Event,
+    EventReceived,
+    GateReleased,
+    Rejection,
+    Resubmitted,
+    ResultRejected,
+    Resumed,
+    RunStarted,
+    StepBroken,
+    StepDeferred,
+    StepEnded,
+    StepSkipped,
+    StepStarted,
+    Suspended,
+    UndoRequested,
+)
+
+#: Returns the events that follow from a record, for the same transaction. It is pure.
+Plan = Callable[[TaskRecord, datetime], Sequence[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A record after one event and its consequences, or the unchanged record and the rejection."""
+
+    record: TaskRecord
+    rejection: Rejection | None = None
+
+
+def admit(order: Order, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Return the record of a new task, whose first run is requested."""
+    limit = order.complete_within
+    expires_at = None if limit is None else now + timedelta(seconds=limit)
+    record = TaskRecord(order=order, start_by=now + settings.start_within, expires_at=expires_at)
+    return conclude(add_message(record, MessageKind.RECEIVED, now), now, settings)
+
+
+def fold(
+    record: TaskRecord, event: Event | None, plan: Plan | None, now: datetime, settings: RuleSettings
+) -> Applied:
+    """Apply an event and the plan of a run. Without a plan, request a run for newly ready steps.
+
+    The record is the same object if nothing changes.
+    """
+    after = record if event is None else apply(record, event, now, settings)
+    if isinstance(after, Rejection):
+        return Applied(record, after)
+    if plan is not None:
+        after = _planned(after, plan, now, settings)
+    is_new_epoch = after.epoch != record.epoch  # an epoch begins with its own run
+    if is_new_epoch:
+        return Applied(after)
+    if plan is None and pending_work(after) - pending_work(record):
+        return Applied(request_run(after, now, settings))
+    if plan is not None and after is not record and needs_run(after):
+        return Applied(replace(after, start_by=now + settings.start_within))
+    return Applied(after)
+
+
+def _planned(record: TaskRecord, plan: Plan, now: datetime, settings: RuleSettings) -> TaskRecord:
+    """Apply the planned events, and plan again while other steps may have become ready."""
+    is_complete = False
+    while not is_complete:
+        is_complete = True
+        for event in plan(record, now):
+            after = apply(record, event, now, settings)
+            if not isinstance(after, Rejection) and after is not record:
+                record = after
+                is_complete &= isinstance(event, StepStarted) and _is_running(record, event.step)
+    return record
+
+
+def _is_running(record: TaskRecord, step: str) -> bool:
+    return record.current(step).state is OperationState.RUNNING
+
+
+def apply(record: TaskRecord, event: Event, now: datetime, settings: RuleSettings) -> TaskRecord | Rejection:
+    """Return the record after an event and every conclusion; the same object if nothing changes."""
+    after = _apply(record, event, now, settings)
+    if isinstance(after, Rejection) or after is record:
+        return after
+    return conclude(after, now, settings)
+
+
+def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
+    record: TaskRecord, event: Event, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    match event:
+        case RunStarted():
+            return step_rules.start_run(record, event, now)
+        case StepStarted():
+            return step_rules.start_step(record, event, now)
+        case StepSkipped():
+            return step_rules.skip_step(record, event, now)
+        case StepDeferred():
+            return step_rules.defer_step(record, event, now, settings)
+        case StepBroken():
+            return step_rules.stop_at_broken_step(record, event)
+        case ResultRejected():
+            return step_rules.reject_result(record, event)
+        case StepEnded():
+            return step_rules.end_step(record, event, now, settings)
+        case EventReceived():
+            return wait_rules.receive_event(record, event, now)
+        case ChildEnded():
+            return wait_rules.end_child(record, event, now)
+        case Due():
+            return deadline_rules.act_on_deadlines(record, event, now, settings)
+        case GateReleased():
+            return deadline_rules.release_steps(record, event, now)
+        case Suspended():
+            return operator_rules.suspend_task(record, event, now)
+        case Resumed():
+            return operator_rules.resume(record, event, now, settings)
+        case Cancelled():
+            return operator_rules.cancel(record, event, now)
+        case Resubmitted():
+            return operator_rules.resubmit(record, event, now, settings)
+        case UndoRequested():
+            return operator_rules.request_undo(record, event)
+        case Answered():
+            return operator_rules.answer(record, event, now, settings)
+        case _:
+            assert_never(event)

@@ -1,0 +1,334 @@
+"""The classes and options by which a workflow's steps are defined. `definition_checks.py` checks them.
+
+Limits of time are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypedDict, Unpack, overload
+
+from pydantic import BaseModel
+
+from functions.core.record import StepType
+
+#: A request, a result or an output: a dict that JSON can hold.
+type Json = Mapping[str, object]
+#: `"compensate"`: undo everything; `"keep"`: stay in `Error`; `"continue"`: continue without the step.
+type Policy = Literal["compensate", "keep", "continue"]
+type StopPolicy = Literal["compensate", "keep"]
+type Needs = Sequence[BaseStep[Any] | str]
+
+
+def minutes(number: float) -> float:
+    """Return minutes in seconds."""
+    return number * 60
+
+
+def hours(number: float) -> float:
+    """Return hours in seconds."""
+    return number * 3_600
+
+
+def days(number: float) -> float:
+    """Return days in seconds."""
+    return number * 86_400
+
+
+class Retry:
+    """Waits between the attempts of one call.
+
+    The upper bound of the wait begins at `first` seconds, is multiplied by `factor`, and ends at `longest`
+    seconds. Raises `ValueError` unless 0 < first <= longest <= 86400 and factor is from 1 to 10.
+    """
+
+    __slots__ = ("factor", "first", "longest")
+
+    def __init__(self, *, first: float = 0.2, factor: float = 2, longest: float = 10) -> None:
+        if not 0 < first <= longest <= days(1):
+            raise ValueError(
+                f"Retry: first={first!r}, longest={longest!r}: use 0 < first <= longest <= 86400 seconds"
+            )
+        if not 1 <= factor <= 10:  # noqa: PLR2004 - as the docstring says
+            raise ValueError(f"Retry: factor={factor!r}: use a number from 1 to 10")
+        self.first, self.factor, self.longest = first, factor, longest
+
+    def longest_wait(self, attempt: int) -> float:
+        """Return the upper bound of the wait after failed attempt `attempt` (from 1), in seconds."""
+        return min(self.longest, self.first * float(self.factor) ** min(attempt - 1, 100))
+
+
+class BaseStep[R]:
+    """A step of a workflow. `R` is the type of its result in `results[step]`."""
+
+    __slots__ = ("name", "options")
+
+    step_type: ClassVar[StepType]
+    name: str
+    options: Mapping[str, Any]
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self.options = name, MappingProxyType(dict(options))
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}("{self.name}")'
+
+
+class Results:
+    """The results of the steps that a step needs, directly or not. A skipped or failed step has None."""
+
+    __slots__ = ("_reader", "_values")
+
+    def __init__(self, values: Mapping[str, Any], reader: str) -> None:
+        self._values, self._reader = values, reader
+
+    @overload
+    def __getitem__[R](self, step: BaseStep[R]) -> R: ...
+    @overload
+    def __getitem__(self, step: str) -> Any: ...
+    def __getitem__(self, step: BaseStep[Any] | str) -> Any:
+        """Return the result of a step. Raises `KeyError` for a step that is not needed."""
+        name = step if isinstance(step, str) else step.name
+        if name not in self._values:
+            raise KeyError(f'{self._reader} uses results["{name}"], which it does not need: add it to needs')
+        return self._values[name]
+
+
+class _CommonOptions(TypedDict, total=False):
+    needs: Needs
+    complete_within: float
+
+
+class _QueueOptions(_CommonOptions, total=False):
+    agent: str
+    idempotent: bool
+
+
+class _ActivityOptions(_QueueOptions, total=False):
+    retry: Retry
+
+
+class Step[R](BaseStep[R]):
+    """A step whose Agent calls the remote service within a run."""
+
+    __slots__ = ()
+
+    step_type = StepType.ACTIVITY
+
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: Step[T],
+        name: str,
+        *,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        undo: bool | Callable[[P, Results, T | None], Json] = False,
+        on_failure: StopPolicy | None = None,
+        **options: Unpack[_ActivityOptions],
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: Step[T | None],
+        name: str,
+        *,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        when: Callable[[P, Results], bool] | None = None,
+        undo: bool | Callable[[P, Results, T | None], Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_ActivityOptions],
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel, I](
+        self: Step[list[T | None]],
+        name: str,
+        *,
+        for_each: Callable[[P], Sequence[I]],
+        request: Callable[[P, Results, I], Json],
+        result: type[T],
+        at_once: int = 16,
+        when: Callable[[P, Results, I], bool] | None = None,
+        undo: bool | Callable[[P, Results, T | None, I], Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_ActivityOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Step[Any],
+        name: str,
+        *,
+        request: Callable[..., Json],
+        for_each: Callable[[Any], Sequence[Any]] | None = None,
+        at_once: int = 16,
+        when: Callable[..., bool] | None = None,
+        undo: bool | Callable[..., Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_ActivityOptions],
+    ) -> None: ...
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, options)
+
+
+class QueueStep[R](BaseStep[R]):
+    """A step whose Agent takes its request from a queue and replies; `complete_within` includes both."""
+
+    __slots__ = ()
+
+    step_type = StepType.QUEUE
+
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: QueueStep[T],
+        name: str,
+        *,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        undo: bool | Callable[[P, Results, T | None], Json] = False,
+        on_failure: StopPolicy | None = None,
+        **options: Unpack[_QueueOptions],
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: QueueStep[T | None],
+        name: str,
+        *,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        when: Callable[[P, Results], bool] | None = None,
+        undo: bool | Callable[[P, Results, T | None], Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_QueueOptions],
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel, I](
+        self: QueueStep[list[T | None]],
+        name: str,
+        *,
+        for_each: Callable[[P], Sequence[I]],
+        request: Callable[[P, Results, I], Json],
+        result: type[T],
+        at_once: int = 16,
+        when: Callable[[P, Results, I], bool] | None = None,
+        undo: bool | Callable[[P, Results, T | None, I], Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_QueueOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: QueueStep[Any],
+        name: str,
+        *,
+        request: Callable[..., Json],
+        for_each: Callable[[Any], Sequence[Any]] | None = None,
+        at_once: int = 16,
+        when: Callable[..., bool] | None = None,
+        undo: bool | Callable[..., Json] = False,
+        on_failure: Policy | None = None,
+        **options: Unpack[_QueueOptions],
+    ) -> None: ...
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, options)
+
+
+class WorkflowStep[R](BaseStep[R]):
+    """A step that is a task of another workflow. Its request is the payload, and its result the output."""
+
+    __slots__ = ()
+
+    step_type = StepType.WORKFLOW
+
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: WorkflowStep[T],
+        name: str,
+        *,
+        workflow: str,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        on_failure: StopPolicy | None = None,
+        **options: Unpack[_CommonOptions],
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: WorkflowStep[T | None],
+        name: str,
+        *,
+        workflow: str,
+        request: Callable[[P, Results], Json],
+        result: type[T],
+        when: Callable[[P, Results], bool] | None = None,
+        on_failure: Policy | None = None,
+        **options: Unpack[_CommonOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: WorkflowStep[Any],
+        name: str,
+        *,
+        workflow: str,
+        request: Callable[..., Json],
+        result: type[BaseModel] | None = None,
+        for_each: Callable[[Any], Sequence[Any]] | None = None,
+        at_once: int = 16,
+        when: Callable[..., bool] | None = None,
+        on_failure: Policy | None = None,
+        **options: Unpack[_CommonOptions],
+    ) -> None: ...
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, options)
+
+
+class EventStep[R](BaseStep[R]):
+    """A step that waits for an event. The event's body is its result; `on_timeout` may be a default body."""
+
+    __slots__ = ()
+
+    step_type = StepType.EVENT
+
+    @overload
+    def __init__[T: BaseModel](
+        self: EventStep[T],
+        name: str,
+        *,
+        event: type[T],
+        complete_within: float,
+        needs: Needs = (),
+        role: str = "Operator",
+        on_timeout: StopPolicy | Json = "compensate",
+    ) -> None: ...
+    @overload
+    def __init__[P: BaseModel, T: BaseModel](
+        self: EventStep[T | None],
+        name: str,
+        *,
+        event: type[T],
+        complete_within: float,
+        needs: Needs = (),
+        role: str = "Operator",
+        when: Callable[[P, Results], bool] | None = None,
+        on_timeout: Policy | Json = "compensate",
+        on_failure: Policy | None = None,
+    ) -> None: ...
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, options)
+
+
+class TimerStep(BaseStep[None]):
+    """A step that is done at the time that `until` returns, with its time zone, at most a year ahead."""
+
+    __slots__ = ()
+
+    step_type = StepType.TIMER
+
+    def __init__[P: BaseModel](
+        self,
+        name: str,
+        *,
+        until: Callable[[P, Results], datetime],
+        needs: Needs = (),
+        when: Callable[[P, Results], bool] | None = None,
+    ) -> None:
+        options = {"until": until, "needs": needs, "when": when}
+        super().__init__(name, options)

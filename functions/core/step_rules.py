@@ -1,0 +1,294 @@
+"""The rules of a run and its steps: start, skip, defer, stop at a defect, and record outcomes.
+
+Times are UTC. Results are JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from functions.core.conclusions import add_message, add_note
+from functions.core.derive import ready_steps
+from functions.core.record import (
+    Decision,
+    Direction,
+    EpochEnd,
+    MessageKind,
+    Operation,
+    OperationState,
+    RuleSettings,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
+from functions.core.task_events import (
+    OutcomeKind,
+    Rejection,
+    ResultRejected,
+    RunStarted,
+    StepBroken,
+    StepDeferred,
+    StepEnded,
+    StepSkipped,
+    StepStarted,
+)
+
+#: Begins the error of an optional step whose outcome is unknown.
+OUTCOME_UNKNOWN = "outcome unknown"
+_EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
+_DONE_TWICE = "a late outcome reports an earlier start as done, too"
+_REFUSED_AFTER_ANSWER = "recorded as done by an operator, but a late outcome reports it as refused"
+
+#: The outcome that a final state comes from; a repeated event changes nothing.
+_OUTCOMES = {
+    OperationState.DONE: OutcomeKind.DONE,
+    OperationState.REFUSED: OutcomeKind.REFUSED,
+    OperationState.DONE_WITHOUT_RESULT: OutcomeKind.DONE_WITHOUT_RESULT,
+}
+
+
+def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
+    if epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    if record.finished_at is not None:
+        return Rejection.FINISHED
+    return None if step in ready_steps(record) else Rejection.NOT_READY
+
+
+def start_run(record: TaskRecord, event: RunStarted, now: datetime) -> TaskRecord | Rejection:
+    """Make the repeatable calls that this run started before an interruption ready to start again.
+
+    The unanswered start stays on record as an attempt.
+    """
+    if event.epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    for spec, operation in record.operations():
+        is_interrupted = operation.state is OperationState.RUNNING and operation.run == event.run
+        if is_interrupted and spec.type is StepType.ACTIVITY and not _is_once(record.direction, spec):
+            record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
+    return record
+
+
+def _is_once(direction: Direction, spec: StepSpec) -> bool:
+    return direction is Direction.DO and spec.must_not_repeat
+
+
+def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Rejection:
+    """Record the start of a ready operation. The request on record is never replaced."""
+    operation, direction = record.current(event.step), record.direction
+    if operation.start_id == event.start_id:
+        return record  # a repeated event
+    rejection = _check_ready(record, event.epoch, event.step)
+    if rejection is not None:
+        is_running = operation.state is OperationState.RUNNING
+        return Rejection.OTHER_START if is_running and event.epoch == record.epoch else rejection
+    spec, step = record.order.by_name[event.step], record.step(event.step)
+    earlier = () if operation.start_id is None else (operation.start_id,)
+    started = replace(
+        operation,
+        state=OperationState.RUNNING,
+        number=1 + max((each.number or 0 for each in record.steps.values()), default=0),
+        unknown_starts=operation.unknown_starts + 1,
+        run=event.run,
+        start_id=event.start_id,
+        earlier_starts=(*operation.earlier_starts, *earlier) if _is_once(direction, spec) else (),
+        request=event.request if operation.request is None else operation.request,
+        started_at=now,
+        complete_by=event.complete_by,
+        finished_at=None,
+        error=None,
+        is_released=False,
+    )
+    if spec.type is StepType.EVENT and step.event is not None:
+        started = started.ended(OperationState.DONE, now, result=step.event)
+    elif spec.type is StepType.TIMER and event.complete_by <= now:
+        started = started.ended(OperationState.DONE, now, result="{}")
+    record = replace(record.with_operation(event.step, started), deferred_since=None)
+    if spec.type is not StepType.WORKFLOW:
+        return record
+    kind = MessageKind.START_CHILD if direction is Direction.DO else MessageKind.CANCEL_CHILD
+    body = {"workflow": spec.workflow, "payload": started.request, "step": event.step}
+    return add_message(record, kind, now, to=record.order.child(event.step), step=event.step, body=body)
+
+
+def skip_step(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord | Rejection:
+    """Skip a ready step whose condition is false."""
+    rejection = _check_ready(record, event.epoch, event.step)
+    if rejection is not None:
+        return rejection
+    return record.with_operation(event.step, record.do(event.step).ended(OperationState.SKIPPED, now))
+
+
+def stop_at_broken_step(record: TaskRecord, event: StepBroken) -> TaskRecord | Rejection:
+    """Stop the task in `Error`: neither a retry nor an undo repairs a definition."""
+    rejection = _check_ready(record, event.epoch, event.step)
+    if rejection is not None:
+        return rejection
+    broken = record.with_operation(event.step, replace(record.current(event.step), error=event.error))
+    return replace(broken, decision=Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}"))
+
+
+def reject_result(record: TaskRecord, event: ResultRejected) -> TaskRecord | Rejection:
+    """Remove a recorded result that the step's model rejects; an operator must supply another one."""
+    if event.epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    do = record.do(event.step)
+    if record.finished_at is not None or record.direction is Direction.UNDO:
+        return Rejection.FINISHED
+    if do.state is not OperationState.DONE:
+        return Rejection.NOT_OPEN
+    missing = replace(do, state=OperationState.DONE_WITHOUT_RESULT, result=None, error=event.error)
+    return record.with_operation(event.step, missing)
+
+
+# Outcomes
+
+
+def end_step(
+    record: TaskRecord, event: StepEnded, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Record an outcome if it is in time, of this epoch, and of the start on record.
+
+    The outcome of a step that must not be repeated counts in any epoch and at any time.
+    """
+    spec = record.order.by_name.get(event.step)
+    if spec is None:
+        return Rejection.NOT_OPEN
+    operation = record.step(event.step).operation(event.direction)
+    if operation.start_id == event.start_id and _OUTCOMES.get(operation.state) is event.kind:
+        return record  # a repeated event
+    if _is_once(event.direction, spec):
+        return _end_once(record, spec, event, now, settings)
+    rejection = _check_start(record, event, operation, now)
+    return _with_outcome(record, spec, event, now, settings) if rejection is None else rejection
+
+
+def _check_start(
+    record: TaskRecord, event: StepEnded, operation: Operation, now: datetime
+) -> Rejection | None:
+    if event.epoch != record.epoch or event.direction is not record.direction:
+        return Rejection.STALE_EPOCH
+    if operation.start_id != event.start_id or operation.state is not OperationState.RUNNING:
+        return Rejection.OTHER_START
+    is_late = operation.complete_by is not None and now > operation.complete_by
+    return Rejection.LATE if is_late and event.kind is not OutcomeKind.NOT_BEGUN else None
+
+
+def _end_once(
+    record: TaskRecord, spec: StepSpec, event: StepEnded, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Record the outcome of a step that must not be repeated."""
+    do = record.do(spec.name)
+    is_done = event.kind in {OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT}
+    if event.start_id in do.earlier_starts:
+        return add_note(record, spec.name, _DONE_TWICE, now) if is_done else record
+    if event.start_id != do.start_id:
+        return Rejection.OTHER_START
+    if do.state is OperationState.DONE and event.kind is OutcomeKind.REFUSED:  # done by a verdict
+        return add_note(record, spec.name, _REFUSED_AFTER_ANSWER, now)
+    if do.state not in {OperationState.RUNNING, OperationState.UNKNOWN, OperationState.NOT_STARTED}:
+        return record
+    if event.kind is not OutcomeKind.UNKNOWN:
+        record = _with_outcome(record, spec, event, now, settings)
+        remains = is_done and record.direction is Direction.UNDO and not spec.undo
+        record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
+    elif do.state is not OperationState.NOT_STARTED:
+        record = mark_unknown(record, spec, now, event.error)
+    return record
+
+
+def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str | None) -> TaskRecord:
+    """Mark an outcome as unknown. An Agent that can looks it up once, within `complete_within`."""
+    do = record.do(spec.name)
+    is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
+    find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
+    unknown = do.with_attempt(now, "unknown")
+    unknown = replace(unknown, state=OperationState.UNKNOWN, error=error or do.error, find_by=find_by)
+    return record.with_operation(spec.name, unknown, Direction.DO)
+
+
+def _with_outcome(
+    record: TaskRecord, spec: StepSpec, event: StepEnded, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    operation = record.step(spec.name).operation(event.direction)
+    is_open = operation.state in {OperationState.RUNNING, OperationState.UNKNOWN}
+    if is_open and event.kind is not OutcomeKind.UNKNOWN and not event.has_unanswered:
+        operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
+    operation = operation.with_attempt(now, str(event.kind))
+    match event.kind:
+        case OutcomeKind.DONE:
+            after = operation.ended(OperationState.DONE, now, result=event.result)
+        case OutcomeKind.DONE_WITHOUT_RESULT:
+            after = operation.ended(OperationState.DONE_WITHOUT_RESULT, now, error=event.error)
+        case OutcomeKind.REFUSED:
+            after = operation.ended(OperationState.REFUSED, now, error=event.error)
+        case OutcomeKind.NOT_BEGUN:
+            record = record.with_operation(spec.name, operation, event.direction)
+            return not_begun(record, spec, now, settings, direction=event.direction, error=event.error)
+        case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:
+            after = operation.ended(OperationState.REFUSED, now, error=f"{OUTCOME_UNKNOWN} ({event.error})")
+        case OutcomeKind.UNKNOWN:
+            after = replace(operation, complete_by=now, error=event.error)  # overdue from now on
+        case _:
+            assert_never(event.kind)
+    record = record.with_operation(spec.name, after, event.direction)
+    step = record.step(spec.name)
+    is_undone = event.direction is Direction.UNDO and after.state is OperationState.DONE
+    if is_undone and step.undone + 1 < len(step.dispatched):
+        return record.with_step(replace(step, undo=Operation(), undone=step.undone + 1))
+    return record
+
+
+# Deferral
+
+
+def defer_step(
+    record: TaskRecord, event: StepDeferred, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Defer a ready step behind the closed gate of its Agent."""
+    rejection = _check_ready(record, event.epoch, event.step)
+    if rejection is not None:
+        return rejection
+    return _deferred(record, record.order.by_name[event.step], now, now, settings)
+
+
+def not_begun(
+    record: TaskRecord,
+    spec: StepSpec,
+    now: datetime,
+    settings: RuleSettings,
+    *,
+    direction: Direction,
+    error: str | None,
+) -> TaskRecord:
+    """Defer a step whose service was not called. The deferral counts no failure within `defer_for`."""
+    operation = record.step(spec.name).operation(direction)
+    again = replace(operation, state=OperationState.NOT_STARTED, error=error, find_by=None)
+    record = record.with_operation(spec.name, again, direction)
+    if operation.state is not OperationState.RUNNING or direction is not record.direction:
+        return record  # a late outcome, or one that was looked up
+    return _deferred(record, spec, operation.started_at or now, now, settings)
+
+
+def _deferred(
+    record: TaskRecord, spec: StepSpec, since: datetime, now: datetime, settings: RuleSettings
+) -> TaskRecord:
+    """Defer a step behind its gate. A step that was deferred before keeps its place and its bound.
+
+    `since` is the start of its wait. The place of a request to a queue is the time at which it was sent.
+    """
+    operation = record.current(spec.name)
+    left = settings.defer_for if operation.defer_left is None else operation.defer_left
+    sent_at = operation.started_at if spec.type is StepType.QUEUE else None
+    deferred = replace(
+        operation,
+        gate=spec.gate,
+        is_released=False,
+        deferred_since=operation.deferred_since or sent_at or now,
+        defer_by=operation.defer_by or since + left,
+        defer_left=None,
+    )
+    hold_credits = {spec.gate: since, **record.hold_credits}
+    return replace(record, hold_credits=hold_credits, deferred_since=None).with_operation(spec.name, deferred)

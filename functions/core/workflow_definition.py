@@ -1,0 +1,322 @@
+"""The definition of a workflow as it is deployed, and the registry of all deployed versions.
+
+`step_definition.py` has the classes of steps. Limits of time are in seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from functions.core import definition_checks as checks
+from functions.core.json_values import item_digest
+from functions.core.record import FailurePolicy, Order, StepSpec, StepType
+from functions.core.step_definition import BaseStep, Json, Results, StopPolicy
+
+#: Resources that the application itself serves below `/api/`.
+RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
+#: A snapshot is one property of the order's row, which holds 64 KiB of UTF-16 text.
+MOST_SNAPSHOT_BYTES = 30_000
+#: A task, its children, and their children.
+_MOST_DEPTH = 3
+_STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
+
+
+class DefinitionError(ValueError):
+    """A definition cannot work. The text names the file, the workflow, the step, the option and the fix."""
+
+
+class UnfitOrderError(ValueError):
+    """An order does not fit its workflow. The text is for the caller."""
+
+
+class Workflow[P: BaseModel]:
+    """One version of a workflow: a set of steps that succeeds completely, is recovered, or is undone.
+
+    `output` returns the result for callers; `on_failure` applies to a refused step, `on_exhausted` when
+    recoveries or the task's `complete_within` are exhausted. Callers can cancel a task until `cancel_within`
+    seconds after it was processed. Raises `DefinitionError`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        payload: type[P],
+        steps: Sequence[BaseStep[Any]],
+        on_failure: StopPolicy = "keep",
+        on_exhausted: StopPolicy = "keep",
+        cancel_within: float | None = None,
+        complete_within: float | None = None,
+        output: Callable[[P, Results], Json] | None = None,
+        version: int = 1,
+        resource: str | None = None,
+        noun: str | None = None,
+    ) -> None:
+        self.name, self.version, self.payload, self.output = name, version, payload, output
+        self.resource, self.noun = resource or name, noun or name
+        self.file = _calling_file()
+        try:
+            self.steps = self._checked(steps)
+            self.on_failure = checks.check_policy("on_failure", on_failure, _STOP_POLICIES)
+            self.on_exhausted = checks.check_policy("on_exhausted", on_exhausted, _STOP_POLICIES)
+            self.cancel_within = _limit("cancel_within", cancel_within)
+            self.complete_within = _limit("complete_within", complete_within)
+            self._check_fields()
+        except checks.OptionError as fault:
+            raise self.error(str(fault)) from None
+        self.digest = _digest(self.specs)
+
+    @property
+    def specs(self) -> tuple[StepSpec, ...]:
+        """Return the specs of the defined steps."""
+        return tuple(step.spec for step in self.steps.values())
+
+    def error(self, text: str) -> DefinitionError:
+        """Return an error of this definition."""
+        return DefinitionError(f'{self.file}: workflow "{self.name}": {text}')
+
+    def limited(self, seconds: Mapping[str, float]) -> None:
+        """Replace the `complete_within` of steps by `seconds`, by step name."""
+        self.steps = MappingProxyType(
+            {
+                name: replace(step, spec=replace(step.spec, complete_within=seconds[name]))
+                if name in seconds
+                else step
+                for name, step in self.steps.items()
+            }
+        )
+
+    def specs_of(self, payload: P, finders: frozenset[str] = frozenset()) -> tuple[StepSpec, ...]:
+        """Return the snapshot of an order's steps, with one spec for each item of a for-each step.
+
+        `finders` are the Agents that can look up effects. Raises `UnfitOrderError`.
+        """
+        specs = tuple(spec for step in self.steps.values() for spec in self._specs_of(step, payload))
+        if len(specs) > checks.MOST_STEPS:
+            raise UnfitOrderError(
+                f"It has {len(specs)} steps, items included; the limit is {checks.MOST_STEPS}."
+            )
+        return tuple(
+            replace(spec, can_find=spec.type is StepType.ACTIVITY and spec.agent in finders) for spec in specs
+        )
+
+    def _specs_of(self, step: checks.DefinedStep, payload: P) -> Iterator[StepSpec]:
+        spec = step.spec
+        if step.for_each is None:
+            yield spec
+            return
+        try:
+            digests = [item_digest(item) for item in items_of(step, payload)]
+        except Exception as fault:
+            raise UnfitOrderError(f"The items of its step '{spec.name}' cannot be read.") from fault
+        for number, digest in enumerate(digests):
+            yield replace(spec, name=f"{spec.name}.{number}", item=number, item_digest=digest)
+
+    def new_order(
+        self,
+        task: str,
+        run_id: str,
+        payload: str,
+        now: datetime,
+        *,
+        finders: frozenset[str] = frozenset(),
+        **others: Any,
+    ) -> Order:
+        """Return the order of a new task; `payload` is JSON, `others` are further fields of the order.
+
+        Raises `UnfitOrderError`, and the errors of the payload's model.
+        """
+        specs = self.specs_of(self.payload.model_validate_json(payload), finders)
+        return Order(
+            task=task,
+            run_id=run_id,
+            workflow=self.name,
+            version=self.version,
+            digest=self.digest,
+            specs=specs,
+            payload=payload,
+            submitted_at=now,
+            on_failure=self.on_failure,
+            on_exhausted=self.on_exhausted,
+            cancel_within=self.cancel_within,
+            complete_within=self.complete_within,
+            **{"submitter": "", **others},
+        )
+
+    def _checked(self, steps: Sequence[BaseStep[Any]]) -> Mapping[str, checks.DefinedStep]:
+        if not isinstance(steps, list | tuple) or not all(isinstance(each, BaseStep) for each in steps):
+            raise checks.OptionError("steps: it is no list of steps: use steps=[CARD, …]")
+        if not 1 <= len(steps) <= checks.MOST_STEPS:
+            raise checks.OptionError(f"steps: {len(steps)} steps: use 1 to {checks.MOST_STEPS}")
+        defined: dict[str, checks.DefinedStep] = {}
+        for step in steps:
+            if step.name in defined:
+                raise checks.OptionError(f'steps: "{step.name}" is defined twice: rename one of them')
+            try:
+                defined[step.name] = checks.defined_step(step)
+            except checks.OptionError as fault:
+                raise checks.OptionError(f'step "{step.name}": {fault}') from None
+        checks.check_needs(defined)
+        checks.check_uses(defined)
+        return MappingProxyType(defined)
+
+    def _check_fields(self) -> None:
+        checks.check_name("name", self.name)
+        checks.check_name("resource", self.resource)
+        if self.resource in RESERVED_RESOURCES:
+            reserved = ", ".join(sorted(RESERVED_RESOURCES))
+            raise checks.OptionError(
+                f'resource: "{self.resource}" is reserved ({reserved}): use another name'
+            )
+        if type(self.version) is not int or self.version < 1:
+            raise checks.OptionError(f"version: {self.version!r} is no version: use an integer from 1 on")
+        checks.check_model("payload", self.payload)
+        for name in sorted(checks.ENVELOPE_FIELDS & checks.sent_names(self.payload)):
+            raise checks.OptionError(f'payload: "{name}" is a field of the submission: rename the field')
+        if self.output is not None:
+            checks.check_function("output", self.output, ["the payload", "the results"])
+        can_undo = any(spec.undo or spec.type is StepType.WORKFLOW for spec in self.specs)
+        if self.cancel_within is not None and not can_undo:
+            raise checks.OptionError("cancel_within: no step has an undo: add undo=True to one")
+        size = len(json.dumps([_facts(spec) for spec in self.specs]))
+        if size > MOST_SNAPSHOT_BYTES:
+            raise checks.OptionError(
+                f"steps: a snapshot of {size} characters, with at most {MOST_SNAPSHOT_BYTES}: shorten names"
+            )
+
+
+def _limit(name: str, value: float | None) -> float | None:
+    return None if value is None else checks.check_seconds(name, value)
+
+
+def items_of(step: checks.DefinedStep, payload: BaseModel) -> Sequence[Any]:
+    """Return the items of a for-each step, at most one more than fit. Raises whatever the function raises."""
+    if step.for_each is None:
+        return ()
+    items = step.for_each(payload)
+    if not isinstance(items, list | tuple):
+        raise TypeError(f"for_each returned {type(items).__name__}: return a list or a tuple")
+    return items[: checks.MOST_STEPS + 1]
+
+
+def _facts(spec: StepSpec) -> dict[str, Any]:
+    """Return the fields of a spec that differ from their defaults."""
+    values = ((field.name, getattr(spec, field.name), field.default) for field in fields(spec))
+    facts = {name: value for name, value, default in values if value != default}
+    return {**facts, "needs": sorted(spec.needs)}
+
+
+def _digest(specs: Sequence[StepSpec]) -> str:
+    """Return a digest of the steps without their time limits, which settings can change."""
+    facts = [{**_facts(spec), "complete_within": 0} for spec in specs]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _calling_file() -> str:
+    """Return the file that defines a workflow, from the folder `functions` on."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    path = "" if frame is None else frame.f_code.co_filename.replace("\\", "/")
+    _, found, rest = path.rpartition("/functions/")
+    return f"functions/{rest}" if found else path.rpartition("/")[2]
+
+
+class WorkflowRegistry:
+    """All deployed workflows by name and version.
+
+    `step_seconds` overrides the `complete_within` of steps, by `{workflow}.{step}`. `run_seconds` is the
+    length of a run, which no call may exceed. Raises `DefinitionError`.
+    """
+
+    def __init__(
+        self,
+        workflows: Sequence[Workflow[Any]],
+        *,
+        step_seconds: Mapping[str, float] = MappingProxyType({}),
+        run_seconds: float = 240,
+    ) -> None:
+        for one, other in combinations(workflows, 2):
+            _check_distinct(one, other)
+        _check_overrides(workflows, step_seconds)
+        for workflow in workflows:
+            own = f"{workflow.name}."
+            workflow.limited(
+                {name.removeprefix(own): each for name, each in step_seconds.items() if name.startswith(own)}
+            )
+            _check_calls(workflow, run_seconds)
+        self._versions = {(each.name, each.version): each for each in workflows}
+        self._newest = {each.name: each for each in sorted(workflows, key=lambda each: each.version)}
+        for workflow in workflows:
+            self._check_children([workflow])
+
+    def __iter__(self) -> Iterator[Workflow[Any]]:
+        """Return an iterator over every version of every workflow."""
+        return iter(self._versions.values())
+
+    def find(self, name: str, version: int | None = None) -> Workflow[Any] | None:
+        """Return a version of a workflow, by default the newest; None if it is not deployed here."""
+        return self._newest.get(name) if version is None else self._versions.get((name, version))
+
+    @property
+    def queue_agents(self) -> frozenset[str]:
+        """Return the names of the Agents behind queues."""
+        specs = (spec for workflow in self for spec in workflow.specs)
+        return frozenset(spec.agent for spec in specs if spec.type is StepType.QUEUE)
+
+    def _check_children(self, path: list[Workflow[Any]]) -> None:
+        """Check that the workflows of workflow steps exist, without a cycle, to a bounded depth."""
+        for spec in path[-1].specs:
+            if spec.type is not StepType.WORKFLOW:
+                continue
+            child = self._newest.get(spec.workflow)
+            if child is None:
+                names = ", ".join(sorted(self._newest))
+                raise path[-1].error(
+                    f'step "{spec.name}": workflow: "{spec.workflow}" is not registered: use one of {names}'
+                )
+            chain = " → ".join(each.name for each in [*path, child])
+            if child in path:
+                raise path[-1].error(f'step "{spec.name}": workflow: a cycle ({chain}): remove the step')
+            if len(path) == _MOST_DEPTH:
+                raise path[-1].error(
+                    f'step "{spec.name}": workflow: more than {_MOST_DEPTH} levels ({chain}): remove one'
+                )
+            self._check_children([*path, child])
+
+
+def _check_distinct(one: Workflow[Any], other: Workflow[Any]) -> None:
+    if one.name == other.name and one.resource == other.resource:
+        if one.version == other.version:
+            raise other.error(f"version: {other.version} is registered twice: use another version")
+    elif one.name == other.name:
+        raise other.error(f'resource: its versions have "{one.resource}" and "{other.resource}": use one')
+    elif one.resource == other.resource:
+        raise other.error(f'resource: workflow "{one.name}" has "{one.resource}", too: use another one')
+
+
+def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[str, float]) -> None:
+    specs = ((each.name, spec) for each in workflows for spec in each.specs)
+    known = {f"{name}.{spec.name}" for name, spec in specs if spec.type is not StepType.TIMER}
+    for name in sorted(step_seconds.keys() - known):
+        steps = ", ".join(sorted(known))
+        raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")
+
+
+def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:
+    for spec in workflow.specs:
+        if spec.type is StepType.ACTIVITY and spec.complete_within > run_seconds:
+            raise workflow.error(
+                f'step "{spec.name}": complete_within: {spec.complete_within:g} s exceeds a run'
+                f" (RUN_SECONDS={run_seconds:g}): use a QueueStep, or a shorter limit"
+            )
