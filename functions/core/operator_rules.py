@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.core.conclusions import add_child_ended, next_epoch, request_run, suspend
+from functions.core.conclusions import add_child_ended, next_epoch, suspend
 from functions.core.derive import is_settled, needs_undo, questions
 from functions.core.record import (
     UNDOING_ENDS,
@@ -46,9 +46,7 @@ def suspend_task(record: TaskRecord, event: Suspended, now: datetime) -> TaskRec
     return suspend(record, event.reason, now, by_operator=event.by_operator)
 
 
-def resume(
-    record: TaskRecord, event: Resumed, now: datetime, settings: RuleSettings
-) -> TaskRecord | Rejection:
+def resume(record: TaskRecord, event: Resumed, now: datetime) -> TaskRecord | Rejection:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
     suspension = record.suspension
     if suspension is None or suspension.by_operator is not event.by_operator:
@@ -67,7 +65,7 @@ def resume(
         elif operation.is_overdue(now) and spec.type not in WAITING_TYPES and not _is_once(record, spec):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
-    return request_run(record, now, settings)
+    return record
 
 
 def _later(time: datetime | None, length: timedelta) -> datetime | None:

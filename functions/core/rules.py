@@ -132,7 +132,7 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case Suspended():
             return operator_rules.suspend_task(record, event, now)
         case Resumed():
-            return operator_rules.resume(record, event, now, settings)
+            return operator_rules.resume(record, event, now)
         case Cancelled():
             return operator_rules.cancel(record, event, now)
         case Resubmitted():

@@ -1,0 +1,280 @@
+"""Overdue steps are recovered; waits, look-ups and time limits end."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.core.derive import (
+    ProcessState,
+    StepState,
+    WaitingFor,
+    derive,
+    look_ups,
+    ready_steps,
+    step_state,
+)
+from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
+from functions.core.task_events import (
+    ChildEnded,
+    Due,
+    EventReceived,
+    OutcomeKind,
+    Rejection,
+    Verdict,
+)
+from tests.unit.core.builders import (
+    LOOK,
+    NOT_DEPLOYED,
+    NOW,
+    SETTINGS,
+    after,
+    alerts,
+    answer,
+    at,
+    cancel,
+    end,
+    new,
+    payment,
+    rejection,
+    resubmit,
+    run,
+    spec,
+    start,
+)
+
+
+def test_look_before_the_deadline_changes_nothing() -> None:
+    """The clocks of two instances may differ by the skew."""
+    record = new(spec("a"))
+    assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
+    record = after(record, start(record, "a"))
+    assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
+    assert rejection(record, Due(), 40) is Rejection.NOT_DUE
+    assert after(record, LOOK, seconds=32).failures == 1
+
+
+def test_recoveries_end() -> None:
+    """The first ones are immediate, the later ones wait longer; then `on_exhausted` applies."""
+    for policy, state, direction in (
+        (FailurePolicy.KEEP, ProcessState.ERROR, Direction.DO),
+        (FailurePolicy.COMPENSATE, ProcessState.COMPENSATED, Direction.UNDO),
+    ):
+        record, seconds = new(spec("a"), on_exhausted=policy), 0.0
+        for failures in range(1, 6):
+            seconds += 10_000
+            record = after(record, LOOK, seconds=seconds)
+            assert record.failures == failures
+            is_extended = failures > SETTINGS.threshold
+            assert (record.resume_at is not None, ready_steps(record)) == (
+                is_extended,
+                [] if is_extended else ["a"],
+            )
+            record = after(record, LOOK, seconds=seconds + 9_000) if is_extended else record
+        record = after(record, LOOK, seconds=seconds + 20_000)
+        assert (derive(record).state, record.direction) == (state, direction)
+        assert record.reason == "task: overdue after 5 recoveries"
+
+
+def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
+    """Beyond `defer_for` it counts as overdue."""
+    record = new(spec("a"))
+    late = Due(may_recover=True, is_overloaded=True)
+    deferred = after(record, late, seconds=60)
+    assert (deferred.failures, derive(deferred).waiting_for) == (0, WaitingFor.DEFERRED)
+    resumed = after(deferred, Due(), seconds=400)
+    assert (resumed.run, ready_steps(resumed), resumed.deferred_since) == (2, ["a"], at(60))
+    assert after(resumed, late, seconds=60 + SETTINGS.defer_for.total_seconds()).failures == 1
+    assert after(resumed, start(resumed, "a"), seconds=401).deferred_since is None
+    assert rejection(record, Due(), 60) is Rejection.NOT_DUE
+
+
+def test_optional_step_without_an_outcome_fails() -> None:
+    """The task continues without it, uncounted."""
+    record = new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a"))
+    record = after(record, start(record, "a"))
+    overdue = after(record, Due(), seconds=60)
+    assert (overdue.do("a").error, ready_steps(overdue)) == ("outcome unknown", ["b"])
+
+
+def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
+    """The Agent has `complete_within` for the look-up."""
+    record = new(payment(can_find=True))
+    record = after(record, start(record, "pay"))
+    unknown = after(record, Due(), seconds=60)
+    assert (look_ups(unknown), unknown.do("pay").find_by) == (["pay"], at(90))
+    assert (unknown.run, unknown.finished_at) == (2, None)
+    assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
+    for kind, state in (
+        (OutcomeKind.DONE, ProcessState.PROCESSED),
+        (OutcomeKind.NOT_BEGUN, ProcessState.PENDING),
+        (OutcomeKind.UNKNOWN, ProcessState.ERROR),
+    ):
+        found = after(unknown, end(unknown, "pay", kind), seconds=70)
+        assert (derive(found).state, look_ups(found)) == (state, [])
+    lost = after(unknown, LOOK, seconds=95)
+    assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
+    assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
+    assert look_ups(lost) == []
+
+
+def test_repeated_payment_that_was_done_twice_is_noted() -> None:
+    """The first start may take effect after an operator's "not done"."""
+    record = new(payment())
+    first = after(record, start(record, "pay", "1"))
+    record = after(first, Due(), seconds=60)
+    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=70)
+    assert ready_steps(record) == ["pay"]
+    record = after(record, start(record, "pay", "2", by=200), seconds=80)
+    assert after(record, end(first, "pay", OutcomeKind.REFUSED), seconds=81) is record
+    twice = after(record, end(first, "pay"), seconds=81)
+    assert (twice.do("pay").state, alerts(twice)[-1]) == (OperationState.RUNNING, "noted")
+    assert after(twice, end(first, "pay"), seconds=82) is twice
+    assert rejection(record, end(first, "pay", start_id="3"), 81) is Rejection.OTHER_START
+
+
+def test_late_outcomes_of_a_payment_are_kept() -> None:
+    """In any epoch and at any time, also after an operator's verdict."""
+    record = new(payment(), spec("b"))
+    started = after(record, start(record, "pay"))
+    unknown = after(started, Due(), seconds=60)
+    assert after(unknown, end(started, "pay", OutcomeKind.UNKNOWN), seconds=61).do("pay").error == "it failed"
+    by_hand = after(unknown, answer(unknown, "pay", Verdict.DONE, '{"by":"hand"}'), seconds=61)
+    refused = after(by_hand, end(started, "pay", OutcomeKind.REFUSED), seconds=62)
+    assert (refused.do("pay").result, alerts(refused)[-1]) == ('{"by":"hand"}', "noted")
+    other = end(started, "pay", OutcomeKind.NOT_BEGUN)
+    assert after(by_hand, other, seconds=62) is by_hand
+    not_done = after(unknown, answer(unknown, "pay", Verdict.NOT_DONE), seconds=61)
+    late = end(started, "pay", OutcomeKind.UNKNOWN)
+    assert after(not_done, late, seconds=62) is not_done
+    assert after(not_done, end(started, "pay"), seconds=62).do("pay").state is OperationState.DONE
+    failed = after(started, end(started, "pay", OutcomeKind.REFUSED))
+    assert after(failed, end(started, "pay"), seconds=62).step("pay").do.state is OperationState.REFUSED
+
+
+# Events, timers, tasks of other workflows
+
+
+def _waiting(step_type: StepType, **fields: object) -> TaskRecord:
+    record = new(spec("w", type=step_type, **fields))
+    return after(record, start(record, "w"))
+
+
+def test_event_may_arrive_before_its_step_starts() -> None:
+    """A repeated event changes nothing; another body is rejected."""
+    record = new(spec("a"), spec("ok", "a", type=StepType.EVENT))
+    sent = EventReceived(step="ok", body='{"ok":1}', who="boss")
+    early = after(record, sent)
+    assert after(early, sent) is early
+    assert rejection(early, EventReceived(step="ok", body="{}", who="boss")) is Rejection.NOT_OPEN
+    assert rejection(record, EventReceived(step="a", body="{}", who="boss")) is Rejection.NOT_OPEN
+    early = run(early, "a")
+    ended = after(early, start(early, "ok"))
+    assert (derive(ended).state, ended.do("ok").result) == (ProcessState.PROCESSED, '{"ok":1}')
+    assert ended.step("ok").event_by == "boss"
+
+
+def test_event_ends_its_step() -> None:
+    """It is rejected after the end of the step or of the task."""
+    record = _waiting(StepType.EVENT)
+    sent = EventReceived(step="w", body="{}", who="boss")
+    assert derive(after(record, sent)).state is ProcessState.PROCESSED
+    assert rejection(after(record, cancel()), sent) is Rejection.FINISHED
+    kept = after(_waiting(StepType.EVENT, on_failure=FailurePolicy.KEEP), Due(), seconds=30)
+    assert rejection(kept, sent) is Rejection.NOT_OPEN
+    again = after(kept, resubmit(kept), seconds=31)
+    assert ready_steps(again) == ["w"]
+    assert rejection(after(record, NOT_DEPLOYED), sent) is Rejection.NOT_DEPLOYED
+
+
+def test_event_that_does_not_arrive_in_time_applies_its_policy() -> None:
+    """A default body counts as the event."""
+    expired = after(_waiting(StepType.EVENT, on_failure=FailurePolicy.KEEP), Due(), seconds=30)
+    assert (derive(expired).state, expired.error) == (
+        ProcessState.ERROR,
+        "w: no event arrived by 2026-01-01 00:00:30 UTC",
+    )
+    default = after(_waiting(StepType.EVENT, default='{"ok":0}'), Due(), seconds=30)
+    assert (derive(default).state, default.do("w").result) == (ProcessState.PROCESSED, '{"ok":0}')
+
+
+def test_timer_ends_at_its_time() -> None:
+    """A time that has passed ends the step with its start."""
+    assert derive(after(_waiting(StepType.TIMER), Due(), seconds=30)).state is ProcessState.PROCESSED
+    record = new(spec("w", type=StepType.TIMER))
+    assert derive(after(record, start(record, "w", by=0))).state is ProcessState.PROCESSED
+    turned = after(_waiting(StepType.TIMER), cancel())
+    assert (turned.do("w").state, derive(turned).state) == (OperationState.SKIPPED, ProcessState.COMPENSATED)
+
+
+def test_child_task_ends_its_step() -> None:
+    """It was processed with an output, without one, or it was undone."""
+    record = _waiting(StepType.WORKFLOW, workflow="child")
+    assert [(m.kind, m.to) for m in record.outbox][-1] == ("start child", record.order.child("w"))
+    done = ChildEnded(step="w", run_id="r", is_done=True, result='{"n":1}')
+    assert after(record, done).do("w").result == '{"n":1}'
+    no_output = ChildEnded(step="w", run_id="r", is_done=True)
+    assert derive(after(record, no_output)).state is ProcessState.ERROR
+    undone = ChildEnded(step="w", run_id="r", is_done=False, error="no car")
+    refused = after(record, undone)
+    assert refused.do("w").error == "no car"
+    assert rejection(record, ChildEnded(step="w", run_id="x", is_done=True)) is Rejection.NOT_OPEN
+    assert after(after(record, done), done) is not None
+    kept = after(new_kept := _kept_child(), undone)
+    assert new_kept.error is None
+    noted = after(kept, done)
+    assert (noted.step("w").do.state, alerts(noted)[-1]) == (OperationState.REFUSED, "noted")
+
+
+def _kept_child() -> TaskRecord:
+    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
+    return after(record, start(record, "w"))
+
+
+def test_undo_of_a_child_task_is_its_cancellation() -> None:
+    """It is refused if the child does not end in time."""
+    record = new(spec("w", type=StepType.WORKFLOW), spec("b"))
+    record = after(record, start(record, "w"), cancel())
+    record = after(record, start(record, "w"))
+    assert record.outbox[-1].kind == "cancel child"
+    ended = after(record, ChildEnded(step="w", run_id="r", is_done=False))
+    assert derive(ended).state is ProcessState.COMPENSATED
+    expired = after(record, Due(), seconds=40)
+    assert expired.error == "undo of w: its task did not end by 2026-01-01 00:00:30 UTC"
+
+
+def test_child_task_notifies_its_parent() -> None:
+    """Also when the parent cancels a child that has ended."""
+    child = run(new(spec("a"), parent="p", parent_step="w"), "a")
+    assert (child.outbox[-1].to, child.outbox[-1].body["step"]) == ("p", "w")
+
+
+# The task's own time limit
+
+
+@pytest.mark.parametrize(
+    ("policy", "direction"), [(FailurePolicy.COMPENSATE, Direction.UNDO), (FailurePolicy.KEEP, Direction.DO)]
+)
+def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, direction: Direction) -> None:
+    """A resubmission starts the limit again."""
+    record = new(spec("a", undo=True), on_exhausted=policy, complete_within=20)
+    record = after(record, start(record, "a"))
+    assert rejection(record, Due(), 25) is Rejection.NOT_DUE
+    ended = after(record, LOOK, seconds=25)
+    assert (ended.direction, ended.reason) == (direction, "not finished within 20 s")
+    if policy is FailurePolicy.KEEP:
+        assert after(ended, resubmit(ended), seconds=100).expires_at == at(120)
+
+
+def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
+    """The question comes first, then the policy."""
+    record = new(payment(can_find=True), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
+    record = after(record, start(record, "pay"))
+    record = after(record, LOOK, seconds=25)
+    assert (record.decision is not None, record.epoch) == (True, 1)
+    record = after(record, LOOK, seconds=60)
+    assert (look_ups(record), record.finished_at) == (["pay"], None)
+    record = after(record, LOOK, seconds=100)
+    assert (derive(record).state, record.direction) == (ProcessState.ERROR, Direction.DO)
+    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=110)
+    record = after(record, LOOK, seconds=115)
+    assert (record.direction, record.order.submitted_at) == (Direction.UNDO, NOW)

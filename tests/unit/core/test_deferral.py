@@ -1,0 +1,241 @@
+"""A step behind a closed gate waits uncounted, and a release chain resumes steps in waiting order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from functions.core.derive import StepState, WaitingFor, derive, ready_steps, step_state
+from functions.core.gate_rules import (
+    Circuit,
+    Gate,
+    Hold,
+    end_hold,
+    failed,
+    is_unreached,
+    next_link,
+    not_taken,
+    overdue,
+    replied,
+    served,
+    start_hold,
+    succeeded,
+)
+from functions.core.record import FailurePolicy, TaskRecord
+from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
+from tests.unit.core.builders import (
+    LOOK,
+    NOW,
+    SETTINGS,
+    after,
+    at,
+    cancel,
+    end,
+    new,
+    payment,
+    queue,
+    rejection,
+    resubmit,
+    run,
+    spec,
+    start,
+)
+
+_BOUND = SETTINGS.defer_for.total_seconds()
+_HELD = Hold(start=NOW, reason="maintenance", who="op")
+
+
+def _deferred(**fields: object) -> TaskRecord:
+    record = new(spec("a", agent="s", **fields))
+    return after(record, StepDeferred(epoch=1, step="a"))
+
+
+def test_step_behind_a_closed_gate_waits_uncounted() -> None:
+    """It is released for the next start of a run."""
+    record = _deferred()
+    columns = derive(record)
+    assert (columns.waiting_for, list(columns.gates), ready_steps(record)) == (WaitingFor.DEFERRED, ["s"], [])
+    assert columns.due_at == at(1 + _BOUND)
+    assert step_state(record, record.order.by_name["a"]) is StepState.DEFERRED
+    assert rejection(record, StepDeferred(epoch=1, step="a")) is Rejection.NOT_READY
+    assert rejection(record, LOOK, 3_600) is Rejection.NOT_DUE
+    released = after(record, GateReleased(gate="s", most=1), seconds=5)
+    assert (ready_steps(released), derive(released).gates, released.failures) == (["a"], {}, 0)
+    assert (released.run, derive(released).waiting_for) == (2, WaitingFor.PICK_UP)
+    assert rejection(released, GateReleased(gate="s", most=1), 6) is Rejection.NOT_OPEN
+
+
+def test_release_keeps_the_order_of_waiting() -> None:
+    """The rest stays behind the gate."""
+    record = new(spec("a", agent="s"), spec("b", agent="s"))
+    record = after(record, StepDeferred(epoch=1, step="b"), seconds=1)
+    record = after(record, StepDeferred(epoch=1, step="a"), seconds=2)
+    record = after(record, GateReleased(gate="s", most=1), seconds=3)
+    assert (ready_steps(record), derive(record).gates) == (["b"], {"s": (at(2), 1)})
+
+
+def test_service_that_was_not_called_costs_no_recovery() -> None:
+    """Deferrals end after `defer_for` in sum, and then count as overdue."""
+    record, seconds = new(spec("a", agent="s")), 0.0
+    while seconds < _BOUND:
+        record = run(record, "a", OutcomeKind.NOT_BEGUN, seconds)
+        assert rejection(record, LOOK, seconds + 300) is Rejection.NOT_DUE
+        record = after(record, GateReleased(gate="s", most=1), seconds=seconds + 300)
+        seconds += 301
+    record = run(record, "a", OutcomeKind.NOT_BEGUN, seconds)
+    assert record.failures == 0
+    assert rejection(record, Due(), seconds + 300) is Rejection.NOT_DUE
+    assert after(record, LOOK, seconds=seconds + 300).failures == 1
+
+
+def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
+    """The task continues without it."""
+    record = _deferred(on_failure=FailurePolicy.CONTINUE)
+    record = after(record, LOOK, seconds=_BOUND + 10)
+    assert (record.do("a").error, record.failures) == ("deferred for too long", 0)
+    assert derive(record).state == "Processed"
+
+
+def test_hold_does_not_count() -> None:
+    """It extends the deferral and the task's own time limit."""
+    limit = 2 * _BOUND
+    record = new(spec("a", agent="s"), spec("b", agent="t"), complete_within=limit)
+    record = after(record, StepDeferred(epoch=1, step="a"), StepDeferred(epoch=1, step="b"))
+    recent = replace(_HELD, start=at(_BOUND + 9))
+    held = after(record, Due(may_recover=True, holds={"s": (recent,), "t": (recent,)}), seconds=_BOUND + 10)
+    longer = at(_BOUND + 10) + SETTINGS.longest_deferral
+    assert (held.failures, held.do("a").defer_by) == (0, longer)
+    past = replace(_HELD, end=at(7_200))
+    moved = after(record, Due(may_recover=True, holds={"s": (past,)}), seconds=_BOUND + 10)
+    assert (moved.failures, moved.expires_at) == (1, at(limit + 7_199))
+    released = after(record, GateReleased(gate="s", most=1, holds=(past,)), seconds=8_000)
+    assert released.expires_at == at(limit + 7_199)
+    again = after(released, StepDeferred(epoch=1, step="a"), seconds=8_001)
+    assert again.do("a").defer_by == at(8_001 + 1 + _BOUND + 7_199 - 8_000)
+
+
+def test_time_limit_waits_for_the_end_of_a_hold() -> None:
+    """A task behind a held gate is examined again later."""
+    record = new(spec("a", agent="s"), complete_within=600)
+    record = after(record, StepDeferred(epoch=1, step="a"))
+    recent = replace(_HELD, start=at(699))
+    held = after(record, Due(may_recover=True, holds={"s": (recent,)}), seconds=700)
+    assert (held.error, derive(held).due_at) == (None, at(700) + SETTINGS.longest_deferral)
+
+
+def test_failed_tasks_keep_their_place_when_they_are_resubmitted() -> None:
+    """The bound of the deferral starts again."""
+    record = new(spec("a", agent="s"), spec("b"), on_failure=FailurePolicy.KEEP)
+    record = after(record, StepDeferred(epoch=1, step="a"))
+    record = run(record, "b", OutcomeKind.REFUSED)
+    record = after(record, resubmit(record), seconds=100)
+    assert (record.do("a").defer_by, record.do("a").deferred_since) == (at(100 + _BOUND), at(1))
+
+
+def test_late_not_begun_is_true_at_any_time() -> None:
+    """Any other late reply of a repeatable queue step changes nothing."""
+    record = new(queue("q"))
+    record = after(record, start(record, "q"))
+    assert rejection(record, end(record, "q"), 31) is Rejection.LATE
+    deferred = after(record, end(record, "q", OutcomeKind.NOT_BEGUN), seconds=31)
+    assert (deferred.failures, list(derive(deferred).gates)) == (0, ["queue:q"])
+    assert rejection(deferred, end(record, "q"), 32) is Rejection.OTHER_START
+    undone = after(payment_started := _payment_started(), cancel(), LOOK, seconds=60)
+    late = after(undone, end(payment_started, "pay", OutcomeKind.NOT_BEGUN), seconds=61)
+    assert (late.do("pay").gate, ready_steps(late)) == (None, ["pay"])
+
+
+def _payment_started() -> TaskRecord:
+    record = new(payment())
+    return after(record, start(record, "pay"))
+
+
+def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
+    """A request that hangs counts. Only the gate of its queue decides."""
+    record = new(queue("q"))
+    record = after(record, start(record, "q"))
+    well = Gate(name="queue:q")
+    behind = replace(well, served_up_to=NOW, served_at=at(55))
+    for gate in (replace(well, circuit=Circuit.OPEN), behind):
+        look = Due(may_recover=True, queues={"queue:q": gate})
+        later = after(record, look, seconds=60)
+        assert (later.failures, later.epoch, list(derive(later).gates)) == (0, 1, ["queue:q"])
+        assert derive(later).gates["queue:q"][0] == at(1)  # when it was sent
+        assert after(later, look, seconds=_BOUND + 10).failures == 1
+    reached = replace(behind, served_up_to=at(2))
+    outdated = replace(behind, served_at=at(-5))
+    for gate in (well, reached, outdated):
+        assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
+    assert rejection(record, LOOK, 60) is Rejection.NOT_DUE
+
+
+# Gates
+
+
+def test_circuit_of_a_service_opens_and_half_opens() -> None:
+    """The wait doubles with each opening; a call from before the last change counts for nothing."""
+    opened = failed(Gate(name="s"), NOW, at(1), SETTINGS)
+    assert (opened.circuit, opened.next_at, opened.blocks(is_released=True)) == (Circuit.OPEN, at(6), True)
+    assert failed(opened, at(2), at(2), SETTINGS) is opened
+    assert next_link(opened, at(3), SETTINGS, is_waiting=True) is opened
+    half_open = next_link(opened, at(6), SETTINGS, is_waiting=True)
+    assert (half_open.amount, half_open.next_at) == (1, at(7))
+    assert (half_open.blocks(is_released=False), half_open.blocks(is_released=True)) == (True, False)
+    assert failed(half_open, NOW, at(7), SETTINGS) is half_open
+    again = failed(half_open, at(6), at(7), SETTINGS)
+    assert (again.next_at, again.away_from, again.openings) == (at(17), at(1), 2)
+    well = succeeded(half_open, at(6))
+    assert (well.has_succeeded, succeeded(well, at(7)), succeeded(half_open, NOW)) == (True, well, half_open)
+    doubled = next_link(well, at(7), SETTINGS, is_waiting=True)
+    assert (doubled.amount, doubled.changed_at) == (2, at(6))
+    closed = next_link(well, at(7), SETTINGS, is_waiting=False)
+    assert (closed.circuit, closed.next_at, closed.blocks(is_released=False)) == (Circuit.CLOSED, None, False)
+
+
+def test_hold_closes_a_gate_until_an_operator_ends_it() -> None:
+    """An open circuit stays open at the end of the hold."""
+    held = start_hold(Gate(name="s"), "maintenance", "op", NOW)
+    assert (held.blocks(is_released=True), start_hold(held, "again", "op", at(1))) == (True, held)
+    ended = end_hold(held, at(9))
+    assert (ended.circuit, ended.next_at, ended.holds[0].end) == (Circuit.HALF_OPEN, at(9), at(9))
+    assert (end_hold(ended, at(10)), ended.hold) == (ended, None)
+    opened = start_hold(failed(Gate(name="s"), NOW, NOW, SETTINGS), "maintenance", "op", at(1))
+    assert (end_hold(opened, at(2)).circuit, end_hold(opened, at(2)).changed_at) == (Circuit.OPEN, NOW)
+
+
+def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> None:
+    """While it is open, overdue requests count for nothing, and one probe is sent per interval."""
+    gate, ends = Gate(name="queue:q"), at(30)
+    now = at(35)
+    once = overdue(gate, NOW, ends, now, SETTINGS)
+    assert (once.failures, replied(once, NOW, now).failures) == (1, 0)
+    assert replied(gate, NOW, now) is gate  # a reply without failures before it writes no row
+    for _ in range(SETTINGS.open_after):
+        gate = overdue(gate, NOW, ends, now, SETTINGS)
+    assert (gate.circuit, overdue(gate, NOW, ends, now, SETTINGS)) == (Circuit.OPEN, gate)
+    now = at(45)
+    probing = next_link(gate, now, SETTINGS, is_waiting=True)
+    assert (probing.amount, probing.next_at) == (1, now + SETTINGS.probe_interval)
+    idle = next_link(probing, now, SETTINGS, is_waiting=False)
+    assert (idle.circuit, idle.next_at, replied(idle, now, now).next_at) == (Circuit.HALF_OPEN, None, now)
+    assert overdue(probing, now, now, now, SETTINGS).circuit is Circuit.OPEN
+    back = replied(probing, now, now)
+    assert next_link(back, now, SETTINGS, is_waiting=True).amount == 2
+    assert next_link(back, now, SETTINGS, is_waiting=False).circuit is Circuit.CLOSED
+    assert is_unreached(back, NOW, now, now)  # its deadline passed while the circuit was open
+    assert is_unreached(back, NOW, now + timedelta(seconds=30), now)  # it was sent before the reply
+    assert overdue(back, NOW, now, now, SETTINGS) is back
+    later = now + timedelta(seconds=1)
+    assert not is_unreached(back, later, later + timedelta(seconds=30), later)
+    assert replied(back, None, later) is not None
+
+
+def test_agent_with_a_lag_closes_the_gate_for_one_probe_interval() -> None:
+    """The row records the newest request that the Agent answered."""
+    behind = served(Gate(name="queue:q"), at(20), at(40))
+    assert served(behind, at(10), at(41)).served_up_to == at(20)
+    closed = overdue(behind, at(25), at(55), at(56), SETTINGS)
+    assert (closed.circuit, closed.next_at, closed.failures) == (Circuit.OPEN, at(61), 0)
+    assert not_taken(closed, at(57), at(58), SETTINGS) is closed
+    half_open = next_link(closed, at(61), SETTINGS, is_waiting=True)
+    assert not_taken(half_open, at(60), at(62), SETTINGS) is half_open

@@ -1,0 +1,192 @@
+"""Operators, callers and parents act on the state that they saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.core.derive import ProcessState, WaitingFor, derive, ready_steps
+from functions.core.record import Direction, FailurePolicy, OperationState, StepType
+from functions.core.task_events import (
+    Cancelled,
+    Canceller,
+    Due,
+    OutcomeKind,
+    Rejection,
+    Resumed,
+    StepDeferred,
+    Suspended,
+    Verdict,
+)
+from tests.unit.core.builders import (
+    LOOK,
+    NOT_DEPLOYED,
+    RESUME,
+    SETTINGS,
+    SUSPEND,
+    after,
+    alerts,
+    answer,
+    at,
+    cancel,
+    end,
+    new,
+    payment,
+    queue,
+    rejection,
+    resubmit,
+    run,
+    spec,
+    start,
+    undo_request,
+)
+
+
+def test_suspension_stops_starts_and_calls_under_way_count() -> None:
+    """Columns show the calls under way."""
+    record = new(spec("a"), spec("b", "a"))
+    record = after(record, start(record, "a"), SUSPEND)
+    columns = derive(record)
+    assert (columns.waiting_for, columns.calls_under_way, columns.due_at) == (WaitingFor.SUSPENDED, 1, None)
+    assert columns.wake_at is None
+    record = after(record, end(record, "a"), seconds=5)
+    assert (record.do("a").state, ready_steps(record), derive(record).calls_under_way) == (
+        OperationState.DONE,
+        [],
+        0,
+    )
+    assert rejection(record, LOOK, 5_000) is Rejection.NOT_DUE
+    resumed = after(record, RESUME, seconds=5_000)
+    assert (ready_steps(resumed), resumed.run, resumed.failures) == (["b"], 2, 0)
+    assert rejection(resumed, RESUME) is Rejection.NOT_OPEN
+
+
+def test_call_that_became_overdue_while_suspended_starts_again_uncounted() -> None:
+    """A step that must not be repeated waits for its outcome."""
+    record = new(spec("a"), payment(), queue("q"))
+    record = after(record, *(start(record, name) for name in ("a", "pay", "q")), SUSPEND)
+    resumed = after(record, RESUME, seconds=100)
+    assert (ready_steps(resumed), resumed.failures) == (["a", "q"], 0)
+    assert resumed.do("pay").state is OperationState.RUNNING
+
+
+def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
+    """They move by the length of the suspension; a timer keeps its time."""
+    record = new(
+        spec("ok", type=StepType.EVENT),
+        spec("nap", type=StepType.TIMER),
+        payment(can_find=True),
+        spec("d"),
+        complete_within=600,
+    )
+    record = after(record, *(start(record, name, by=60) for name in ("ok", "nap", "pay")))
+    record = after(record, StepDeferred(epoch=1, step="d"), end(record, "pay", OutcomeKind.UNKNOWN))
+    record = after(record, NOT_DEPLOYED, seconds=10)
+    assert alerts(record) == ["suspended"]
+    assert rejection(record, LOOK, 1_000) is Rejection.NOT_DUE
+    resumed = after(record, Resumed(), seconds=1_010)
+    assert (resumed.expires_at, resumed.do("ok").complete_by) == (at(1_600), at(1_060))
+    assert (resumed.do("nap").complete_by, resumed.do("pay").find_by) == (at(60), at(1_031))
+    assert resumed.do("d").defer_by == at(1_001) + SETTINGS.defer_for
+
+
+def test_operators_suspension_has_priority() -> None:
+    """A deployment does not resume a task that an operator suspended."""
+    record = after(new(spec("a")), NOT_DEPLOYED)
+    assert after(record, NOT_DEPLOYED, seconds=2) is record
+    taken = after(record, SUSPEND, seconds=3)
+    assert (taken.suspension is not None and taken.suspension.since) == at(1)
+    assert rejection(taken, Resumed()) is Rejection.NOT_OPEN
+    assert after(taken, NOT_DEPLOYED, seconds=4) is taken
+    assert rejection(record, Suspended(reason="", epoch=7)) is Rejection.STALE_EPOCH
+    ended = run(new(spec("a")), "a")
+    assert rejection(ended, SUSPEND) is Rejection.FINISHED
+
+
+def test_verdict_carries_the_epoch_that_the_operator_saw() -> None:
+    """A repeated "not done" must not answer a later question: the payment would be made twice."""
+    record = new(payment())
+    record = after(record, start(record, "pay"))
+    record = after(record, Due(), seconds=60)
+    first = answer(record, "pay", Verdict.NOT_DONE)
+    again = after(record, first, seconds=61)
+    assert rejection(again, first, 62) is Rejection.STALE_EPOCH
+    assert rejection(again, answer(again, "pay", Verdict.NOT_DONE), 62) is Rejection.NOT_IN_ERROR
+    record = after(again, start(again, "pay", "2", by=100), seconds=70)
+    record = after(record, Due(), seconds=200)
+    assert (derive(record).state, rejection(record, first, 201)) == (
+        ProcessState.ERROR,
+        Rejection.STALE_EPOCH,
+    )
+
+
+def test_task_stays_in_error_until_every_question_has_its_verdict() -> None:
+    """Two unknown outcomes need two verdicts."""
+    record = new(payment(), replace(payment(), name="tip"))
+    record = after(record, start(record, "pay"), start(record, "tip"))
+    record = after(record, Due(), seconds=60)
+    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=61)
+    assert (derive(record).state, record.epoch) == (ProcessState.ERROR, 2)
+    assert rejection(record, answer(record, "zip", Verdict.DONE), 62) is Rejection.NOT_OPEN
+    assert rejection(record, answer(record, "pay", Verdict.UNDONE), 62) is Rejection.NOT_OPEN
+    record = after(record, answer(record, "tip", Verdict.DONE, "{}"), seconds=62)
+    assert ready_steps(record) == ["pay"]
+
+
+def test_resubmission_starts_refused_steps_again() -> None:
+    """Optional steps that failed stay as they are."""
+    record = new(spec("o", on_failure=FailurePolicy.CONTINUE), spec("a"), on_failure=FailurePolicy.KEEP)
+    assert rejection(record, resubmit(record)) is Rejection.NOT_IN_ERROR
+    record = run(run(record, "o", OutcomeKind.REFUSED), "a", OutcomeKind.REFUSED)
+    assert rejection(record, replace(resubmit(record), epoch=9)) is Rejection.STALE_EPOCH
+    again = after(record, resubmit(record), seconds=9)
+    assert (ready_steps(again), again.epoch, again.closed[0].end) == (["a"], 2, "resubmitted")
+    assert again.closed[0].steps == {"o": "refused", "a": "refused"}
+
+
+def test_undo_is_requested_in_error_only() -> None:
+    """It names the epoch that the operator saw."""
+    record = new(spec("a", undo=True), on_failure=FailurePolicy.KEEP)
+    assert rejection(record, undo_request(record)) is Rejection.NOT_IN_ERROR
+    record = run(record, "a", OutcomeKind.REFUSED)
+    assert rejection(record, replace(undo_request(record), epoch=9)) is Rejection.STALE_EPOCH
+    assert after(record, undo_request(record)).direction is Direction.UNDO
+
+
+def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:
+    """Not in `Error`, not while an operator suspends it, and not the child of another task."""
+    by_caller = cancel(Canceller.CALLER)
+    record = new(spec("a", undo=True), cancel_within=60)
+    assert after(record, by_caller).direction is Direction.UNDO
+    done = run(record, "a")
+    assert after(done, by_caller, seconds=61).direction is Direction.UNDO
+    assert rejection(done, by_caller, 62) is Rejection.NOT_CANCELLABLE
+    assert rejection(after(record, SUSPEND), by_caller) is Rejection.NOT_CANCELLABLE
+    assert rejection(new(spec("a"), parent="p"), by_caller) is Rejection.NOT_CANCELLABLE
+    kept = run(new(spec("a"), on_failure=FailurePolicy.KEEP), "a", OutcomeKind.REFUSED)
+    assert rejection(kept, by_caller) is Rejection.NOT_CANCELLABLE
+    undoing = after(done, by_caller, seconds=2)
+    assert after(undoing, by_caller, seconds=3) is undoing
+
+
+def test_cancellation_ends_a_suspension() -> None:
+    """An undo may not need the missing version; only an operator overrules an operator."""
+    record = new(spec("a", undo=True))
+    record = after(record, start(record, "a"))
+    missing = after(record, NOT_DEPLOYED)
+    assert after(missing, cancel(Canceller.CALLER)).suspension is None
+    suspended = after(record, SUSPEND)
+    assert after(suspended, cancel()).suspension is None
+    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
+    kept = after(suspended, parent)
+    assert (kept.suspension is not None, kept.epoch, kept.decision is not None) == (True, 1, True)
+    assert after(kept, parent) is kept
+    assert after(kept, cancel()).direction is Direction.UNDO
+
+
+def test_parent_cancels_a_child_that_has_ended() -> None:
+    """A child that was undone reports its end again."""
+    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
+    child = after(new(spec("a"), parent="p", parent_step="w"), cancel())
+    assert derive(child).state is ProcessState.COMPENSATED
+    again = after(child, parent)
+    assert [m.kind for m in again.outbox].count(child.outbox[-1].kind) == 2

@@ -1,0 +1,151 @@
+"""Undo covers every operation that was dispatched, in an order that refused undos change."""
+
+from __future__ import annotations
+
+from functions.core.derive import ProcessState, StepState, derive, ready_steps, step_state
+from functions.core.record import Direction, FailurePolicy, OperationState, TaskRecord
+from functions.core.task_events import Canceller, OutcomeKind, Rejection, StepBroken, Verdict
+from tests.unit.core.builders import (
+    LOOK,
+    after,
+    alerts,
+    answer,
+    cancel,
+    end,
+    new,
+    payment,
+    rejection,
+    resubmit,
+    run,
+    spec,
+    start,
+)
+
+
+def _undoing(*undo: str) -> TaskRecord:
+    """Return a task of a, b and c, whose last step was refused."""
+    record = new(*(spec(name, undo=name in undo) for name in "abc"))
+    for step in "abc":
+        record = after(record, start(record, step))
+    record = after(record, end(record, "a"), end(record, "b"))
+    return after(record, end(record, "c", OutcomeKind.REFUSED))
+
+
+def test_steps_are_undone_in_reverse_order_of_dispatch() -> None:
+    """A refused do was dispatched as well; a step that never started needs no undo."""
+    record = _undoing("a", "b", "c")
+    assert (record.direction, ready_steps(record)) == (Direction.UNDO, ["c"])
+    record = after(record, start(record, "c"))
+    assert (step_state(record, record.order.by_name["c"]), ready_steps(record)) == (StepState.UNDOING, [])
+    record = after(record, end(record, "c"))
+    assert step_state(record, record.order.by_name["c"]) is StepState.UNDONE
+    record = run(run(record, "b"), "a")
+    assert (derive(record).state, record.reason) == (ProcessState.COMPENSATED, "c: it failed")
+
+
+def test_refused_undo_stops_only_the_steps_that_its_step_needs() -> None:
+    """The others are undone, and an operator continues."""
+    record = run(_undoing("a", "b"), "b", OutcomeKind.REFUSED)
+    assert ready_steps(record) == ["a"]
+    record = run(record, "a")
+    assert (derive(record).state, record.error) == (ProcessState.ERROR, "undo of b: it failed")
+    assert rejection(record, answer(record, "b", Verdict.NOT_DONE)) is Rejection.NOT_OPEN
+    undone = after(record, answer(record, "b", Verdict.UNDONE))
+    assert (derive(undone).state, undone.step("b").note) == (
+        ProcessState.COMPENSATED,
+        "undone by hand: op: because",
+    )
+    assert ready_steps(after(record, resubmit(record))) == ["b"]
+
+
+def test_refused_undo_blocks_all_that_its_step_needs() -> None:
+    """Directly or not, until an operator leaves the step as it is."""
+    specs = [spec("a", undo=True), spec("b", "a"), spec("c", "b", undo=True), spec("d", "c")]
+    record = run(run(run(new(*specs), "a"), "b"), "c")
+    record = run(run(record, "d", OutcomeKind.REFUSED), "c", OutcomeKind.REFUSED)
+    assert (derive(record).state, ready_steps(record)) == (ProcessState.ERROR, [])
+    assert step_state(record, record.order.by_name["c"]) is StepState.UNDO_REFUSED
+    left = after(record, answer(record, "c", Verdict.LEFT))
+    assert (ready_steps(left), step_state(left, left.order.by_name["c"])) == (["a"], StepState.LEFT)
+    ended = run(left, "a")
+    assert [m.body["left"] for m in ended.outbox if m.kind == "compensated"] == [["c"]]
+
+
+def test_verdict_on_an_undo_counts_only_in_error() -> None:
+    """While the task is being undone, an operator waits for its end."""
+    record = _undoing("a", "b")
+    assert rejection(record, answer(record, "b", Verdict.UNDONE)) is Rejection.NOT_IN_ERROR
+
+
+def test_exhausted_undo_counts_as_refused() -> None:
+    """Failures restart at 0 for the other steps."""
+    record, seconds = _undoing("a", "b"), 1.0
+    for _ in range(5):
+        seconds += 4_000
+        if record.resume_at is not None:
+            record = after(record, LOOK, seconds=seconds - 1_000)
+        record = after(record, start(record, "b", by=seconds - 900), seconds=seconds - 950)
+        record = after(record, LOOK, seconds=seconds)
+    record = after(record, LOOK, seconds=seconds + 2_500)
+    record = after(record, start(record, "b", by=seconds + 2_600), seconds=seconds + 2_550)
+    record = after(record, LOOK, seconds=seconds + 3_000)
+    assert (record.step("b").undo.state, record.failures) == (OperationState.REFUSED, 0)
+    assert record.step("b").undo.error == "undo of b: overdue after 5 recoveries"
+    assert ready_steps(record) == ["a"]
+
+
+def test_broken_undo_function_is_resolved_by_an_operator() -> None:
+    """The operator undoes the step by hand, and the others follow."""
+    record = _undoing("a", "b")
+    record = after(record, StepBroken(epoch=record.epoch, step="b", error="KeyError"))
+    assert derive(record).state is ProcessState.ERROR
+    assert ready_steps(after(record, answer(record, "b", Verdict.UNDONE))) == ["a"]
+
+
+def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
+    """It is offered only if every start under the old key has a known outcome."""
+    task = new(spec("a", undo=True), on_failure=FailurePolicy.KEEP)
+    once = after(task, start(task, "a"))
+    record = after(once, end(once, "a", OutcomeKind.REFUSED))
+    rebuilt = after(record, resubmit(record, "a"))
+    assert (ready_steps(rebuilt), rebuilt.step("a").generation(Direction.DO)) == (["a"], 1)
+    assert rebuilt.order.effect_key("a", Direction.DO, 1) == "t.r/a/do/1"
+    assert rejection(record, resubmit(record, "z")) is Rejection.NOT_OPEN
+    rebuilt = after(run(rebuilt, "a"), cancel())
+    for generation in (1, 0):
+        assert rebuilt.step("a").generation(Direction.UNDO) == generation
+        rebuilt = after(rebuilt, start(rebuilt, "a", f"u{generation}"))
+        rebuilt = after(rebuilt, end(rebuilt, "a"))
+    assert derive(rebuilt).state is ProcessState.COMPENSATED
+
+
+def test_request_with_an_unknown_start_is_never_rebuilt() -> None:
+    """An earlier request may still take effect under the old key."""
+    task = new(spec("a"), on_failure=FailurePolicy.KEEP)
+    lost = after(after(task, start(task, "a")), LOOK, seconds=60)
+    lost = run(lost, "a", OutcomeKind.REFUSED, seconds=61)
+    assert rejection(lost, resubmit(lost, "a")) is Rejection.NOT_OPEN
+    retried = run(task, "a", OutcomeKind.REFUSED, has_unanswered=True)
+    assert rejection(retried, resubmit(retried, "a")) is Rejection.NOT_OPEN
+
+
+def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
+    """Its undo follows; without an undo, operators see that its effect remains."""
+    for undo, ready in ((True, ["pay"]), (False, [])):
+        record = new(payment(undo=undo), spec("b"))
+        paying = after(record, start(record, "pay"))
+        record = after(after(paying, cancel()), LOOK, seconds=60)
+        assert (record.epoch, record.do("pay").state) == (2, OperationState.UNKNOWN)
+        record = after(record, end(paying, "pay"), seconds=70)
+        assert (record.do("pay").state, ready_steps(record)) == (OperationState.DONE, ready)
+        assert alerts(record) == ([] if undo else ["noted", "noted"])
+
+
+def test_cancelled_task_waits_for_its_payment() -> None:
+    """No epoch ends while an outcome is pending of a step that must not be repeated."""
+    record = new(payment(), spec("b"))
+    record = after(record, start(record, "pay"))
+    waiting = after(record, cancel(Canceller.CALLER))
+    assert (waiting.epoch, ready_steps(waiting), waiting.decision is not None) == (1, [], True)
+    ended = after(waiting, end(record, "pay"))
+    assert (ended.epoch, ready_steps(ended)) == (2, ["pay"])
