@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from functions.core.derive import final_state, is_settled, questions, undo_order
 from functions.core.record import (
@@ -62,8 +62,8 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
 
 def is_pending(record: TaskRecord) -> bool:
     """Return whether a step is under way that must not be repeated."""
-    return record.direction is Direction.DO and any(
-        operation.state is OperationState.RUNNING and spec.must_not_repeat
+    return any(
+        operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
         for spec, operation in record.operations()
     )
 
@@ -207,7 +207,7 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
     spec = record.order.by_name[step.name]
     do, undo = step.do, step.undo
     is_waiting = spec.type in WAITING_TYPES
-    if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat:
+    if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat(Direction.DO):
         do = do.restartable(now, "no outcome")
     if undo.state is OperationState.RUNNING and not is_waiting:
         undo = undo.restartable(now, "no outcome")
@@ -268,12 +268,6 @@ def add_message(
         body={"state": str(final_state(record)) if record.finished_at else None, **(body or {})},
     )
     return replace(record, outbox=(*record.outbox, message))
-
-
-def jittered(times: int, seed: str, settings: RuleSettings) -> timedelta:
-    """Return a wait that doubles `times` times, between half and all of it, depending on `seed`."""
-    longest: timedelta = min(settings.first_deferral * (1 << times), settings.longest_deferral)
-    return longest * (1 + spread(seed)) / 2
 
 
 def spread(seed: str) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.core.conclusions import jittered
+from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
 from functions.core.gate_rules import Hold, current_hold, held_time, is_unreached
 from functions.core.record import (
@@ -32,8 +32,6 @@ from functions.core.task_events import Due, GateReleased, Rejection
 UNREACHED = "the Agent had not reached the request"
 #: The error of an optional step that waited for `defer_for` behind a gate.
 DEFERRED_TOO_LONG = "deferred for too long"
-#: Doublings of the first deferral for a task that no run has picked up.
-_PICK_UP_DOUBLINGS = 3
 
 
 def act_on_deadlines(
@@ -98,7 +96,7 @@ def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     operation, is_do = record.current(spec.name), record.direction is Direction.DO
-    if is_do and spec.must_not_repeat:
+    if spec.must_not_repeat(record.direction):
         return mark_unknown(record, spec, now, None)
     if spec.type is StepType.QUEUE and spec.gate not in event.queues:
         return record
@@ -170,7 +168,8 @@ def _act_on_missed_pick_up(
     """Recover a task that no run has picked up. While submissions are delayed, defer it uncounted."""
     since = record.deferred_since or now
     if event.is_overloaded and now - since < settings.defer_for and record.decision is None:
-        wait = jittered(_PICK_UP_DOUBLINGS, f"{record.order.task}.{record.run}", settings)
+        wait = min(settings.first_deferral * 8, settings.longest_deferral)
+        wait *= (1 + spread(f"{record.order.task}.{record.run}")) / 2
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None or not event.may_recover:
         return record

@@ -90,12 +90,15 @@ def defined_step(step: BaseStep[Any]) -> DefinedStep:
     return DefinedStep(spec=spec, when=given.get("when"), until=given["until"])
 
 
-def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]) -> DefinedStep:
+def _with_request(  # noqa: C901 - one check for each option
+    step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]
+) -> DefinedStep:
     for_each, at_once = given.get("for_each"), given.get("at_once")
     if for_each is not None:
         check_function("for_each", for_each, inputs[:1])
         at_once = _USUAL_AT_ONCE if at_once is None else at_once
-        _check_count("at_once", at_once, MOST_STEPS)
+        if type(at_once) is not int or not 1 <= at_once <= MOST_STEPS:
+            raise OptionError(f"at_once: {at_once!r} is out of bounds: use an integer from 1 to {MOST_STEPS}")
         inputs = [*inputs, "the item"]
     elif at_once is not None:
         raise OptionError("at_once: the step has no for_each: add for_each, or remove at_once")
@@ -223,11 +226,6 @@ def check_seconds(name: str, value: object) -> float:
     return value
 
 
-def _check_count(name: str, value: object, most: int) -> None:
-    if type(value) is not int or not 1 <= value <= most:
-        raise OptionError(f"{name}: {value!r} is out of bounds: use an integer from 1 to {most}")
-
-
 def check_model(name: str, value: object) -> None:
     """Check a pydantic model class. Raises `OptionError`."""
     if not isinstance(value, type) or not issubclass(value, BaseModel):
@@ -303,10 +301,9 @@ def uses_of(function: object) -> Iterator[str]:
         is_use = results.opname.startswith("LOAD") and loaded[-1] == parameter
         if not is_use or subscript.opname != "BINARY_SUBSCR":
             continue
-        if key.opname == "LOAD_CONST" and isinstance(key.argval, str):
-            yield key.argval
-        elif isinstance(variables.get(key.argval), BaseStep):
-            yield variables[key.argval].name
+        used = key.argval if key.opname == "LOAD_CONST" else variables.get(key.argval)
+        if isinstance(used, str | BaseStep):
+            yield used if isinstance(used, str) else used.name
 
 
 def sent_names(payload: type[BaseModel]) -> frozenset[str]:

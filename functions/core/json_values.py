@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -35,7 +34,7 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     """
     if not isinstance(value, dict):
         raise UnfitValueError(f"the {name} is of type {type(value).__name__}: return a dict")
-    fault = next(_faults(name, value, 1), None)
+    fault = _fault(name, value, 1)
     if fault is not None:
         raise UnfitValueError(fault)
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -53,29 +52,26 @@ def utf16_bytes(name: str, text: str) -> int:
         raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
 
 
-def _faults(place: str, value: Any, depth: int) -> Iterator[str]:
-    """Yield the places that JSON cannot hold. No text of the value is part of it."""
+def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
+    """Return the first place that JSON cannot hold and the fix, without any text of the value."""
     if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
-        yield f"{place.partition('.')[0].partition('[')[0]} is nested deeper than {_MOST_DEPTH} levels"
-        return
+        return f"{place.partition('.')[0].partition('[')[0]} is nested deeper than {_MOST_DEPTH} levels"
     match value:
         case dict():
-            for name, member in value.items():
-                if not isinstance(name, str):
-                    yield f"{place} has a name of type {type(name).__name__}: use str"
-                    return
-                yield from _faults(f"{place}.{name}", member, depth + 1)
+            names = [name for name in value if not isinstance(name, str)]
+            if names:
+                return f"{place} has a name of type {type(names[0]).__name__}: use str"
+            faults = (_fault(f"{place}.{name}", member, depth + 1) for name, member in value.items())
+            return next(filter(None, faults), None)
         case list() | tuple():
-            for number, item in enumerate(value):
-                yield from _faults(f"{place}[{number}]", item, depth + 1)
-        case float() if not math.isfinite(value):
-            yield f"{place} is {value}: use a finite number"
-        case int() if not -_TOO_LARGE < value < _TOO_LARGE:
-            yield f"{place} is an integer that is too large: use a text"
+            faults = (_fault(f"{place}[{number}]", item, depth + 1) for number, item in enumerate(value))
+            return next(filter(None, faults), None)
+        case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
+            return f"{place} is no finite double: use a smaller number or a text"
         case str() | int() | float() | None:
-            return
+            return None
         case _:
-            yield f"{place} is of type {type(value).__name__}, which JSON cannot hold"
+            return f"{place} is of type {type(value).__name__}, which JSON cannot hold"
 
 
 def error_text(defect: BaseException) -> str:

@@ -59,10 +59,10 @@ def resume(record: TaskRecord, event: Resumed, now: datetime) -> TaskRecord | Re
             defer_by=_later(operation.defer_by, length),
             find_by=_later(operation.find_by, length),
         )
-        is_running = operation.state is OperationState.RUNNING
-        if is_running and spec.type in {StepType.EVENT, StepType.WORKFLOW}:
+        is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
+        if not is_call and spec.type is not StepType.TIMER and operation.state is OperationState.RUNNING:
             moved = replace(moved, complete_by=_later(operation.complete_by, length))
-        elif operation.is_overdue(now) and spec.type not in WAITING_TYPES and not _is_once(record, spec):
+        elif is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
     return record
@@ -70,10 +70,6 @@ def resume(record: TaskRecord, event: Resumed, now: datetime) -> TaskRecord | Re
 
 def _later(time: datetime | None, length: timedelta) -> datetime | None:
     return None if time is None else time + length
-
-
-def _is_once(record: TaskRecord, spec: StepSpec) -> bool:
-    return record.direction is Direction.DO and spec.must_not_repeat
 
 
 def cancel(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Rejection:

@@ -157,10 +157,9 @@ class StepSpec:
         """Return whether the task continues without the step if it fails."""
         return self.on_failure is FailurePolicy.CONTINUE
 
-    @property
-    def must_not_repeat(self) -> bool:
-        """Return whether the do is dispatched once only, unless it is known not to have taken place."""
-        return not self.idempotent and self.type in EFFECT_TYPES
+    def must_not_repeat(self, direction: Direction) -> bool:
+        """Return whether an operation starts once only, unless it is known not to have taken place."""
+        return direction is Direction.DO and not self.idempotent and self.type in EFFECT_TYPES
 
 
 @dataclass(frozen=True, kw_only=True)

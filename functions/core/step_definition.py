@@ -322,13 +322,13 @@ class TimerStep(BaseStep[None]):
 
     step_type = StepType.TIMER
 
-    def __init__[P: BaseModel](
+    def __init__(
         self,
         name: str,
         *,
-        until: Callable[[P, Results], datetime],
+        until: Callable[[Any, Results], datetime],
         needs: Needs = (),
-        when: Callable[[P, Results], bool] | None = None,
+        when: Callable[[Any, Results], bool] | None = None,
     ) -> None:
         options = {"until": until, "needs": needs, "when": when}
         super().__init__(name, options)

@@ -66,13 +66,9 @@ def start_run(record: TaskRecord, event: RunStarted, now: datetime) -> TaskRecor
         return Rejection.STALE_EPOCH
     for spec, operation in record.operations():
         is_interrupted = operation.state is OperationState.RUNNING and operation.run == event.run
-        if is_interrupted and spec.type is StepType.ACTIVITY and not _is_once(record.direction, spec):
+        if is_interrupted and spec.type is StepType.ACTIVITY and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
     return record
-
-
-def _is_once(direction: Direction, spec: StepSpec) -> bool:
-    return direction is Direction.DO and spec.must_not_repeat
 
 
 def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Rejection:
@@ -93,7 +89,7 @@ def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRec
         unknown_starts=operation.unknown_starts + 1,
         run=event.run,
         start_id=event.start_id,
-        earlier_starts=(*operation.earlier_starts, *earlier) if _is_once(direction, spec) else (),
+        earlier_starts=(*operation.earlier_starts, *earlier) if spec.must_not_repeat(direction) else (),
         request=event.request if operation.request is None else operation.request,
         started_at=now,
         complete_by=event.complete_by,
@@ -159,7 +155,7 @@ def end_step(
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and _OUTCOMES.get(operation.state) is event.kind:
         return record  # a repeated event
-    if _is_once(event.direction, spec):
+    if spec.must_not_repeat(event.direction):
         return _end_once(record, spec, event, now, settings)
     rejection = _check_start(record, event, operation, now)
     return _with_outcome(record, spec, event, now, settings) if rejection is None else rejection

@@ -87,11 +87,10 @@ class Workflow[P: BaseModel]:
 
     def limited(self, seconds: Mapping[str, float]) -> None:
         """Replace the `complete_within` of steps by `seconds`, by step name."""
+        limits = {name: seconds.get(name, step.spec.complete_within) for name, step in self.steps.items()}
         self.steps = MappingProxyType(
             {
-                name: replace(step, spec=replace(step.spec, complete_within=seconds[name]))
-                if name in seconds
-                else step
+                name: replace(step, spec=replace(step.spec, complete_within=limits[name]))
                 for name, step in self.steps.items()
             }
         )

@@ -1,0 +1,398 @@
+"""A run plans the starts of ready steps; functions of a definition may raise or return anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from functions.core.definition_checks import DefinedStep
+from functions.core.derive import ProcessState, WaitingFor, derive
+from functions.core.gate_rules import Circuit, Gate
+from functions.core.json_values import UnfitValueError, item_digest
+from functions.core.plan import (
+    Runner,
+    check_deployed,
+    output_of,
+    plan,
+    result_fault,
+    with_valid_result,
+)
+from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
+from functions.core.rules import admit, fold
+from functions.core.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Results,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
+from functions.core.task_events import (
+    Event,
+    EventReceived,
+    OutcomeKind,
+    ResultRejected,
+    StepBroken,
+    StepDeferred,
+    StepEnded,
+    StepSkipped,
+    StepStarted,
+    Suspended,
+)
+from functions.core.workflow_definition import Workflow, WorkflowRegistry, items_of
+from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end
+
+
+class Parcel(BaseModel):
+    """The payload of the tests."""
+
+    weight: int = 1
+    labels: list[Any] = []
+
+
+class Label(BaseModel):
+    """The result of a step."""
+
+    number: int
+
+
+class Heavy(BaseModel):
+    """Another payload."""
+
+    tons: int
+
+
+def _request(parcel: Parcel, _results: Results) -> dict[str, object]:
+    return {"weight": parcel.weight}
+
+
+_CHILD = Workflow("child", payload=Parcel, steps=[Step("a", request=_request)])
+
+
+def _registry(*steps: BaseStep[Any], **options: Any) -> WorkflowRegistry:
+    workflow = Workflow("w", **{"payload": Parcel, "steps": list(steps), **options})
+    return WorkflowRegistry([workflow, _CHILD])
+
+
+def _task(registry: WorkflowRegistry, payload: str = '{"weight":7}') -> TaskRecord:
+    workflow = registry.find("w")
+    assert workflow is not None
+    return admit(workflow.new_order("t", "r", payload, NOW), NOW, SETTINGS)
+
+
+def _runner(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: Any = None) -> Runner:
+    ids = iter(f"start{number}" for number in range(99))
+    return Runner(
+        epoch=record.epoch,
+        run=record.run,
+        room=room,
+        ends_at=at(seconds),
+        new_id=lambda: next(ids),
+        gate=(gates or {}).get,
+    )
+
+
+def _plan(record: TaskRecord, registry: WorkflowRegistry, **runner: Any) -> list[Event]:
+    return plan(record, _runner(record, **runner), registry, at(1))
+
+
+def _run(record: TaskRecord, registry: WorkflowRegistry) -> TaskRecord:
+    """Apply the plan of a run once."""
+    return fold(record, None, lambda r, now: plan(r, _runner(r), registry, now), at(1), SETTINGS).record
+
+
+def _done(record: TaskRecord, registry: WorkflowRegistry, step: str, result: str) -> TaskRecord:
+    record = _run(record, registry)
+    return after(record, end(record, step, result=result))
+
+
+def test_start_carries_the_request_and_the_deadline() -> None:
+    """The request is compact JSON."""
+    registry = _registry(Step("a", request=_request, complete_within=20))
+    [started] = _plan(_task(registry), registry)
+    assert started == StepStarted(
+        epoch=1, run=1, step="a", start_id="start0", complete_by=at(21), request='{"weight":7}'
+    )
+    assert plan(_task(registry), replace(_runner(_task(registry)), epoch=2), registry, NOW) == []
+
+
+def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
+    """No call starts that could outlast the run; a request to a queue takes no room."""
+    steps = [Step("a", request=_request), Step("b", request=_request), QueueStep("c", request=_request)]
+    registry = _registry(*steps)
+    record = _task(registry)
+    assert [event.step for event in _plan(record, registry, room=1) if isinstance(event, StepStarted)] == [
+        "a",
+        "c",
+    ]
+    assert len(_plan(record, registry, seconds=30)) == 1
+
+
+def test_step_behind_a_closed_gate_is_deferred() -> None:
+    """A released step passes a half-open gate."""
+    registry = _registry(Step("a", request=_request), QueueStep("b", request=_request))
+    record = _task(registry)
+    half_open = Gate(name="a", circuit=Circuit.HALF_OPEN)
+    gates = {"a": half_open, "queue:b": replace(half_open, name="queue:b", circuit=Circuit.OPEN)}
+    assert _plan(record, registry, gates=gates) == [
+        StepDeferred(epoch=1, step="a"),
+        StepDeferred(epoch=1, step="b"),
+    ]
+    released = record.with_operation("a", Operation(is_released=True))
+    assert isinstance(_plan(released, registry, gates=gates)[0], StepStarted)
+
+
+def test_condition_skips_a_step() -> None:
+    """It is judged before the first start only."""
+    registry = _registry(Step("a", request=_request, when=lambda parcel, _: parcel.weight > 9))
+    record = _task(registry)
+    assert _plan(record, registry) == [StepSkipped(epoch=1, step="a")]
+    again = record.with_operation("a", Operation(request='{"sent":1}'))
+    [started] = _plan(again, registry)
+    assert isinstance(started, StepStarted)
+    assert started.request == '{"sent":1}'
+
+
+def test_results_of_needed_steps_are_models() -> None:
+    """A for-each step has a list; a step without a model has the JSON value; a timer has nothing."""
+    seen: list[object] = []
+
+    def read(_parcel: Parcel, results: Results) -> dict[str, object]:
+        seen.extend(results[name] for name in ("a", "b", "c", "d"))
+        return {}
+
+    registry = _registry(
+        Step("a", request=_request, result=Label),
+        Step("b", request=_request),
+        Step("c", for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {"item": item}),  # noqa: ARG005 - the inputs of the function
+        TimerStep("d", until=lambda _parcel, _results: NOW),
+        Step("e", needs=["a", "b", "c", "d"], request=read),
+    )
+    record = _run(_task(registry, '{"labels":[4,5]}'), registry)
+    assert record.do("c.1").request == '{"item":5}'
+    for name in ("a", "b", "c.0", "c.1"):
+        record = after(record, end(record, name, result='{"number":3}'))
+    _run(record, registry)
+    number = {"number": 3}
+    assert seen == [Label(number=3), number, [number, number], None]
+
+
+def test_task_whose_version_is_not_deployed_is_suspended() -> None:
+    """So is a task of other steps, another payload, other items, or without its child workflow."""
+    each = Step("a", for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    record = _task(_registry(each), '{"labels":[1,2]}')
+    fewer = Step("a", for_each=lambda parcel: parcel.labels[:1], request=lambda p, r, i: {"i": i})  # noqa: ARG005 - as above
+    other = Step("a", for_each=lambda _: [3, 3], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    for registry, reason in (
+        (WorkflowRegistry([_CHILD]), "version 1 of workflow w is not deployed"),
+        (_registry(Step("a", request=_request)), "is deployed with other steps than it was submitted with"),
+        (_registry(fewer), "is deployed with other items of step a"),
+        (_registry(other), "is deployed with other items of step a"),
+        (_registry(each, payload=Heavy), "is deployed with another payload: Heavy rejects it: tons: Field"),
+    ):
+        events = _plan(record, registry)
+        suspended = [event for event in events if isinstance(event, Suspended)]
+        assert reason in suspended[0].reason
+        assert derive(_run(record, registry)).waiting_for is WaitingFor.SUSPENDED
+    with pytest.raises(NotDeployedError):
+        check_deployed(record, WorkflowRegistry([_CHILD]))
+    check_deployed(record, _registry(each))
+
+
+def test_payload_of_a_child_task_is_checked_before_its_start() -> None:
+    """Its workflow may be missing, or reject the request."""
+    step = WorkflowStep("a", workflow="child", request=_request)
+    record = _task(_registry(step))
+    [started] = _plan(record, _registry(step))
+    assert isinstance(started, StepStarted)
+    assert started.request == '{"weight":7}'
+    bad = _registry(WorkflowStep("a", workflow="child", request=lambda *_: {"weight": "x"}))
+    [broken] = _plan(_task(bad), bad)
+    assert isinstance(broken, StepBroken)
+    assert broken.error.startswith("Parcel rejects it: weight: ")
+    alone = _registry(step)
+    alone._newest = {}
+    [suspended] = _plan(record, alone)
+    assert suspended == Suspended(reason="workflow child is not deployed", epoch=1)
+
+
+class _HostileError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+_CYCLE: dict[str, object] = {}
+_CYCLE["self"] = _CYCLE
+
+
+@pytest.mark.parametrize(
+    ("request_function", "error"),
+    [
+        (lambda _p, results: {"x": results["z".lower()]}, "uses results["),
+        (lambda *_: _raise(ValueError("no\nprice")), "ValueError: no price"),
+        (lambda *_: _raise(_HostileError()), "_HostileError: (its text raises RuntimeError)"),
+        (lambda *_: _raise(ValueError("é" * 2_000)), "…"),
+        (lambda *_: [], "the request is of type list: return a dict"),
+        (lambda *_: {1: 2}, "request has a name of type int: use str"),
+        (
+            lambda *_: {"a": [float("nan")]},
+            "request.a[0] is no finite double: use a smaller number or a text",
+        ),
+        (lambda *_: {"a": 10**400}, "request.a is no finite double"),
+        (lambda *_: {"a": object()}, "request.a is of type object, which JSON cannot hold"),
+        (lambda *_: _CYCLE, "request is nested deeper than 99 levels"),
+        (lambda *_: {"a": "\ud800"}, "the request holds half of a character (a lone surrogate)"),
+        (lambda *_: {"a": "x" * 30_000}, "the request has 60016 bytes in UTF-16; the limit is 60000"),
+        (lambda *_: {"a": "😀" * 15_000}, "the request has 60016 bytes in UTF-16; the limit is 60000"),
+    ],
+)
+def test_function_that_raises_or_returns_no_request_stops_its_task(request_function: Any, error: str) -> None:
+    """The error text is bounded, printable, and holds no value of the request."""
+    registry = _registry(Step("z", request=_request, when=None), Step("a", request=request_function))
+    [_, broken] = _plan(_task(registry), registry)
+    assert isinstance(broken, StepBroken)
+    assert error in broken.error
+    assert len(broken.error.encode()) <= 1024
+
+
+def test_function_that_changes_its_inputs_changes_no_record() -> None:
+    """Each function has its own copies."""
+
+    def spoil(parcel: Parcel, results: Results) -> dict[str, object]:
+        parcel.weight = 0
+        results["z"]["a"] = 2
+        return {"weight": parcel.weight}
+
+    registry = _registry(
+        Step("z", request=_request),
+        Step("a", needs=["z"], request=spoil),
+        Step("b", needs=["z"], request=lambda p, results: {"z": results["z"], "weight": p.weight}),
+    )
+    record = _run(_done(_task(registry), registry, "z", '{"a":1}'), registry)
+    assert (record.do("a").request, record.do("b").request) == ('{"weight":0}', '{"z":{"a":1},"weight":7}')
+
+
+def test_recorded_result_that_its_model_rejects_puts_its_own_step_in_question() -> None:
+    """A step that reads it is not at fault. In an undo an operator decides."""
+    step = Step("a", request=_request, result=Label, undo=True)
+    reader = Step("b", needs=["a"], request=_request, undo=lambda _p, _r, _own: {})
+    registry = _registry(step, reader)
+    record = _done(_task(registry), registry, "a", '{"number":"x"}')
+    [rejected] = _plan(record, registry)
+    assert isinstance(rejected, ResultRejected)
+    assert (rejected.step, rejected.error.startswith("Label rejects it: number: ")) == ("a", True)
+    assert derive(_run(record, registry)).state is ProcessState.ERROR
+    undoing = replace(record.with_operation("b", Operation(number=9)), direction=Direction.UNDO)
+    [broken] = _plan(undoing, registry)
+    assert isinstance(broken, StepBroken)
+    assert broken.error.startswith("a: Label rejects it")
+
+
+@pytest.mark.parametrize(
+    ("result", "own"),
+    [('{"number":3}', '{"own":3}'), ('{"number":"x"}', '{"own":null}'), (None, '{"own":null}')],
+)
+def test_undo_is_made_from_the_own_result(result: str | None, own: str) -> None:
+    """It is `None` where it is unknown or invalid."""
+
+    def undo(_parcel: Parcel, _results: Results, own: Label | None) -> dict[str, object]:
+        return {"own": None if own is None else own.number}
+
+    registry = _registry(Step("a", request=_request, result=Label, undo=undo), Step("b", request=_request))
+    record = _run(_task(registry), registry)
+    if result is not None:
+        record = after(record, end(record, "a", result=result))
+    record = _run(after(record, cancel()), registry)
+    assert record.current("a").request == own
+
+
+def test_undo_of_an_item_gets_the_item() -> None:
+    """Without a function, an undo sends the request of the do."""
+    each = Step(
+        "a",
+        for_each=lambda parcel: parcel.labels,
+        request=lambda p, r, item: {"do": item},  # noqa: ARG005 - as above
+        undo=lambda p, r, own, item: {"undo": item},  # noqa: ARG005 - as above
+    )
+    registry = _registry(each, Step("b", request=_request, undo=True))
+    record = _run(_task(registry, '{"labels":["x"]}'), registry)
+    record = _run(after(record, cancel()), registry)
+    assert record.current("b").request == '{"weight":1}'
+    record = _run(after(record, end(record, "b")), registry)
+    assert record.current("a.0").request == '{"undo":"x"}'
+
+
+@pytest.mark.parametrize(
+    ("time", "error"),
+    [
+        (None, "until returned NoneType: return a datetime with a time zone"),
+        (datetime(2026, 1, 1), "until returned datetime: return a datetime with a time zone"),  # noqa: DTZ001 - it is wrong
+        (NOW + timedelta(days=400), "until returned 2027-02-05: return a time within a year"),
+    ],
+)
+def test_timer_without_a_time_stops_its_task(time: Any, error: str) -> None:
+    """The text names the fix."""
+    registry = _registry(TimerStep("a", until=lambda _p, _r: time))
+    assert _plan(_task(registry), registry) == [StepBroken(epoch=1, step="a", error=error)]
+
+
+def test_waiting_steps_record_their_start() -> None:
+    """An event step has its time limit from its start on."""
+    registry = _registry(
+        EventStep("a", event=Label, complete_within=60), TimerStep("b", until=lambda *_: at(9))
+    )
+    [event, timer] = _plan(_task(registry), registry)
+    assert isinstance(event, StepStarted)
+    assert isinstance(timer, StepStarted)
+    assert (event.complete_by, event.request, timer.complete_by) == (at(61), "{}", at(9))
+    record = after(_run(_task(registry), registry), EventReceived(step="a", body='{"number":1}', who="me"))
+    assert record.do("a").state is OperationState.DONE
+
+
+def test_output_is_made_from_all_results() -> None:
+    """An error of its function is raised as one kind of error."""
+
+    def output(_parcel: Parcel, results: Results) -> dict[str, object]:
+        return {"number": results["a"].number}
+
+    step = Step("a", request=_request, result=Label)
+    registry = _registry(step, output=output)
+    assert output_of(_done(_task(registry), registry, "a", '{"number":3}'), registry) == '{"number":3}'
+    assert output_of(_task(registry), _registry(step)) is None
+    with pytest.raises(UnfitValueError, match="AttributeError: 'NoneType'"):
+        output_of(_task(registry), registry)
+
+
+def test_result_is_checked_when_it_is_recorded() -> None:
+    """An operator's result is checked by the same rule."""
+    registry = _registry(Step("a", request=_request, result=Label), Step("b", request=_request))
+    record = _run(_task(registry), registry)
+    ended: StepEnded = end(record, "a", result='{"number":1}')
+    assert with_valid_result(record, registry, ended) is ended
+    refused = end(record, "a", OutcomeKind.REFUSED)
+    assert with_valid_result(record, registry, refused) is refused
+    missing = with_valid_result(record, registry, replace(ended, result='{"n":1}'))
+    assert (missing.kind, missing.result) == (OutcomeKind.DONE_WITHOUT_RESULT, None)
+    assert missing.error == "Label rejects it: number: Field required"
+    assert result_fault(record, registry, "b", '{"n":1}') is None
+    assert result_fault(record, registry, "z", "{}") == "the task has no step z"
+    assert result_fault(record, registry, "b", None) is not None
+    assert result_fault(record, registry, "b", "[]") == "the result is of type list: return a dict"
+    assert result_fault(record, WorkflowRegistry([_CHILD]), "a", "{}") is None
+
+
+def test_digest_of_an_item_is_equal_in_every_process() -> None:
+    """Sets are sorted; of a model, only the fields that were set count."""
+    assert item_digest({"b", "a"}) == item_digest(frozenset({"a", "b"})) == item_digest(["a", "b"])
+    assert item_digest(Label(number=1)) == item_digest({"number": 1})
+    assert item_digest((1, NOW)) != item_digest((1, at(1)))
+    assert items_of(DefinedStep(spec=_CHILD.specs[0]), Parcel()) == ()
