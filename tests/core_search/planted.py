@@ -1,0 +1,215 @@
+"""Bugs of at most five lines that are planted in the core, by which the search proves that it finds them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+#: Lines that one bug may change.
+MOST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement in the source of a module of the core; `old` occurs once."""
+
+    module: str
+    old: str
+    new: str
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a bug while the block runs: the functions of the edited modules get the edited code."""
+    originals = [original for edit in PLANTED[name] for original in _replace_code(edit)]
+    try:
+        yield
+    finally:
+        for function, code in reversed(originals):
+            function.__code__ = code
+
+
+def _replace_code(edit: Edit) -> Iterator[tuple[FunctionType, Any]]:
+    module = importlib.import_module(f"functions.core.{edit.module}")
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    if source.count(edit.old) != 1:
+        raise ValueError(f"{edit.module}: {edit.old!r} occurs {source.count(edit.old)} times")
+    edited = ModuleType(module.__name__)
+    edited.__file__ = module.__file__
+    exec(compile(source.replace(edit.old, edit.new), str(module.__file__), "exec"), edited.__dict__)  # noqa: S102 - our own source
+    others = dict(_functions(edited))
+    for name, function in _functions(module):
+        if function.__code__ != others[name].__code__:
+            yield function, function.__code__
+            function.__code__ = others[name].__code__
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions, methods and properties that a module defines."""
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__:
+            yield name, value
+        elif inspect.isclass(value) and value.__module__ == module.__name__:
+            for member, given in vars(value).items():
+                function = given.fget if isinstance(given, property) else given
+                if inspect.isfunction(function) and function.__module__ == module.__name__:
+                    yield f"{name}.{member}", function
+
+
+PLANTED: dict[str, tuple[Edit, ...]] = {
+    "undo_of_completed_steps_only": (
+        Edit(
+            "derive",
+            "return step.number is not None and (",
+            "return step.do.state is OperationState.DONE and (",
+        ),
+    ),
+    "undo_in_order_of_dispatch": (Edit("derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),),
+    "refused_undo_blocks_direct_needs_only": (
+        Edit("derive", "return with_needs(record, names | further) if further else names", "return names"),
+    ),
+    "refused_undo_blocks_nothing": (
+        Edit("derive", "        and by_name[step.name].step not in blocked\n", ""),
+    ),
+    "steps_start_while_suspended": (
+        Edit(
+            "derive",
+            "is_paused = record.suspension is not None or record.decision",
+            "is_paused = record.decision",
+        ),
+    ),
+    "at_once_is_ignored": (Edit("derive", "if room[spec.step] < 0:", "if room[spec.step] < -90:"),),
+    "time_limit_runs_while_suspended": (
+        Edit(
+            "operator_rules", "expires_at=_later(record.expires_at, length)", "expires_at=record.expires_at"
+        ),
+    ),
+    "event_deadline_runs_while_suspended": (
+        Edit(
+            "operator_rules",
+            "complete_by=_later(operation.complete_by, length)",
+            "complete_by=operation.complete_by",
+        ),
+    ),
+    "rebuild_after_an_unknown_start": (
+        Edit("operator_rules", " and is_refused and do.unknown_starts == 0", " and is_refused"),
+    ),
+    "verdict_of_another_epoch_counts": (
+        Edit(
+            "operator_rules",
+            "    rejection = _check_seen(record, event.epoch)\n"
+            "    if rejection is not None:\n"
+            "        return rejection\n"
+            "    spec =",
+            "    spec =",
+        ),
+    ),
+    "undo_of_the_newest_generation_only": (
+        Edit(
+            "step_rules",
+            "if is_undone and step.undone + 1 < len(step.dispatched):",
+            "if is_undone and step.undone < 0:",
+        ),
+    ),
+    "hold_counts_against_the_bound": (
+        Edit(
+            "gate_rules",
+            "return sum((span for span in spans if span > timedelta()), timedelta())",
+            "return timedelta() * len(list(spans))",
+        ),
+        Edit("gate_rules", "return holds[-1] if holds and holds[-1].end is None else None", "return None"),
+    ),
+    "replies_do_not_reset_failures": (
+        Edit(
+            "gate_rules", "if gate.failures and gate.circuit is not Circuit.OPEN:", "if gate.failures > 99:"
+        ),
+    ),
+    "overdue_request_counts_while_the_circuit_is_open": (
+        Edit(
+            "gate_rules",
+            "if gate.is_away or _was_away(gate, sent_at, ends_at):\n        return True\n",
+            "if gate.is_away:\n        return False\n",
+        ),
+    ),
+    "request_that_was_not_reached_counts": (
+        Edit("deadline_rules", "return is_unreached(gate, sent_at, ends_at, now)", "return False"),
+    ),
+    "request_that_hangs_is_not_counted": (
+        Edit(
+            "gate_rules",
+            "return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at",
+            "return True",
+        ),
+    ),
+    "late_reply_counts": (
+        Edit(
+            "step_rules",
+            "is_late = operation.complete_by is not None and now > operation.complete_by",
+            "is_late = operation.complete_by is None",
+        ),
+    ),
+    "requests_are_sent_while_the_gate_is_closed": (
+        Edit("plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
+    ),
+    "request_is_made_again": (
+        Edit(
+            "step_rules",
+            "request=event.request if operation.request is None else operation.request",
+            "request=event.request",
+        ),
+        Edit(
+            "plan",
+            "    if request is None:\n        try:",
+            "    if request is None or record.failures:\n        try:",
+        ),
+    ),
+    "outcome_of_an_old_epoch_counts": (
+        Edit(
+            "step_rules",
+            "    if event.epoch != record.epoch or event.direction is not record.direction:\n"
+            "        return Rejection.STALE_EPOCH\n"
+            "    if operation.start_id != event.start_id or operation.state is not OperationState.RUNNING:\n",
+            "    if operation.start_id != event.start_id:\n",
+        ),
+    ),
+    "epoch_ends_during_a_payment": (
+        Edit("conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
+    ),
+    "run_repeats_a_payment": (Edit("step_rules", " and not spec.must_not_repeat(record.direction):", ":"),),
+    "overdue_payment_is_recovered": (
+        Edit(
+            "deadline_rules",
+            "if spec.must_not_repeat(record.direction):",
+            "if spec.must_not_repeat(record.direction) and spec.can_find:",
+        ),
+    ),
+    "time_limit_applies_before_the_question": (
+        Edit("conclusions", "decision = _question(record) or decision", "decision = decision"),
+    ),
+    "task_ends_without_output": (
+        Edit(
+            "conclusions",
+            "return suspend(record, str(error), now)",
+            "ended = replace(ended, reason=str(error))",
+        ),
+    ),
+    "rejected_result_stops_its_reader": (
+        Edit("plan", "return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)", "pass"),
+        Edit(
+            "plan",
+            "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=fault)",
+            "return event",
+        ),
+    ),
+    "call_outlasts_its_run": (
+        Edit(
+            "plan", "return now + timedelta(seconds=spec.complete_within) > ends_at", "return now > ends_at"
+        ),
+    ),
+}

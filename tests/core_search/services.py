@@ -1,0 +1,258 @@
+"""The remote services and the Agents behind queues: each effect takes place once for each effect key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from functions.core.record import Direction
+from functions.core.task_events import OutcomeKind, StepEnded
+
+if TYPE_CHECKING:
+    from tests.core_search.world import World
+
+#: A queue Agent does not begin with less time than this before the deadline.
+TOO_LATE = timedelta(seconds=10)
+NOT_TAKEN = "the Agent took the request too late"
+
+
+class RefusedError(Exception):
+    """The service refused permanently. `has_unanswered`: an earlier request had no answer."""
+
+    def __init__(self, text: str, *, has_unanswered: bool = False) -> None:
+        super().__init__(text)
+        self.has_unanswered = has_unanswered
+
+
+class NotBegunError(Exception):
+    """The service was not called, or is certain not to have done it."""
+
+
+class UnusableError(Exception):
+    """The service did it, but its result cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The input of an Agent: the recorded request, and the deadline of its outcome (UTC)."""
+
+    task: str
+    step: str
+    direction: Direction
+    effect_key: str
+    request: str
+    complete_by: datetime
+    idempotent: bool
+    start_id: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class Effect:
+    """The effect of one effect key at its service."""
+
+    body: str
+    done: int = 0
+    result: str | None = None
+    undone: bool = False
+
+
+class Services:
+    """All remote services, and the queues of Agents."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.effects: dict[str, Effect] = {}
+        self.in_flight: Counter[str] = Counter()
+        self.fenced: set[str] = set()
+        self.hung: dict[str, str] = {}
+        self.hung_starts: set[str] = set()
+        self.troubled: set[str] = set()
+        self.refusing: set[str] = set()
+        self.hanging: set[str] = set()
+        self.outages: dict[str, tuple[float, float]] = {}
+        self.slow: dict[str, tuple[float, float]] = {}
+        self._begun: set[str] = set()
+        self._queues: dict[str, set[str]] = defaultdict(set)
+        self._consumers: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def is_down(self, agent: str) -> bool:
+        """Return whether a service takes no calls, or a queue Agent is away."""
+        start, end = self.outages.get(agent, (0.0, 0.0))
+        return start <= asyncio.get_running_loop().time() < end
+
+    def _is_slow(self, agent: str) -> bool:
+        start, end = self.slow.get(agent, (0.0, 0.0))
+        return start <= asyncio.get_running_loop().time() < end
+
+    # Calls
+
+    async def call(self, call: Call) -> str:
+        """Carry out a call that has arrived. Raises the errors above."""
+        world = self.world
+        if self._hangs(call):
+            await asyncio.sleep(300)
+            raise ConnectionError("no answer")
+        self.in_flight[call.effect_key] += 1
+        try:
+            slow = world.random.uniform(5, 60) if world.strikes("service slow", 0.06) else 0
+            if Random(f"{world.seed}{call.task}").random() < 0.2:
+                slow += 8  # so that a chain of calls outlasts a run
+            await asyncio.sleep(world.random.uniform(0.01, 0.5) + slow)
+            return self._take_effect(call)
+        finally:
+            self.in_flight[call.effect_key] -= 1
+
+    def arrive_later(self, call: Call, delay: float) -> None:
+        """Let a call arrive `delay` seconds later, when its caller may be gone."""
+
+        def arrive() -> None:
+            self.in_flight[call.effect_key] -= 1
+            try:
+                self._take_effect(call, is_late=True)
+            except (RefusedError, UnusableError, NotBegunError):
+                return
+
+        self.in_flight[call.effect_key] += 1
+        asyncio.get_running_loop().call_later(delay, arrive)
+
+    def _hangs(self, call: Call) -> bool:
+        chance = Random(f"h{self.world.seed}{call.effect_key}").random()
+        return call.direction is Direction.UNDO and self.world.intensity > 0 and chance < 0.04
+
+    def _is_refused(self, call: Call, *, is_late: bool) -> bool:
+        chance = Random(f"{self.world.seed}{call.effect_key}").random()
+        if 0.1 < chance < 0.25:  # the service may accept it at another time
+            return not is_late and self.world.random.random() < 0.6
+        return chance < (0.08 if call.direction is Direction.DO else 0.1)
+
+    def _take_effect(self, call: Call, *, is_late: bool = False) -> str:
+        """Do or undo the call's request, once for each effect key. Raises the errors above."""
+        world = self.world
+        if call.start_id in self.fenced:
+            raise NotBegunError("this start is fenced")
+        effect = self.effects.setdefault(call.effect_key, Effect(call.request))
+        effect.body = effect.body or call.request
+        world.require(effect.body == call.request, f"{call.effect_key}: two bodies")
+        if self._is_refused(call, is_late=is_late) and not effect.done:
+            raise RefusedError("no")
+        if call.direction is Direction.UNDO:
+            do = self.effects.setdefault(call.effect_key.replace("/undo", "/do"), Effect(""))
+            do.undone, effect.done = True, 1
+            return "{}"
+        if effect.undone:
+            raise RefusedError("it was undone")  # the service keeps a tombstone
+        if call.idempotent and effect.done:
+            return effect.result or "{}"
+        effect.done += 1
+        world.require(effect.done == 1, f"{call.effect_key}: done twice")
+        step = call.effect_key.partition("/do")[0] + "/do"
+        done = [key for key, other in self.effects.items() if key.startswith(step) and other.done]
+        world.require(len(done) == 1, f"{done}: done in two generations")
+        chance = Random(f"u{world.seed}{call.effect_key}").random()
+        effect.result = json.dumps({"m" if 0.03 < chance < 0.06 else "n": world.new_id()})
+        if chance < 0.03:
+            raise UnusableError("its result is too large")
+        return effect.result
+
+    def find(self, call: Call, *, fences_starts: bool) -> tuple[OutcomeKind, str]:
+        """Look up an effect. A service that fences start ids rejects a request of this start from now on."""
+        effect = self.effects.get(call.effect_key)
+        self.world.cover(call.task, f"look-up at a service that fences: {fences_starts}")
+        if self.world.random.random() < 0.2:
+            raise ConnectionError("no answer")
+        if effect is not None and effect.done and not effect.undone:
+            return OutcomeKind.DONE, effect.result or "{}"
+        if not fences_starts:
+            return OutcomeKind.UNKNOWN, "not found"
+        self.fenced.add(call.start_id)
+        return OutcomeKind.NOT_BEGUN, "not found"
+
+    # Queues
+
+    async def serve(self, agent: str, call: Call) -> None:
+        """Serve a request of a queue: not begun if it waited too long, once if it must not be repeated."""
+        world = self.world
+        if not await self._taken(agent, (call.complete_by - world.now()).total_seconds()):
+            world.cover(call.task, "request expired in its queue")
+            return
+        is_refusing = agent in self.refusing and self.is_down(agent)
+        is_too_late = world.now() > call.complete_by - TOO_LATE
+        if is_too_late or is_refusing or world.strikes("not taken", 0.05):
+            if call.idempotent or call.start_id not in self._begun:
+                self._begun.add(call.start_id)
+                await self._reply(call, OutcomeKind.NOT_BEGUN, NOT_TAKEN)
+            return
+        if call.start_id in self._begun and not call.idempotent:
+            return
+        self._begun.add(call.start_id)
+        if world.strikes("queue Agent dies", 0.05) or self._never_replies(agent, call):
+            return
+        try:
+            kind, text = OutcomeKind.DONE, await self.call(call)
+        except RefusedError as error:
+            kind, text = OutcomeKind.REFUSED, str(error)
+        except UnusableError as error:
+            kind, text = OutcomeKind.DONE_WITHOUT_RESULT, str(error)
+        except ConnectionError:
+            return  # an Agent that hangs sends no reply
+        await self._reply(call, kind, text)
+
+    def _never_replies(self, agent: str, call: Call) -> bool:
+        if self.is_down(agent) and agent in self.hanging:
+            return True
+        chance = Random(f"g{self.world.seed}{call.effect_key}").random()
+        if chance > 0.12 or call.effect_key in self.hung:
+            return False
+        self.hung[call.effect_key] = agent
+        self.hung_starts.add(call.start_id)
+        return True
+
+    async def _taken(self, agent: str, seconds: float) -> bool:
+        """Wait until the Agent takes a message; return False if the message expired before."""
+        world, message = self.world, self.world.new_id()
+        self._queues[agent].add(message)
+        asyncio.get_running_loop().call_later(seconds, self._queues[agent].discard, message)
+        late = world.random.uniform(5, 40) if world.strikes("request waits", 0.1) else 0
+        await asyncio.sleep(world.random.uniform(0.01, 0.2) + late)
+        while self.is_down(agent) and agent not in self.refusing | self.hanging:
+            await asyncio.sleep(world.random.uniform(0.5, 3))
+        async with self._consumers[agent]:
+            if self._is_slow(agent):
+                await asyncio.sleep(world.random.uniform(1, 10))
+            if message not in self._queues[agent]:
+                return False
+            self._queues[agent].discard(message)
+            return True
+
+    async def slow_down(self, agent: str, delay: float, seconds: float) -> None:
+        """Make a queue Agent slow after `delay` seconds, with requests of other applications in its queue."""
+        self.slow[agent] = (delay, delay + seconds)
+        await asyncio.sleep(delay)
+        for _ in range(self.world.random.randint(0, 12)):
+            self.world.spawn(self._serve_another(agent))
+
+    async def _serve_another(self, agent: str) -> None:
+        gate, sent_at = f"queue:{agent}", self.world.now()
+        if await self._taken(agent, 600) and not (self.is_down(agent) and agent in self.hanging):
+            await self.world.on_some_host(lambda host: host.gates.reply(gate, sent_at, is_taken=True))
+
+    async def _reply(self, call: Call, kind: OutcomeKind, text: str) -> None:
+        world = self.world
+        ended = StepEnded(
+            epoch=call.epoch,
+            step=call.step,
+            direction=call.direction,
+            start_id=call.start_id,
+            kind=kind,
+            result=text if kind is OutcomeKind.DONE else None,
+            error=None if kind is OutcomeKind.DONE else text,
+        )
+        for _ in range(2 if world.strikes("reply twice", 0.1) else 1):
+            await asyncio.sleep(world.random.uniform(1, 60) if world.strikes("reply late", 0.06) else 0)
+            world.spawn(world.deliver_reply(ended, call.task))

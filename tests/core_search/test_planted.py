@@ -1,0 +1,41 @@
+"""The search sees each bug that is planted in the core."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.core.derive import undo_order
+from tests.core_search.planted import MOST_LINES, PLANTED, Edit, planted
+from tests.core_search.search import first_violation
+
+#: The first seed that sees the bug is below this number.
+_SEEDS = 300
+
+
+@pytest.mark.night
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bug_is_seen(bug: str) -> None:
+    """It is a violation or a defect of one of the first seeds."""
+    with planted(bug):
+        assert first_violation(range(_SEEDS)) is not None
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bug_is_small_and_removed_again(bug: str) -> None:
+    """It changes at most five lines, and the functions have their own code afterwards."""
+    before = undo_order.__code__
+    with planted(bug):
+        pass
+    lines = sum(max(edit.old.count("\n"), edit.new.count("\n")) + 1 for edit in PLANTED[bug])
+    assert (undo_order.__code__ is before, lines <= MOST_LINES) == (True, True)
+
+
+def test_edit_that_does_not_fit_the_source_is_an_error() -> None:
+    """A bug that is not planted would be seen by no seed."""
+    PLANTED["none"] = (Edit("derive", "no such line", ""),)
+    try:
+        with pytest.raises(ValueError, match="occurs 0 times"), planted("none"):
+            pass
+    finally:
+        del PLANTED["none"]
