@@ -195,7 +195,7 @@ class Checks:
         if spec.type is not StepType.EVENT or not is_expired or was.started_at is None:
             return
         waited = self.world.now() - was.started_at
-        pauses = self._pauses[f"{after.order.task}/{spec.name}"]
+        pauses = self._pauses[f"{after.order.task}/{was.start_id}"]
         limit = timedelta(seconds=spec.complete_within - 3) + pauses
         self.require(waited >= limit, f"{after.order.task} {spec.name}: timed out early")
 
@@ -205,9 +205,9 @@ class Checks:
         if before.suspension is not None and after.suspension is None:
             length = self.world.now() - before.suspension.since
             self._pauses[task] += length
-            for name, step in before.steps.items():
+            for step in before.steps.values():
                 if step.do.state is OperationState.RUNNING:
-                    self._pauses[f"{task}/{name}"] += length
+                    self._pauses[f"{task}/{step.do.start_id}"] += length
         is_expired = (after.reason or "").startswith("not finished within")
         if before.error is not None or limit is None or not is_expired:
             return

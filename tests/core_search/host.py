@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from tests.core_search.world import World
 
 #: Seconds of one run, and the calls that it has under way at most.
-RUN_SECONDS, _STEPS_AT_ONCE = 60, 3
+RUN_SECONDS, _STEPS_AT_ONCE = 30, 3
 #: Seconds for which a message's event is tried, before the message is delivered again.
 _TRY_SECONDS = 20
 #: Recoveries of one sweep; seconds after which an unsent message is sent by the relay.

@@ -37,6 +37,7 @@ class People:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._verdicts: dict[tuple[str, str], Event] = {}
 
     def start(self) -> None:
         """Start all callers, operators, deployments and crashes."""
@@ -202,11 +203,16 @@ class People:
         is_missing = do.state is OperationState.DONE_WITHOUT_RESULT
         if is_missing and spec.idempotent and world.random.random() < 0.2:
             return Resubmitted(**seen)
+        earlier = self._verdicts.get((task, name))
+        if earlier is not None and world.random.random() < 0.5:
+            return earlier  # of another page that shows the earlier question
         world.checks.by_operator.add((task, name))
         effect = world.services.effects.get(key)
         if is_missing or (effect is not None and effect.done and not effect.undone):
             return Answered(step=name, verdict=Verdict.DONE, result='{"n":"hand"}', **seen)
-        return Answered(step=name, verdict=Verdict.NOT_DONE, **seen)
+        not_done = Answered(step=name, verdict=Verdict.NOT_DONE, **seen)
+        self._verdicts[task, name] = not_done
+        return not_done
 
     def _undo_verdict(self, record: TaskRecord, seen: dict[str, Any]) -> Event | None:
         """Undo a refused step by hand, in all generations, and return the verdict."""

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FunctionType, ModuleType
 
 #: Lines that one bug may change.
 MOST_LINES = 5
@@ -27,7 +26,10 @@ class Edit:
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Plant a bug while the block runs: the functions of the edited modules get the edited code."""
-    originals = [original for edit in PLANTED[name] for original in _replace_code(edit)]
+    modules = {
+        edit.module: [each for each in PLANTED[name] if each.module == edit.module] for edit in PLANTED[name]
+    }
+    originals = [original for edits in modules.values() for original in _replace_code(edits)]
     try:
         yield
     finally:
@@ -35,14 +37,18 @@ def planted(name: str) -> Iterator[None]:
             function.__code__ = code
 
 
-def _replace_code(edit: Edit) -> Iterator[tuple[FunctionType, Any]]:
-    module = importlib.import_module(f"functions.core.{edit.module}")
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    if source.count(edit.old) != 1:
-        raise ValueError(f"{edit.module}: {edit.old!r} occurs {source.count(edit.old)} times")
+def _replace_code(edits: list[Edit]) -> Iterator[tuple[FunctionType, CodeType]]:
+    """Replace the code of the functions that the edits of one module change; yield the original code."""
+    module = importlib.import_module(f"functions.core.{edits[0].module}")
+    path = str(module.__file__)
+    source = Path(path).read_text(encoding="utf-8")
+    for edit in edits:
+        if source.count(edit.old) != 1:
+            raise ValueError(f"{edit.module}: {edit.old!r} occurs {source.count(edit.old)} times")
+        source = source.replace(edit.old, edit.new)
     edited = ModuleType(module.__name__)
-    edited.__file__ = module.__file__
-    exec(compile(source.replace(edit.old, edit.new), str(module.__file__), "exec"), edited.__dict__)  # noqa: S102 - our own source
+    edited.__file__ = path
+    exec(compile(source, path, "exec"), edited.__dict__)  # noqa: S102 - our own source
     others = dict(_functions(edited))
     for name, function in _functions(module):
         if function.__code__ != others[name].__code__:
