@@ -100,7 +100,7 @@ def _act_on_overdue_step(
         return mark_unknown(record, spec, now, None)
     if spec.type is StepType.QUEUE and spec.gate not in event.queues:
         return record
-    if _is_unreached(spec, operation, event, now):
+    if _is_unreached(spec, operation, event, now, settings):
         operation = operation.with_attempt(now, UNREACHED)
         record = record.with_operation(spec.name, operation)
         return not_begun(record, spec, now, settings, direction=record.direction, error=UNREACHED)
@@ -111,11 +111,13 @@ def _act_on_overdue_step(
     return _recovered(record, event, spec, now, settings)
 
 
-def _is_unreached(spec: StepSpec, operation: Operation, event: Due, now: datetime) -> bool:
+def _is_unreached(
+    spec: StepSpec, operation: Operation, event: Due, now: datetime, settings: RuleSettings
+) -> bool:
     gate, sent_at, ends_at = event.queues.get(spec.gate), operation.started_at, operation.complete_by
     if spec.type is not StepType.QUEUE or gate is None or sent_at is None or ends_at is None:
         return False
-    return is_unreached(gate, sent_at, ends_at, now)
+    return is_unreached(gate, sent_at, ends_at, now, settings)
 
 
 def _act_on_deferral(
@@ -192,9 +194,6 @@ def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSetting
             who="supervisor",
         ),
     )
-
-
-# Releases
 
 
 def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:

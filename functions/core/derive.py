@@ -192,9 +192,6 @@ def step_state(record: TaskRecord, spec: StepSpec) -> StepState:
     return _DO_STATES[step.do.state]
 
 
-# Work of a run
-
-
 def needs_run(record: TaskRecord) -> bool:
     """Return whether there is work that the newest run has not taken.
 

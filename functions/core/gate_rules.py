@@ -139,15 +139,18 @@ def _opened(gate: Gate, now: datetime, wait: timedelta) -> Gate:
 # Queues of Agents
 
 
-def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime) -> bool:
+def is_unreached(
+    gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, settings: RuleSettings
+) -> bool:
     """Return whether the Agent was away while a request was under way, or had not reached the request.
 
-    `sent_at` and `ends_at` are the start and the deadline of the request.
+    `sent_at` and `ends_at` are the start and the deadline of the request. Two requests may have times of
+    different clocks, so one within the allowed skew of `served_up_to` counts as not reached.
     """
     if gate.is_away or _was_away(gate, sent_at, ends_at):
         return True
     is_valid = gate.served_at is not None and now - gate.served_at <= _SERVED_VALID_FOR
-    return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at
+    return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at + settings.skew
 
 
 def _was_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
@@ -163,7 +166,7 @@ def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, set
         return failed(gate, sent_at, now, settings)
     if _was_away(gate, sent_at, ends_at):
         return gate
-    if is_unreached(gate, sent_at, ends_at, now):
+    if is_unreached(gate, sent_at, ends_at, now, settings):
         return not_taken(gate, sent_at, now, settings)
     counted = replace(gate, failures=gate.failures + 1)
     return counted if counted.failures < settings.open_after else failed(counted, now, now, settings)

@@ -144,12 +144,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit("deadline_rules", "return is_unreached(gate, sent_at, ends_at, now)", "return False"),
+        Edit("deadline_rules", "return is_unreached(gate, sent_at, ends_at, now, settings)", "return False"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
             "gate_rules",
-            "return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at",
+            "return is_valid and gate.served_up_to is not None and "
+            "gate.served_up_to < sent_at + settings.skew",
             "return True",
         ),
     ),

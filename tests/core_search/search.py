@@ -14,7 +14,7 @@ from tests.core_search.checks import ViolationError
 from tests.core_search.virtual_time import JumpingLoop
 from tests.core_search.world import World
 
-_STORY_LINES = 60
+_STORY_LINES = 120
 
 
 def run_seed(seed: int) -> World:

@@ -220,9 +220,9 @@ class Services:
         asyncio.get_running_loop().call_later(seconds, self._queues[agent].discard, message)
         late = world.random.uniform(5, 40) if world.strikes("request waits", 0.1) else 0
         await asyncio.sleep(world.random.uniform(0.01, 0.2) + late)
-        while self.is_down(agent) and agent not in self.refusing | self.hanging:
-            await asyncio.sleep(world.random.uniform(0.5, 3))
-        async with self._consumers[agent]:
+        async with self._consumers[agent]:  # messages are taken in order
+            while self.is_down(agent) and agent not in self.refusing | self.hanging:
+                await asyncio.sleep(world.random.uniform(0.5, 3))
             if self._is_slow(agent):
                 await asyncio.sleep(world.random.uniform(1, 10))
             if message not in self._queues[agent]:

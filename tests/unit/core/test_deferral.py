@@ -162,7 +162,7 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
         assert (later.failures, later.epoch, list(derive(later).gates)) == (0, 1, ["queue:q"])
         assert derive(later).gates["queue:q"][0] == at(1)  # when it was sent
         assert after(later, look, seconds=_BOUND + 10).failures == 1
-    reached = replace(behind, served_up_to=at(2))
+    reached = replace(behind, served_up_to=at(3))
     outdated = replace(behind, served_at=at(-5))
     for gate in (well, reached, outdated):
         assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
@@ -222,11 +222,11 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     back = replied(probing, now, now)
     assert next_link(back, now, SETTINGS, is_waiting=True).amount == 2
     assert next_link(back, now, SETTINGS, is_waiting=False).circuit is Circuit.CLOSED
-    assert is_unreached(back, NOW, now, now)  # its deadline passed while the circuit was open
-    assert is_unreached(back, NOW, now + timedelta(seconds=30), now)  # it was sent before the reply
+    assert is_unreached(back, NOW, now, now, SETTINGS)  # its deadline passed while the circuit was open
+    assert is_unreached(back, NOW, now + timedelta(seconds=30), now, SETTINGS)  # it was sent before the reply
     assert overdue(back, NOW, now, now, SETTINGS) is back
     later = now + timedelta(seconds=1)
-    assert not is_unreached(back, later, later + timedelta(seconds=30), later)
+    assert not is_unreached(back, later, later + timedelta(seconds=30), later, SETTINGS)
     assert replied(back, None, later) is not None
 
 
