@@ -16,8 +16,6 @@ MOST_TEXT_BYTES = 60_000
 MOST_ERROR_BYTES = 1024
 #: Levels of objects and lists in a request, a result or an output.
 _MOST_DEPTH = 99
-#: Errors of a model that an error text lists.
-_MOST_FAULTS = 3
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
 _TOO_LARGE = 2**1024 - 2**970
 
@@ -90,9 +88,8 @@ def error_text(defect: BaseException) -> str:
 
 def _validation_text(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    texts = (f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults)
-    listed = [text for text, _ in zip(texts, range(_MOST_FAULTS), strict=False)]
-    return f"{error.title} rejects it: {'; '.join(listed)}"
+    texts = [f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults[:3]]
+    return f"{error.title} rejects it: {'; '.join(texts)}"
 
 
 def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:

@@ -23,7 +23,6 @@ from functions.core.json_values import (
     error_text,
     item_digest,
     json_text,
-    utf16_bytes,
 )
 from functions.core.record import (
     Direction,
@@ -134,9 +133,6 @@ def _planned(
     )
 
 
-# Results and output
-
-
 def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
     """Raise `NotDeployedError` unless the version of a task is deployed here as it was submitted."""
     _Definition(record, registry)
@@ -165,28 +161,27 @@ def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: Ste
     """
     if event.kind is not OutcomeKind.DONE or event.direction is Direction.UNDO:
         return event
-    fault = result_fault(record, registry, event.step, event.result)
-    if fault is None:
-        return event
-    return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=fault)
+    try:
+        return replace(event, result=checked_result(record, registry, event.step, event.result))
+    except UnfitValueError as error:
+        return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))
 
 
-def result_fault(record: TaskRecord, registry: WorkflowRegistry, name: str, result: str | None) -> str | None:
-    """Return why a result (JSON) cannot be recorded for a step; None for a valid one."""
+def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, result: str | None) -> str:
+    """Return the result of a step as compact JSON. Raises `UnfitValueError` if it cannot be recorded."""
     spec = record.order.by_name.get(name)
     if spec is None:
-        return f"the task has no step {name}"
+        raise UnfitValueError(f"the task has no step {name}")
     try:
-        json_text("result", from_json(result or ""))
-        utf16_bytes("result", result or "")
-        step = _Definition(record, registry).workflow.steps[spec.step]
-        if step.model is not None:
-            step.model.model_validate_json(result or "")
+        text = json_text("result", from_json(result or ""))
+        model = _Definition(record, registry).workflow.steps[spec.step].model
+        if model is not None:
+            model.model_validate_json(text)
     except NotDeployedError:
-        return None
-    except Exception as error:  # noqa: BLE001 - a model's validator may raise anything
-        return error_text(error)
-    return None
+        return text
+    except Exception as error:
+        raise UnfitValueError(error_text(error)) from error
+    return text
 
 
 class _Definition:

@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from datetime import datetime
 from itertools import combinations
@@ -85,15 +86,19 @@ class Workflow[P: BaseModel]:
         """Return an error of this definition."""
         return DefinitionError(f'{self.file}: workflow "{self.name}": {text}')
 
-    def limited(self, seconds: Mapping[str, float]) -> None:
-        """Replace the `complete_within` of steps by `seconds`, by step name."""
+    def limited(self, seconds: Mapping[str, float]) -> Workflow[P]:
+        """Return the workflow with other `complete_within` of steps: `seconds` by step name."""
+        if not seconds:
+            return self
+        limited = copy(self)
         limits = {name: seconds.get(name, step.spec.complete_within) for name, step in self.steps.items()}
-        self.steps = MappingProxyType(
+        limited.steps = MappingProxyType(
             {
                 name: replace(step, spec=replace(step.spec, complete_within=limits[name]))
                 for name, step in self.steps.items()
             }
         )
+        return limited
 
     def specs_of(self, payload: P, finders: frozenset[str] = frozenset()) -> tuple[StepSpec, ...]:
         """Return the snapshot of an order's steps, with one spec for each item of a for-each step.
@@ -248,11 +253,8 @@ class WorkflowRegistry:
         for one, other in combinations(workflows, 2):
             _check_distinct(one, other)
         _check_overrides(workflows, step_seconds)
+        workflows = [_limited(each, step_seconds) for each in workflows]
         for workflow in workflows:
-            own = f"{workflow.name}."
-            workflow.limited(
-                {name.removeprefix(own): each for name, each in step_seconds.items() if name.startswith(own)}
-            )
             _check_calls(workflow, run_seconds)
         self._versions = {(each.name, each.version): each for each in workflows}
         self._newest = {each.name: each for each in sorted(workflows, key=lambda each: each.version)}
@@ -310,6 +312,12 @@ def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[s
     for name in sorted(step_seconds.keys() - known):
         steps = ", ".join(sorted(known))
         raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")
+
+
+def _limited(workflow: Workflow[Any], step_seconds: Mapping[str, float]) -> Workflow[Any]:
+    own = f"{workflow.name}."
+    limits = {name: seconds for name, seconds in step_seconds.items() if name.startswith(own)}
+    return workflow.limited({name.removeprefix(own): seconds for name, seconds in limits.items()})
 
 
 def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:

@@ -210,7 +210,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("plan", "return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)", "pass"),
         Edit(
             "plan",
-            "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=fault)",
+            "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))",
             "return event",
         ),
     ),

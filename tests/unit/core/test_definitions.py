@@ -467,14 +467,15 @@ def test_workflows_that_do_not_fit_together_are_rejected(workflows: list[Workflo
 def test_settings_replace_time_limits_of_steps() -> None:
     """An unknown step is rejected, and so is a call that exceeds a run."""
     workflow = _workflow("w")
-    WorkflowRegistry([workflow], step_seconds={"w.a": 99})
-    assert workflow.specs[0].complete_within == 99
+    limited = WorkflowRegistry([workflow, INVOICES], step_seconds={"w.a": 99}).find("w")
+    assert limited is not None
+    assert (limited.specs[0].complete_within, workflow.specs[0].complete_within) == (99, 30)
     with pytest.raises(
         DefinitionError, match=r"STEP_SECONDS: 'w.b' is no step with complete_within: use one of"
     ):
         WorkflowRegistry([workflow], step_seconds={"w.b": 99})
     with pytest.raises(DefinitionError, match=r"99 s exceeds a run \(RUN_SECONDS=60\): use a QueueStep"):
-        WorkflowRegistry([workflow], run_seconds=60)
+        WorkflowRegistry([limited], run_seconds=60)
 
 
 def test_limits_of_time_are_seconds() -> None:

@@ -16,9 +16,9 @@ from functions.core.json_values import UnfitValueError, item_digest
 from functions.core.plan import (
     Runner,
     check_deployed,
+    checked_result,
     output_of,
     plan,
-    result_fault,
     with_valid_result,
 )
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
@@ -377,17 +377,23 @@ def test_result_is_checked_when_it_is_recorded() -> None:
     registry = _registry(Step("a", request=_request, result=Label), Step("b", request=_request))
     record = _run(_task(registry), registry)
     ended: StepEnded = end(record, "a", result='{"number":1}')
-    assert with_valid_result(record, registry, ended) is ended
+    spaced = replace(ended, result='{ "number": 1 }')
+    assert with_valid_result(record, registry, spaced) == ended
     refused = end(record, "a", OutcomeKind.REFUSED)
     assert with_valid_result(record, registry, refused) is refused
     missing = with_valid_result(record, registry, replace(ended, result='{"n":1}'))
     assert (missing.kind, missing.result) == (OutcomeKind.DONE_WITHOUT_RESULT, None)
     assert missing.error == "Label rejects it: number: Field required"
-    assert result_fault(record, registry, "b", '{"n":1}') is None
-    assert result_fault(record, registry, "z", "{}") == "the task has no step z"
-    assert result_fault(record, registry, "b", None) is not None
-    assert result_fault(record, registry, "b", "[]") == "the result is of type list: return a dict"
-    assert result_fault(record, WorkflowRegistry([_CHILD]), "a", "{}") is None
+    assert checked_result(record, registry, "b", '{"n": 1}') == '{"n":1}'
+    for name, result, fault in (
+        ("z", "{}", "the task has no step z"),
+        ("b", None, "ValueError: EOF"),
+        ("b", "[]", "the result is of type list: return a dict"),
+        ("a", '{"number":"x"}', "Label rejects it: number: "),
+    ):
+        with pytest.raises(UnfitValueError, match=fault):
+            checked_result(record, registry, name, result)
+    assert checked_result(record, WorkflowRegistry([_CHILD]), "a", "{}") == "{}"
 
 
 def test_digest_of_an_item_is_equal_in_every_process() -> None:
