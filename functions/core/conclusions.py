@@ -149,9 +149,6 @@ def suspend(record: TaskRecord, reason: str, now: datetime, *, by_operator: bool
     return add_message(suspended, MessageKind.ALERT, now, body={"cause": "suspended", "reason": reason})
 
 
-# Epochs
-
-
 def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Close the epoch and open the next one. Running operations that may be repeated can start again."""
     closed = ClosedEpoch(
@@ -223,9 +220,6 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
 def request_run(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Request another run of the same epoch."""
     return replace(record, run=record.run + 1, start_by=now + settings.start_within)
-
-
-# Messages
 
 
 def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:

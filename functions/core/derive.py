@@ -158,9 +158,6 @@ def _earliest(times: Iterable[datetime | None]) -> datetime | None:
     return min((time for time in times if time is not None), default=None)
 
 
-# States of steps
-
-
 _DO_STATES = {
     OperationState.NOT_STARTED: StepState.NOT_STARTED,
     OperationState.RUNNING: StepState.RUNNING,

@@ -139,9 +139,6 @@ def reject_result(record: TaskRecord, event: ResultRejected) -> TaskRecord | Rej
     return record.with_operation(event.step, missing)
 
 
-# Outcomes
-
-
 def end_step(
     record: TaskRecord, event: StepEnded, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
@@ -235,9 +232,6 @@ def _with_outcome(
     if is_undone and step.undone + 1 < len(step.dispatched):
         return record.with_step(replace(step, undo=Operation(), undone=step.undone + 1))
     return record
-
-
-# Deferral
 
 
 def defer_step(

@@ -422,7 +422,7 @@ class Checks:
                 facts[f"{direction} {operation.state}"] = True
                 facts["look-up"] = facts.get("look-up", False) or operation.find_by is not None
                 facts["not reached"] = facts.get("not reached", False) or operation.error == UNREACHED
-                facts["started again after a verdict"] = bool(operation.earlier_starts)
+                facts["started twice"] = facts.get("started twice", False) or bool(operation.earlier_starts)
             if step.note is not None:
                 facts[f"note: {step.note[:24]}"] = True
         for fact, holds in facts.items():

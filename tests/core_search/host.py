@@ -59,6 +59,7 @@ from functions.core.task_events import (
     Resumed,
     RunStarted,
     StepEnded,
+    outcome_of,
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from tests.core_search.services import Call, NotBegunError, RefusedError, UnusableError
@@ -418,7 +419,8 @@ class HostRun:
             async with asyncio.timeout((until - self._host.now()).total_seconds()):
                 await self._host.cross("find")
                 fences = spec.agent.startswith("f")
-                outcome, text = self._host.world.services.find(call, fences_starts=fences)
+                finding, text = self._host.world.services.find(call, fences_starts=fences)
+            outcome = outcome_of(finding, fences_starts=fences)
         except (ConnectionError, TimeoutError) as error:
             outcome, text = OutcomeKind.UNKNOWN, f"{type(error).__name__}: {error}"
         await self._record(call, outcome, text, spec)

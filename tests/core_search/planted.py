@@ -199,6 +199,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "time_limit_applies_before_the_question": (
         Edit("conclusions", "decision = _question(record) or decision", "decision = decision"),
     ),
+    "not_done_counts_without_a_fence": (
+        Edit(
+            "task_events",
+            "return OutcomeKind.NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN",
+            "return OutcomeKind.NOT_BEGUN",
+        ),
+    ),
     "task_ends_without_output": (
         Edit(
             "conclusions",

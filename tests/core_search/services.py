@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from functions.core.record import Direction
-from functions.core.task_events import OutcomeKind, StepEnded
+from functions.core.task_events import Finding, OutcomeKind, StepEnded
 
 if TYPE_CHECKING:
     from tests.core_search.world import World
@@ -160,18 +160,17 @@ class Services:
             raise UnusableError("its result is too large")
         return effect.result
 
-    def find(self, call: Call, *, fences_starts: bool) -> tuple[OutcomeKind, str]:
+    def find(self, call: Call, *, fences_starts: bool) -> tuple[Finding, str]:
         """Look up an effect. A service that fences start ids rejects a request of this start from now on."""
         effect = self.effects.get(call.effect_key)
         self.world.cover(call.task, f"look-up at a service that fences: {fences_starts}")
         if self.world.random.random() < 0.2:
             raise ConnectionError("no answer")
         if effect is not None and effect.done and not effect.undone:
-            return OutcomeKind.DONE, effect.result or "{}"
-        if not fences_starts:
-            return OutcomeKind.UNKNOWN, "not found"
-        self.fenced.add(call.start_id)
-        return OutcomeKind.NOT_BEGUN, "not found"
+            return Finding.DONE, effect.result or "{}"
+        if fences_starts:
+            self.fenced.add(call.start_id)
+        return Finding.NOT_DONE, "not found"
 
     # Queues
 

@@ -18,9 +18,11 @@ from functions.core.task_events import (
     ChildEnded,
     Due,
     EventReceived,
+    Finding,
     OutcomeKind,
     Rejection,
     Verdict,
+    outcome_of,
 )
 from tests.unit.core.builders import (
     LOOK,
@@ -115,6 +117,14 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
     assert look_ups(lost) == []
+
+
+def test_not_done_counts_only_with_a_fence() -> None:
+    """Without a fence a request may still take effect, so that an operator decides."""
+    assert outcome_of(Finding.NOT_DONE, fences_starts=True) is OutcomeKind.NOT_BEGUN
+    assert outcome_of(Finding.NOT_DONE, fences_starts=False) is OutcomeKind.UNKNOWN
+    assert outcome_of(Finding.DONE, fences_starts=False) is OutcomeKind.DONE
+    assert outcome_of(Finding.UNKNOWN, fences_starts=True) is OutcomeKind.UNKNOWN
 
 
 def test_repeated_payment_that_was_done_twice_is_noted() -> None:
