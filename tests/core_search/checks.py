@@ -143,7 +143,8 @@ class Checks:
             self.require(not unknown, f"{task}: timed out before the question on {unknown}")
         if after.error is not None and before.error is None and after.direction is Direction.DO:
             name = after.error.partition(":")[0]
-            is_broken = name in after.steps and after.do(name).state is OperationState.NOT_STARTED
+            do = after.do(name)
+            is_broken = do.state is OperationState.NOT_STARTED and after.error == f"{name}: {do.error}"
             self.require(not is_broken, f"{task}: stopped at {after.error}, though no function raises")
         for name, step in after.steps.items() if after.epoch > before.epoch else ():
             is_once = after.order.by_name[name].must_not_repeat(Direction.DO)

@@ -92,7 +92,7 @@ class People:
                 return
             if world.hosts and world.strikes("crash", 0.3):
                 world.crash(random.choice(world.hosts))
-            if world.hosts and world.strikes("deployment", 0.4):
+            if world.hosts and world.strikes("deployment", 0.5):
                 world.deployment += 1
                 world.spawn(self._deploy())
             if world.records and world.strikes("operator", 0.6):
@@ -108,7 +108,7 @@ class People:
         hosts = list(world.hosts) if random.random() < 0.4 else [random.choice(world.hosts)]
         for host in hosts:
             host.registry.missing.add(name)
-        await asyncio.sleep(random.uniform(5, 120))
+        await asyncio.sleep(random.uniform(5, 200))
         for host in hosts:
             host.registry.missing.discard(name)
 
