@@ -25,7 +25,8 @@ from functions.core.record import (
 from functions.core.task_events import StepEnded
 from tests.core_search.checks import Checks, ViolationError
 from tests.core_search.drawn import Definitions
-from tests.core_search.host import RUN_SECONDS, Envelope, Host, HostRun, NoSuchTaskError, StoreError
+from tests.core_search.host import RUN_SECONDS, Envelope, Host, NoSuchTaskError, StoreError
+from tests.core_search.host_run import HostRun
 from tests.core_search.people import People
 from tests.core_search.services import Call, NotBegunError, RefusedError, Services
 
