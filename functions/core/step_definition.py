@@ -6,6 +6,7 @@ Limits of time are in seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, overload
@@ -37,6 +38,7 @@ def days(number: float) -> float:
     return number * 86_400
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """Waits between the attempts of one call.
 
@@ -44,16 +46,16 @@ class Retry:
     seconds. Raises `ValueError` unless 0 < first <= longest <= 86400 and factor is from 1 to 10.
     """
 
-    __slots__ = ("factor", "first", "longest")
+    first: float = 0.2
+    factor: float = 2
+    longest: float = 10
 
-    def __init__(self, *, first: float = 0.2, factor: float = 2, longest: float = 10) -> None:
-        if not 0 < first <= longest <= days(1):
-            raise ValueError(
-                f"Retry: first={first!r}, longest={longest!r}: use 0 < first <= longest <= 86400 seconds"
-            )
-        if not 1 <= factor <= 10:  # noqa: PLR2004 - as the docstring says
-            raise ValueError(f"Retry: factor={factor!r}: use a number from 1 to 10")
-        self.first, self.factor, self.longest = first, factor, longest
+    def __post_init__(self) -> None:
+        if not 0 < self.first <= self.longest <= days(1):
+            values = f"first={self.first!r}, longest={self.longest!r}"
+            raise ValueError(f"Retry: {values}: use 0 < first <= longest <= 86400 seconds")
+        if not 1 <= self.factor <= 10:  # noqa: PLR2004 - as the docstring says
+            raise ValueError(f"Retry: factor={self.factor!r}: use a number from 1 to 10")
 
     def longest_wait(self, attempt: int) -> float:
         """Return the upper bound of the wait after failed attempt `attempt` (from 1), in seconds."""

@@ -1,18 +1,11 @@
-"""`python -m tests.core_search --first 0 --count 400 [--story]`: exit code 1 if a seed is violated.
-
-`--planted` prints the first seed that sees each planted bug.
-"""
+"""`python -m tests.core_search --first 0 --count 400 [--story]`: exit code 1 if a seed is violated."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from tests.core_search.search import search
-
-#: Sets of texts have an order that depends on this variable.
-_HASHES = "PYTHONHASHSEED"
 
 
 def main() -> int:
@@ -26,7 +19,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if os.environ.get(_HASHES) != "0":
-        again = [sys.executable, "-m", "tests.core_search", *sys.argv[1:]]
-        os.execve(sys.executable, again, {**os.environ, _HASHES: "0"})  # noqa: S606 - the same command again
     sys.exit(main())
