@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.core.deadline_rules import DEFERRED_TOO_LONG, UNREACHED
-from functions.core.derive import ProcessState, derive, needs_undo, step_state, unsettled
+from functions.core.derive import ProcessState, derive, needs_run, needs_undo, step_state, unsettled
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.record import (
     EFFECT_TYPES,
@@ -107,6 +107,7 @@ class Checks:
             is_exhausted = after.closed and after.closed[-1].end is EpochEnd.EXHAUSTED
             self.require(not is_exhausted, f"{task}: exhausted, though no fault was drawn")
         self._check_epoch(before, after)
+        self._check_held(before, after)
         self._check_release(before, after)
         self._check_expired(before, after)
         for name, step in after.steps.items():
@@ -126,6 +127,22 @@ class Checks:
                 if now.state in _ENDED and was.state not in _ENDED and spec.type not in WAITING_TYPES:
                     self._check_end(after, spec, direction, was, now)
             self._check_event(before, after, spec)
+
+    def _check_held(self, before: TaskRecord, after: TaskRecord) -> None:
+        """Check that a deferral behind a held gate does not end, neither as a recovery nor as a failure."""
+        now = self.world.now()
+        running = [op for _, op in before.operations() if op.state is OperationState.RUNNING]
+        is_deferral = not needs_run(before) and not any(op.is_overdue(now) for op in running)
+        is_recovered = is_deferral and after.failures > before.failures
+        for spec, op in before.operations():
+            gate = self.world.gates.get(op.gate or "")
+            hold = None if gate is None else gate.hold
+            if hold is None or now - hold.start < timedelta(seconds=15):
+                continue
+            is_failed = after.step(spec.name).operation(before.direction).error == DEFERRED_TOO_LONG
+            is_cause = is_recovered and op.defer_by is not None and op.defer_by <= now
+            place = f"{after.order.task} {spec.name}"
+            self.require(not (is_failed or is_cause), f"{place}: counted behind the held gate {op.gate}")
 
     def _check_epoch(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check the end of an epoch or of a task, and the number of items at once."""

@@ -129,7 +129,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "return sum((span for span in spans if span > timedelta()), timedelta())",
             "return timedelta() * len(list(spans))",
         ),
-        Edit("gate_rules", "return holds[-1] if holds and holds[-1].end is None else None", "return None"),
+        Edit(
+            "deadline_rules",
+            "if current_hold(event.holds.get(spec.gate, ())) is not None:",
+            "if not spec.gate:",
+        ),
     ),
     "replies_do_not_reset_failures": (
         Edit(

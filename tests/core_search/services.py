@@ -102,7 +102,7 @@ class Services:
         try:
             slow = world.random.uniform(5, 60) if world.strikes("service slow", 0.06) else 0
             if Random(f"{world.seed}{call.task}").random() < 0.2:
-                slow += 8  # so that a chain of calls outlasts a run
+                slow += 7  # so that a chain of calls outlasts a run, without a lag of ten seconds
             await asyncio.sleep(world.random.uniform(0.01, 0.5) + slow)
             return self._take_effect(call)
         finally:
