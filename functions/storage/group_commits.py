@@ -1,0 +1,178 @@
+"""Group commit: transactions of different tasks of one shard that wait at the same moment are sent as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextvars import Context
+from dataclasses import dataclass
+
+from functions.storage.table_contract import (
+    MOST_BODY_BYTES,
+    MOST_OPERATIONS,
+    RefusedChanges,
+    RowChange,
+    Table,
+    UnwritableRowsError,
+)
+from functions.storage.transaction_format import size_of
+
+#: Bytes of a group: building and parsing a larger body would block the event loop.
+_MOST_GROUP_BYTES = 1024 * 1024
+#: While fewer transactions are being sent, the next one is sent at once: groups would be small anyway.
+_FEW = 2
+#: Refusals after which the transactions of a group are sent one by one.
+_MOST_REFUSALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The transaction is written; `etag` is that of its first row."""
+
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicted:
+    """Nothing was written: the row `key` was not as expected (None: the service does not name the row).
+
+    It may be the sender's own write, whose answer was lost.
+    """
+
+    key: str | None
+
+
+type CommitResult = Committed | Conflicted
+
+
+@dataclass(eq=False, slots=True)
+class _Pending:
+    """A transaction that waits for its result. `size` is in bytes."""
+
+    task: str
+    changes: Sequence[RowChange]
+    size: int
+    result: asyncio.Future[CommitResult]
+
+    def end(self, result: CommitResult | Exception) -> None:
+        """Return the result to the sender, unless it was cancelled."""
+        if self.result.done():
+            return
+        if isinstance(result, Committed | Conflicted):
+            self.result.set_result(result)
+        else:
+            self.result.set_exception(result)
+
+
+class ShardCommits:
+    """Commits the transactions of one shard, each one as a whole or not at all."""
+
+    def __init__(self, table: Table, partition: str) -> None:
+        self._table = table
+        self._partition = partition
+        self._waiting: deque[_Pending] = deque()
+        self._sending = 0
+        self._is_collecting = False
+        self._flushes = set[asyncio.Task[None]]()
+
+    async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
+        """Commit the changes of one task.
+
+        Raises `TransientStorageError`, and `UnwritableRowsError` for changes that the service always rejects.
+        """
+        size = sum(map(size_of, changes))
+        if not fits(changes):
+            raise UnwritableRowsError(f"task {task}: {len(changes)} rows of {size} bytes do not fit")
+        pending = _Pending(task, changes, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(pending)
+        self._begin()
+        return await pending.result
+
+    def _begin(self) -> None:
+        if self._waiting and not self._is_collecting and self._sending < _FEW:
+            self._is_collecting = True
+            flush = asyncio.create_task(self._flush(), context=Context())  # it serves several senders
+            self._flushes.add(flush)
+            flush.add_done_callback(self._flushes.discard)
+
+    async def _flush(self) -> None:
+        try:
+            await asyncio.sleep(0)  # transactions of the same moment join the group
+        finally:
+            self._is_collecting = False
+        group = self._take()
+        self._sending += len(group)
+        self._begin()
+        try:
+            await self._send(group)
+        except Exception as error:  # noqa: BLE001 - returned to the senders
+            for pending in group:
+                pending.end(error)
+        finally:
+            for pending in group:
+                pending.result.cancel()  # without effect on a result; the process is about to end
+            self._sending -= len(group)
+            self._begin()
+
+    def _take(self) -> list[_Pending]:
+        """Take the waiting transactions that fit into one, in their order. A task joins a group once."""
+        group: list[_Pending] = []
+        tasks = set[str]()
+        count = size = 0
+        while self._waiting:
+            pending = self._waiting[0]
+            count += len(pending.changes)
+            size += pending.size
+            if group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES or pending.task in tasks):
+                break
+            tasks.add(pending.task)
+            group.append(self._waiting.popleft())
+        return group
+
+    async def _send(self, group: Sequence[_Pending]) -> None:
+        """Send a group. A conflict is that of the named row's task, and the others are sent again.
+
+        After several refusals, or one without a named row, each transaction is sent alone.
+        """
+        remaining = list(group)
+        for _ in range(_MOST_REFUSALS):
+            ended = await self._attempt(remaining)
+            if not ended:
+                break
+            remaining = [each for each in remaining if each not in ended]
+            if not remaining:
+                return
+        await asyncio.gather(*map(self._send_alone, remaining))
+
+    async def _send_alone(self, pending: _Pending) -> None:
+        try:
+            await self._attempt([pending])
+        except Exception as error:  # noqa: BLE001 - returned to the sender
+            pending.end(error)
+
+    async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
+        """Send a group as one transaction, and return the members that have a result."""
+        answer = await self._table.send(self._partition, [each for one in group for each in one.changes])
+        if not isinstance(answer, RefusedChanges):
+            first = 0
+            for each in group:
+                each.end(Committed(answer[first]))
+                first += len(each.changes)
+            return group
+        position = answer.index if answer.is_conflict else None
+        for each in group:
+            if position is not None and position < len(each.changes):
+                each.end(Conflicted(each.changes[position].key))
+                return [each]
+            position = None if position is None else position - len(each.changes)
+        if len(group) > 1:
+            return []
+        reason = f"task {group[0].task}: HTTP {answer.status} {answer.text}"
+        group[0].end(Conflicted(None) if answer.is_conflict else UnwritableRowsError(reason))
+        return group
+
+
+def fits(changes: Sequence[RowChange]) -> bool:
+    """Return whether one transaction can hold the changes."""
+    return len(changes) <= MOST_OPERATIONS and sum(map(size_of, changes)) <= MOST_BODY_BYTES

@@ -1,0 +1,407 @@
+"""The rows of a task: order, task, one for each step on record, closed epochs, index rows and its outbox.
+
+The values that operators filter by are columns. All other facts are JSON in few columns. The difference of
+two records is the list of changes of one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+
+from functions.core.derive import Columns, derive
+from functions.core.json_values import bounded
+from functions.core.record import (
+    NOT_STARTED,
+    ClosedEpoch,
+    Message,
+    Operation,
+    Order,
+    StepRecord,
+    StepSpec,
+    TaskRecord,
+)
+from functions.storage import row_keys
+from functions.storage.row_keys import TaskIndex
+from functions.storage.table_contract import CorruptRowError, Row, RowChange
+
+#: Ids of the latest writes in the task row. A writer whose answer was lost finds its own id there.
+_MOST_WRITES = 8
+#: Characters of one property: at most 64 KiB of UTF-16 (Table Storage), also with surrogate pairs.
+_MOST_CHARACTERS = 16_000
+#: Bytes of the reason in an index row, for lists.
+_MOST_REASON_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A record as it was read or written.
+
+    `etag` is the version of the task row, `writes` are the ids of the latest writes, the newest first.
+    `index` is the key of the task's index row. `search_keys` are the keys by which operators find the task.
+    """
+
+    record: TaskRecord
+    columns: Columns
+    etag: str
+    writes: tuple[str, ...]
+    index: str
+    search_keys: tuple[str, ...] = ()
+
+    @property
+    def index_keys(self) -> list[str]:
+        """Return the keys of the rows by which the task is found by state and gate."""
+        return [self.index, *_gate_rows(self.record.order.task, self.columns)]
+
+
+def admission(
+    record: TaskRecord, write: str, search_keys: Collection[str] = ()
+) -> tuple[list[RowChange], StoredTask]:
+    """Return the changes that insert a new task, the task row first. `write` is the id of the write."""
+    columns, order = derive(record), record.order
+    stored = StoredTask(
+        record=_without_additions(record),
+        columns=columns,
+        etag="",
+        writes=(write,),
+        index=row_keys.index_key(record, columns),
+        search_keys=tuple(search_keys),
+    )
+    found_by = [row_keys.find_key(key, order.submitted_at, order.task) for key in search_keys]
+    changes = [
+        RowChange("insert", row_keys.task_key(order.task), _task_row(stored)),
+        RowChange("insert", row_keys.order_key(order.task), _order_row(order, search_keys)),
+        RowChange("upsert", stored.index, _index_row(stored)),
+        *_step_changes(record, {}),
+        *(RowChange("upsert", key, row) for key, row in _gate_rows(order.task, columns).items()),
+        *(RowChange("upsert", key, _listed(order)) for key in found_by),
+        *_additions(record),
+    ]
+    return changes, stored
+
+
+def difference(
+    base: StoredTask, after: TaskRecord, write: str, *, missing: Collection[str] = ()
+) -> tuple[list[RowChange], StoredTask]:
+    """Return the changes from a stored record to the next one, guarded by the ETag of the task row.
+
+    The index row of a task that is due later stays: the sweep that finds it too early moves it. So a quick
+    task never moves it. A deferred task moves it at once. `missing` are keys of index rows that do not exist.
+    """
+    columns = derive(after)
+    index = row_keys.index_key(after, columns)
+    due = f"{TaskIndex.DUE}|"
+    is_later = base.index.startswith(due) and index.startswith(due) and base.index < index
+    if is_later and not columns.gates:
+        index = base.index
+    return _changes(base, after, columns, index, write, missing=missing)
+
+
+def index_move(base: StoredTask, write: str) -> tuple[list[RowChange], StoredTask]:
+    """Return the changes that move the index row to the time at which the task is due."""
+    index = row_keys.index_key(base.record, base.columns)
+    return _changes(base, base.record, base.columns, index, write)
+
+
+def repair(
+    base: StoredTask, write: str, *, wrong: Iterable[str], missing: Iterable[str]
+) -> tuple[list[RowChange], StoredTask]:
+    """Return the changes that delete `wrong` index rows of a task and write the `missing` ones again."""
+    changes, stored = _changes(base, base.record, base.columns, base.index, write)
+    gates = _gate_rows(base.record.order.task, base.columns)
+    changes += [RowChange("upsert", key, gates.get(key) or _index_row(base)) for key in missing]
+    changes += [RowChange("delete", key) for key in wrong]
+    return changes, stored
+
+
+def _changes(
+    base: StoredTask,
+    after: TaskRecord,
+    columns: Columns,
+    index: str,
+    write: str,
+    *,
+    missing: Collection[str] = (),
+) -> tuple[list[RowChange], StoredTask]:
+    task, writes = after.order.task, (write, *base.writes)[:_MOST_WRITES]
+    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index, base.search_keys)
+    changes = [RowChange("update", row_keys.task_key(task), _task_row(stored), base.etag)]
+    changes += _step_changes(after, base.record.steps)
+    if index != base.index:
+        changes.append(RowChange("upsert", index, _index_row(stored)))
+        changes += _deletions([base.index], missing)
+    if base.columns.gates or columns.gates:
+        earlier, later = _gate_rows(task, base.columns), _gate_rows(task, columns)
+        changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
+        changes += _deletions([key for key in earlier if key not in later], missing)
+    return [*changes, *_additions(after)], stored
+
+
+def _without_additions(record: TaskRecord) -> TaskRecord:
+    """Return the record as it is read again: without closed epochs and messages."""
+    return replace(record, outbox=(), closed=()) if record.outbox or record.closed else record
+
+
+def _deletions(keys: Iterable[str], missing: Collection[str]) -> list[RowChange]:
+    return [RowChange("delete", key) for key in keys if key not in missing]
+
+
+def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> Iterator[RowChange]:
+    for name, step in record.steps.items():
+        if step is not before.get(name):
+            yield RowChange("upsert", row_keys.step_key(record.order.task, name), _step_row(record, step))
+
+
+def _additions(record: TaskRecord) -> Iterator[RowChange]:
+    """Return the rows of closed epochs and of messages. The last message of an id counts."""
+    for closed in record.closed:
+        row = {"Epoch": closed.epoch, "Ended": str(closed.end), **_split("Facts", _json(_CLOSED, closed))}
+        yield RowChange("upsert", row_keys.epoch_key(record.order.task, closed.epoch), row)
+    for message in {message.id: message for message in record.outbox}.values():
+        row = {"OrderID": message.task, **_split("Message", _json(_MESSAGE, message))}
+        yield RowChange("upsert", row_keys.message_key(message), row)
+
+
+def _gate_rows(task: str, columns: Columns) -> dict[str, Row]:
+    """Return the index rows of a task whose steps wait behind gates."""
+    return {
+        row_keys.gate_key(gate, since, task): {"OrderID": task, "Count": count}
+        for gate, (since, count) in columns.gates.items()
+    }
+
+
+# Columns
+
+_TASK, _ORDER, _OPERATION = TypeAdapter(TaskRecord), TypeAdapter(Order), TypeAdapter(Operation)
+_EARLIER, _SPECS = TypeAdapter(tuple[Operation, ...]), TypeAdapter(tuple[StepSpec, ...])
+_CLOSED, _MESSAGE = TypeAdapter(ClosedEpoch), TypeAdapter(Message)
+
+#: Fields with rows or columns of their own.
+_NOT_IN_TASK = {"order", "steps", "closed", "outbox", "reason", "output"}
+_NOT_IN_ORDER = {"specs", "payload"}
+_NOT_IN_OPERATION = {"request", "result"}
+
+
+def _json(adapter: TypeAdapter[Any], value: Any, without: set[str] | None = None) -> str:
+    """Return the fields that differ from their defaults as JSON."""
+    return adapter.dump_json(value, exclude=without, exclude_defaults=True).decode()
+
+
+def _split(name: str, text: str | None) -> dict[str, str]:
+    """Return the columns of a text: `Name`, and for a long text also `Name_1`, `Name_2` and further ones."""
+    if text is None:
+        return {}
+    if len(text) <= _MOST_CHARACTERS:
+        return {name: text}
+    starts = range(0, len(text), _MOST_CHARACTERS)
+    parts = (text[start : start + _MOST_CHARACTERS] for start in starts)
+    return {f"{name}_{number}" if number else name: part for number, part in enumerate(parts)}
+
+
+def _joined(row: Row, name: str) -> str | None:
+    """Return a text from its columns, None if there is none."""
+    text: str | None = row.get(name)
+    if f"{name}_1" not in row:
+        return text
+    parts, number = [row[name]], 1
+    while f"{name}_{number}" in row:
+        parts.append(row[f"{name}_{number}"])
+        number += 1
+    return "".join(parts)
+
+
+def _text(row: Row, name: str) -> str:
+    """Return a required text from its columns. Raises `ValueError`."""
+    text = _joined(row, name)
+    if text is None:
+        raise ValueError(f"the column {name} is missing")
+    return text
+
+
+def _task_row(stored: StoredTask) -> Row:
+    record, columns = stored.record, stored.columns
+    gates = _gate_rows(record.order.task, columns)
+    row: dict[str, Any] = {
+        "OrderID": record.order.task,
+        "ProcessState": str(columns.state),
+        "WaitingFor": str(columns.waiting_for),
+        "FailureCount": record.failures,
+        "Epoch": record.epoch,
+        "Steps": len(record.steps),
+        **_split("Facts", _json(_TASK, record, _NOT_IN_TASK)),
+        "Writes": " ".join(stored.writes),
+        "Index": stored.index,
+        **_split("Reason", record.reason),
+        **_split("Output", record.output),
+    }
+    if columns.locked_by is not None:
+        row["LockedBy"] = columns.locked_by
+    if gates:
+        row |= _split("Gates", "\n".join(gates))
+    for name, time in (("CompleteBy", columns.complete_by), ("DueAt", columns.due_at)):
+        if time is not None:
+            row |= _time(name, time)
+    return row
+
+
+def _time(name: str, time: datetime) -> dict[str, str]:
+    text = time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00")
+    return {name: f"{text}Z", f"{name}@odata.type": "Edm.DateTime"}
+
+
+def _listed(order: Order) -> dict[str, Any]:
+    """Return the columns of an index row that do not change."""
+    return {
+        "OrderID": order.task,
+        "Workflow": order.workflow,
+        "WorkflowVersion": order.version,
+        "Submitter": order.submitter,
+        **_time("SubmittedAt", order.submitted_at),
+    }
+
+
+def _index_row(stored: StoredTask) -> Row:
+    """Return the row for lists. State and reason are those of the moment at which the row was moved."""
+    row = {**_listed(stored.record.order), "ProcessState": str(stored.columns.state)}
+    if stored.record.reason is not None:
+        row["Reason"] = bounded(stored.record.reason, _MOST_REASON_BYTES)
+    return row
+
+
+def _order_row(order: Order, search_keys: Iterable[str]) -> Row:
+    row = {
+        **_listed(order),
+        **_split("Payload", order.payload),
+        **_split("Specs", _specs_text(order.specs)),
+        **_split("Facts", _json(_ORDER, order, _NOT_IN_ORDER)),
+    }
+    keys = "\n".join(search_keys)
+    return {**row, **_split("SearchKeys", keys)} if keys else row
+
+
+@lru_cache(maxsize=256)
+def _specs_text(specs: tuple[StepSpec, ...]) -> str:
+    return _json(_SPECS, specs)
+
+
+@lru_cache(maxsize=256)
+def _specs_of(text: str) -> tuple[StepSpec, ...]:
+    return _SPECS.validate_json(text)
+
+
+def _step_row(record: TaskRecord, step: StepRecord) -> Row:
+    row: dict[str, Any] = {"State": str(step.operation(record.direction).state)}
+    for column, operation in (("Do", step.do), ("Undo", step.undo)):
+        if operation is not NOT_STARTED:
+            row |= _split(column, _json(_OPERATION, operation, _NOT_IN_OPERATION))
+            row |= _split(f"{column}Request", operation.request)
+            row |= _split(f"{column}Result", operation.result)
+    if step.earlier_dos:
+        row |= {**_split("EarlierDos", _json(_EARLIER, step.earlier_dos)), "Undone": step.undone}
+    texts = (("Event", step.event), ("EventBy", step.event_by), ("Note", step.note))
+    for column, text in texts:
+        row |= _split(column, text)
+    return row
+
+
+# Reading
+
+
+def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
+    """Return a task from the rows of its record, None if there is no task row. Raises `CorruptRowError`."""
+    by_key = {str(row["RowKey"]): row for row in rows}
+    own = by_key.get(row_keys.task_key(task))
+    if own is None:
+        return None
+    key = row_keys.order_key(task)
+    order, search_keys = _decoded(key, lambda: _order_of(by_key[key], task))
+    start = row_keys.step_key(task, "")
+    steps = {
+        name: _decoded(key, partial(_step_of, name, row, order))
+        for key, row in by_key.items()
+        if key.startswith(start)
+        for name in [key.removeprefix(start)]
+    }
+    return _decoded(row_keys.task_key(task), lambda: _stored(own, order, steps, search_keys))
+
+
+def message_of(row: Row) -> Message:
+    """Return a message from its outbox row. Raises `CorruptRowError`."""
+    return _decoded(str(row.get("RowKey")), lambda: _MESSAGE.validate_json(_text(row, "Message")))
+
+
+def closed_epoch(row: Row) -> ClosedEpoch:
+    """Return a closed epoch from its row. Raises `CorruptRowError`."""
+    return _decoded(str(row.get("RowKey")), lambda: _CLOSED.validate_json(_text(row, "Facts")))
+
+
+def index_keys_of(row: Row) -> list[str]:
+    """Return the keys of the index rows that a task row names. Raises `CorruptRowError`."""
+
+    def keys() -> list[str]:
+        return [_text(row, "Index"), *(_joined(row, "Gates") or "").split()]
+
+    return _decoded(str(row.get("RowKey")), keys)
+
+
+def _decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
+    """Decode a row, and name the row in the error. A part that is wrong may raise any error."""
+    try:
+        return decode()
+    except CorruptRowError:
+        raise
+    except Exception as error:
+        first_line = str(error).partition("\n")[0] if isinstance(error, ValueError) else ""
+        reason = bounded(f"{type(error).__name__} {first_line}".strip(), 200)
+        raise CorruptRowError(row_key, reason) from error
+
+
+def _order_of(row: Row, task: str) -> tuple[Order, tuple[str, ...]]:
+    facts = from_json(_text(row, "Facts"))
+    specs, payload = _specs_of(_text(row, "Specs")), _text(row, "Payload")
+    order = _ORDER.validate_python({**facts, "specs": specs, "payload": payload})
+    if order.task != task:
+        raise ValueError("it is of another task")
+    keys = _joined(row, "SearchKeys")
+    return order, tuple(keys.split("\n")) if keys else ()
+
+
+def _stored(
+    row: Row, order: Order, steps: Mapping[str, StepRecord], search_keys: Sequence[str]
+) -> StoredTask:
+    if row["Steps"] != len(steps):
+        raise ValueError(f"{len(steps)} step rows instead of {row['Steps']}")
+    texts = {"reason": _joined(row, "Reason"), "output": _joined(row, "Output")}
+    facts = from_json(_text(row, "Facts"))
+    record = _TASK.validate_python({**facts, "order": order, "steps": steps, **texts})
+    writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
+    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index, tuple(search_keys))
+
+
+def _step_of(name: str, row: Row, order: Order) -> StepRecord:
+    if name not in order.by_name:
+        raise ValueError("the order has no such step")
+    do, undo = (_operation_of(row, column) for column in ("Do", "Undo"))
+    return StepRecord(
+        name=name,
+        do=do,
+        undo=undo,
+        event=_joined(row, "Event"),
+        event_by=_joined(row, "EventBy"),
+        note=_joined(row, "Note"),
+        earlier_dos=_EARLIER.validate_json(_joined(row, "EarlierDos") or "[]"),
+        undone=int(row.get("Undone", 0)),
+    )
+
+
+def _operation_of(row: Row, column: str) -> Operation:
+    if column not in row:
+        return NOT_STARTED
+    texts = {"request": _joined(row, f"{column}Request"), "result": _joined(row, f"{column}Result")}
+    return _OPERATION.validate_python({**from_json(_text(row, column)), **texts})

@@ -1,0 +1,167 @@
+"""The keys of the table `Tasks`. All rows of a task are in one partition, so one transaction changes them.
+
+A key is the id of a task, `|` and the part of the record. Keys of index rows and of messages start with `!`,
+so they are before all tasks. Times in keys are UTC, and keys sort by them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from functions.core.derive import Columns, ProcessState
+from functions.core.record import Message, TaskRecord
+
+#: The bounds of the keys of tasks: the ids start with a letter, a digit, `-` or `_`.
+FIRST_TASK, END_OF_TASKS = '"', "~"
+#: The name in the keys of tasks that an operator suspended. No workflow has this name.
+BY_OPERATOR = "~operator"
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class TaskIndex(StrEnum):
+    """The indexes of tasks. Each task has one row in the first four, by its state."""
+
+    DUE = "!due"
+    ERROR = "!error"
+    DONE = "!done"
+    SUSPENDED = "!suspended"
+    GATE = "!gate"
+    FIND = "!find"
+
+
+#: Indexes whose newest entries are first.
+_NEWEST_FIRST = frozenset({TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.FIND})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys from `first` to before `end`."""
+
+    first: str
+    end: str
+
+
+def shard_of(task: str, shards: int) -> str:
+    """Return the partition of a task. `shards` is the number of shards of the table."""
+    return shard_name(zlib.crc32(task.encode()) % shards)
+
+
+def shard_name(shard: int) -> str:
+    """Return the partition of a shard; the first one has the number 0."""
+    return f"{shard:03d}"
+
+
+def rows_of(task: str) -> KeyRange:
+    """Return the keys of all rows of a task, except those that start with `!`."""
+    return KeyRange(f"{task}|", f"{task}}}")
+
+
+def record_range(task: str) -> KeyRange:
+    """Return the keys of the order, the steps and the task; closed epochs are outside."""
+    return KeyRange(f"{task}|order", f"{task}|task~")
+
+
+def order_key(task: str) -> str:
+    """Return the key of the order row."""
+    return f"{task}|order"
+
+
+def task_key(task: str) -> str:
+    """Return the key of the task row, which guards all rows of the task."""
+    return f"{task}|task"
+
+
+def step_key(task: str, step: str) -> str:
+    """Return the key of a step row."""
+    return f"{task}|step|{step}"
+
+
+def epoch_key(task: str, epoch: int) -> str:
+    """Return the key of the row of a closed epoch."""
+    return f"{task}|epoch|{epoch:06d}"
+
+
+def message_key(message: Message) -> str:
+    """Return the key of an outbox row: by receiver, so that a slow one does not delay the others."""
+    receiver = (message.to or message.kind).replace("/", ":")
+    return f"!send|{receiver}|{message.id}"
+
+
+def index_key(record: TaskRecord, columns: Columns) -> str:
+    """Return the key of the index row for the state of a task."""
+    task = record.order.task
+    if columns.state is ProcessState.ERROR:
+        return _timed(TaskIndex.ERROR, record.finished_at, task)
+    if columns.state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}:
+        return _timed(TaskIndex.DONE, record.finished_at, task)
+    if record.suspension is None:
+        return _timed(TaskIndex.DUE, columns.due_at, task)
+    if record.suspension.by_operator:
+        return f"{TaskIndex.SUSPENDED}|{BY_OPERATOR}|{task}"
+    return f"{TaskIndex.SUSPENDED}|{record.order.workflow}|{record.order.version}|{task}"
+
+
+def gate_key(gate: str, since: datetime, task: str) -> str:
+    """Return the key of a task that waits behind a gate."""
+    return f"{TaskIndex.GATE}|{gate}|{sortable(since)}|{task}"
+
+
+def find_key(search_key: str, submitted_at: datetime, task: str) -> str:
+    """Return the key of a task in the index of a search key."""
+    return f"{TaskIndex.FIND}|{search_key}|{_newest_first(submitted_at)}|{task}"
+
+
+def task_in(index_row_key: str) -> str:
+    """Return the id of the task from the key of an index row."""
+    return index_row_key.rpartition("|")[2]
+
+
+def time_in(index_row_key: str) -> datetime | None:
+    """Return the time from the key of an index row, None for a suspended task. Raises `ValueError`."""
+    name, *parts = index_row_key.split("|")
+    index = TaskIndex(name)
+    if index is TaskIndex.SUSPENDED:
+        return None
+    text = parts[-2] if len(parts) > 1 else ""
+    if index in _NEWEST_FIRST:
+        return _LATEST - int(text) * timedelta.resolution
+    return datetime.fromisoformat(text)
+
+
+def index_range(
+    index: TaskIndex, name: str = "", *, since: datetime | None = None, until: datetime | None = None
+) -> KeyRange:
+    """Return the keys of an index from `since` to before `until`.
+
+    `name` is the gate, the search key, or the workflow and version (`w|1`) of suspended tasks; the keys of
+    suspended tasks have no time.
+    """
+    start = f"{index}|{name}|" if name else f"{index}|"
+    if index in _NEWEST_FIRST:
+        first = "" if until is None else _newest_first(until - timedelta.resolution)
+        last = "" if since is None else _newest_first(since)
+    else:
+        first = "" if since is None else sortable(since)
+        last = "" if until is None else sortable(until - timedelta.resolution)
+    return KeyRange(start + first, f"{start}{last}}}" if last else f"{start[:-1]}}}")
+
+
+def sortable(time: datetime) -> str:
+    """Return a time as text that sorts by time."""
+    text = time.astimezone(UTC).isoformat(timespec="microseconds")
+    return f"{text[:19].replace('-', '').replace(':', '')}{text[19:26]}Z"
+
+
+def _timed(index: TaskIndex, time: datetime | None, task: str) -> str:
+    """Return the key of an index row; a task without a time is due never, and is the last."""
+    text = (_newest_first if index in _NEWEST_FIRST else sortable)(time or _LATEST)
+    return f"{index}|{text}|{task}"
+
+
+def _newest_first(time: datetime) -> str:
+    """Return a time as text that sorts newer times first: the microseconds to the latest time."""
+    return f"{(_LATEST - time) // timedelta.resolution:018d}"

@@ -1,0 +1,239 @@
+"""The events that wait for one task in this process, and the transactions whose outcome is not known yet.
+
+This module does no I/O; `task_storage.py` reads and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from functions.core.record import TaskRecord
+from functions.core.rules import Applied, Plan
+from functions.core.task_events import Event
+from functions.storage.record_rows import StoredTask
+from functions.storage.table_contract import TransientStorageError
+
+#: Seconds after its deadline for which an event with a plan waits for the outcome of its transaction.
+_LONGEST_DOUBT = 90
+#: Records of unfinished tasks in the cache, and the bytes of their texts.
+_MOST_RECORDS = 2000
+_MOST_CACHED_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A change that was written. `before` is None for a new task; `after` has the messages of the change."""
+
+    before: TaskRecord | None
+    after: TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The result of an event. One of the events of a transaction has its transition."""
+
+    applied: Applied
+    transition: Transition | None = None
+
+
+@dataclass(eq=False, slots=True)
+class PendingEvent:
+    """An event that waits for its result. Numbers grow in the order of arrival.
+
+    An event of a failed transaction is tried alone. One that is overdue is not applied again.
+    """
+
+    number: int
+    event: Event | None
+    plan: Plan | None
+    result: asyncio.Future[Recorded]
+    is_alone: bool = False
+    overdue: Exception | None = None
+
+    def end(self, recorded: Recorded) -> None:
+        """Return the result, unless the caller was cancelled."""
+        if not self.result.done():
+            self.result.set_result(recorded)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error at the caller."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAttempt:
+    """A transaction that was sent. It can be written only while the task row has the version `etag`."""
+
+    write: str
+    etag: str
+    events: Sequence[PendingEvent]
+    answers: Sequence[Applied]
+    transition: Transition
+
+    def settle(self) -> None:
+        """Return the results: the transaction is written. The first waiting caller has the transition."""
+        transition: Transition | None = self.transition
+        for pending, applied in zip(self.events, self.answers, strict=True):
+            if not pending.result.done():
+                pending.end(Recorded(applied, transition))
+                transition = None
+
+
+class TaskInbox:
+    """The state of one task's writer.
+
+    `base` is the record to which the next events are applied; None: it must be read. It was the newest one
+    when event number `newest_at` had arrived. `missing` are keys of index rows that do not exist.
+    """
+
+    def __init__(self, task: str, base: StoredTask | None) -> None:
+        self.task = task
+        self.base = base
+        self.last = -1
+        self.newest_at = -1
+        self.missing = frozenset[str]()
+        self._suspects = frozenset[str]()
+        self._suspect_etag = ""
+        self._events: list[PendingEvent] = []
+        self._in_doubt: list[WriteAttempt] = []
+
+    def add(self, event: Event | None, plan: Plan | None, seconds: float) -> PendingEvent:
+        """Add an event, which is applied within a time in seconds."""
+        self.last += 1
+        loop = asyncio.get_running_loop()
+        pending = PendingEvent(self.last, event, plan, loop.create_future())
+        timer = loop.call_later(max(0.0, seconds), self._expire, pending)
+        pending.result.add_done_callback(lambda _: timer.cancel())
+        self._events.append(pending)
+        return pending
+
+    def waiting(self) -> list[PendingEvent]:
+        """Return the events without a result."""
+        self._events = [each for each in self._events if not each.result.done()]
+        return self._events
+
+    def batch(self) -> list[PendingEvent]:
+        """Return the events of the next transaction: all, or the first one if it must be tried alone."""
+        events = [each for each in self.waiting() if each.overdue is None]
+        return list(takewhile(lambda each: not each.is_alone, events)) or events[:1]
+
+    def sent(self, attempt: WriteAttempt) -> None:
+        """Record that a transaction is sent: from now on it may be written."""
+        self._in_doubt.append(attempt)
+
+    def committed(self, attempt: WriteAttempt, base: StoredTask, last: int) -> None:
+        """Continue with a written record, which was the newest one after event number `last`."""
+        self._in_doubt.clear()  # an attempt on an older version can no longer be written
+        self.base, self.newest_at, self.missing = base, last, frozenset()
+        attempt.settle()
+
+    def conflicted(self, etag: str, suspects: frozenset[str]) -> None:
+        """Read again. If the task has not changed, the index rows `suspects` do not exist."""
+        self.base, self._suspects, self._suspect_etag = None, suspects, etag
+
+    def unwritable(self, attempt: WriteAttempt, error: Exception) -> None:
+        """Read again, and try the events of a rejected transaction alone."""
+        self._in_doubt.remove(attempt)
+        self.base = None
+        self.isolate(attempt.events, error)
+
+    def isolate(self, events: Sequence[PendingEvent], error: Exception) -> None:
+        """Try the events of a failure one by one. An event that was alone fails."""
+        if len(events) == 1:
+            events[0].fail(error)
+        for pending in events:
+            pending.is_alone = True
+
+    def unchanged(self, events: Sequence[PendingEvent], answers: Sequence[Applied]) -> None:
+        """Return the results of events that change nothing.
+
+        Only a record that was read after the arrival of an event proves that.
+        """
+        for pending, applied in zip(events, answers, strict=True):
+            if pending.number <= self.newest_at:
+                pending.end(Recorded(applied))
+            else:
+                self.base = None
+
+    def found(self, stored: StoredTask, last: int) -> None:
+        """Continue with a record that was read after event number `last`.
+
+        An attempt whose id is in the task row was written. Any other one can be written only as long as the
+        task row has its version.
+        """
+        for attempt in self._in_doubt:
+            if attempt.write in stored.writes:
+                attempt.settle()
+        self._in_doubt = [each for each in self._in_doubt if each.etag == stored.etag]
+        for pending in self.waiting():
+            if pending.overdue is not None:
+                pending.fail(pending.overdue)
+        is_same = stored.etag == self._suspect_etag
+        self.missing = self.missing | self._suspects if is_same else frozenset()
+        self.base, self.newest_at = stored, last
+
+    def fail(self, error: Exception, last: int) -> None:
+        """Raise an error at the callers of all events up to number `last`."""
+        self._in_doubt.clear()
+        for pending in self.waiting():
+            if pending.number <= last:
+                pending.fail(error)
+
+    def _expire(self, pending: PendingEvent) -> None:
+        """End an event whose deadline has passed.
+
+        While a transaction with its plan is being sent, the caller waits: it must carry out recorded starts.
+        """
+        error = TransientStorageError(f"task {self.task}: not recorded before the deadline")
+        is_sent = any(pending in attempt.events for attempt in self._in_doubt)
+        if pending.plan is None or not is_sent:
+            pending.fail(error)
+            return
+        pending.overdue = error
+        asyncio.get_running_loop().call_later(_LONGEST_DOUBT, pending.fail, error)
+
+
+class RecordCache:
+    """The newest records of unfinished tasks that this process has read or written.
+
+    A record may be outdated. A transaction that is based on it is guarded by its ETag.
+    """
+
+    def __init__(self) -> None:
+        self._records = OrderedDict[str, tuple[StoredTask, int]]()
+        self._bytes = 0
+
+    def find(self, task: str) -> StoredTask | None:
+        """Return the record of a task."""
+        found = self._records.get(task)
+        return None if found is None else found[0]
+
+    def keep(self, stored: StoredTask) -> None:
+        """Replace the record of a task. The oldest records are dropped at the limits."""
+        task = stored.record.order.task
+        self.drop(task)
+        if stored.record.finished_at is not None:
+            return
+        self._records[task] = stored, _bytes_of(stored.record)
+        self._bytes += self._records[task][1]
+        while len(self._records) > _MOST_RECORDS or self._bytes > _MOST_CACHED_BYTES:
+            self.drop(next(iter(self._records)))
+
+    def drop(self, task: str) -> None:
+        """Remove the record of a task."""
+        _, size = self._records.pop(task, (None, 0))
+        self._bytes -= size
+
+
+def _bytes_of(record: TaskRecord) -> int:
+    """Return the size of the texts that can be large; the rest is bounded by the number of records."""
+    texts = [record.order.payload]
+    for step in record.steps.values():
+        operations = (step.do, step.undo, *step.earlier_dos)
+        texts += [text for each in operations for text in (each.request, each.result) if text is not None]
+    return sum(map(len, texts))

@@ -1,0 +1,313 @@
+"""The tasks in the state store: admission, reads, and changes by events.
+
+Each process has one inbox for each task. Events that wait for a task at the same moment are applied to its
+newest record and written in one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextvars import Context
+from dataclasses import dataclass, replace
+from datetime import datetime
+from random import Random
+
+from functions.core.record import Message, RuleSettings, TaskRecord
+from functions.core.rules import Applied, Plan, fold
+from functions.core.task_events import Event
+from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
+from functions.storage.record_rows import StoredTask, admission, difference, index_move, stored_task
+from functions.storage.row_keys import message_key, record_range, shard_of, task_key
+from functions.storage.table_contract import (
+    CorruptRowError,
+    RowChange,
+    Table,
+    TransientStorageError,
+    UnwritableRowsError,
+    every_row,
+)
+from functions.storage.task_inbox import (
+    PendingEvent,
+    RecordCache,
+    TaskInbox,
+    Transition,
+    WriteAttempt,
+)
+
+_log = logging.getLogger(__name__)
+
+#: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 1.0
+_MOST_DOUBLINGS = 8
+#: Reads of a record of several pages until none of them was changed in between.
+_MOST_READS = 10
+#: Planned events of a transaction that did not fit with all of them.
+_FEWER_PLANNED = (48, 16, 4, 1)
+_WRITE_ID_CHARACTERS = 8
+
+#: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
+#: outbox and the due index are the backup.
+Announce = Callable[[Transition], Awaitable[None]]
+
+
+class NoSuchTaskError(LookupError):
+    """No task is recorded under this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedTask:
+    """The record under the id of a new task. Without `is_new`, it was there before and may differ."""
+
+    record: TaskRecord
+    is_new: bool
+
+
+class TaskStorage:
+    """Reads and changes tasks. Its methods raise `TransientStorageError` and `CorruptRowError`."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        shards: int,
+        settings: RuleSettings,
+        now: Callable[[], datetime],
+        new_id: Callable[[], str],
+        announce: Announce,
+        random: Random | None = None,
+    ) -> None:
+        self.table = table
+        self.shards = shards
+        self._settings = settings
+        self._now = now
+        self._new_id = new_id
+        self._announce = announce
+        self._random = random or Random()  # noqa: S311 - it spreads retries
+        self._commits: dict[str, ShardCommits] = {}
+        self._cache = RecordCache()
+        self._inboxes: dict[str, TaskInbox] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+
+    async def admit(self, record: TaskRecord, search_keys: Collection[str] = ()) -> AdmittedTask:
+        """Insert a new task, or return the recorded one. Raises `UnwritableRowsError`.
+
+        Operators find the task by its `search_keys`.
+        """
+        task, write = record.order.task, self.new_write()
+        changes, stored = admission(record, write, search_keys)
+        result = await self.commit(task, changes)
+        if isinstance(result, Committed):
+            recorded: StoredTask | None = replace(stored, etag=result.etag)
+        else:
+            recorded = await self.read(task)
+        if recorded is None:
+            raise TransientStorageError(f"task {task}: it was deleted at this moment")
+        if task not in self._inboxes:
+            self._cache.keep(recorded)
+        is_new = write in recorded.writes
+        if is_new:
+            await self._announce(Transition(None, record))
+        return AdmittedTask(recorded.record, is_new)
+
+    async def load(self, task: str) -> TaskRecord | None:
+        """Return the newest record of a task, None if there is no task."""
+        stored = await self.read(task)
+        return None if stored is None else stored.record
+
+    async def cached(self, task: str) -> TaskRecord | None:
+        """Return a record that may be outdated, and read it only if this process has none."""
+        stored = self._cache.find(task)
+        if stored is None:
+            stored = await self.read(task)
+            if stored is not None and task not in self._inboxes:
+                self._cache.keep(stored)
+        return None if stored is None else stored.record
+
+    async def change(
+        self, task: str, event: Event | None, *, plan: Plan | None = None, until: datetime
+    ) -> Applied:
+        """Apply an event and the plan of a run, and announce what follows. It is tried until a time (UTC).
+
+        Raises `NoSuchTaskError`, and `UnwritableRowsError` if the rows of this task are too large. After a
+        `TransientStorageError`, the event may be recorded.
+        """
+        inbox = self._inboxes.get(task)
+        if inbox is None:
+            inbox = self._inboxes[task] = TaskInbox(task, self._cache.find(task))
+        pending = inbox.add(event, plan, (until - self._now()).total_seconds())
+        if task not in self._workers:  # without the context of the caller, as it serves others as well
+            self._workers[task] = asyncio.create_task(self._work(inbox), context=Context())
+        recorded = await pending.result
+        if recorded.transition is not None:
+            await self._announce(recorded.transition)
+        return recorded.applied
+
+    async def forget(self, messages: Sequence[Message]) -> None:
+        """Delete the outbox rows of sent messages of one task. If that fails, they are sent again."""
+        changes = [RowChange("delete", message_key(message)) for message in messages]
+        try:
+            result = await self.commit(messages[0].task, changes) if changes else None
+            if isinstance(result, Conflicted) and len(changes) > 1:
+                for message in messages:
+                    await self.forget([message])
+        except (TransientStorageError, UnwritableRowsError) as error:
+            _log.debug("task %s: %s outbox rows are not deleted: %s", messages[0].task, len(messages), error)
+
+    async def move_index(self, task: str) -> None:
+        """Move the index row of a task, which is due later, to the time at which it is due."""
+        stored = self._cache.find(task) or await self.read(task)
+        if stored is None or task in self._inboxes:
+            return
+        changes, moved = index_move(stored, self.new_write())
+        if moved.index == stored.index:
+            return
+        self._cache.drop(task)
+        result = await self.commit(task, changes)
+        if isinstance(result, Committed) and task not in self._inboxes:
+            self._cache.keep(replace(moved, etag=result.etag))
+
+    # Below the events: for the index, its repair, and retention
+
+    def new_write(self) -> str:
+        """Return an id by which the sender of a transaction recognises it."""
+        return self._new_id()[:_WRITE_ID_CHARACTERS]
+
+    async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
+        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`."""
+        shard = shard_of(task, self.shards)
+        if shard not in self._commits:
+            self._commits[shard] = ShardCommits(self.table, shard)
+        return await self._commits[shard].commit(task, changes)
+
+    async def read(self, task: str) -> StoredTask | None:
+        """Return a task as it was at one moment.
+
+        The rows of one page are consistent. Several pages are consistent if the task row, which is the last
+        one, has the version that it had at the end of the previous read.
+        """
+        keys, etag = record_range(task), None
+        for _ in range(_MOST_READS):
+            rows, pages = await every_row(self.table, shard_of(task, self.shards), keys.first, keys.end)
+            own = [row for row in rows if row["RowKey"] == task_key(task)]
+            if not own:
+                return None
+            previous, etag = etag, own[0]["odata.etag"]
+            if pages == 1 or etag == previous:
+                return stored_task(rows, task)
+        raise TransientStorageError(f"task {task}: it changes faster than it can be read")
+
+    # The writer of one task
+
+    async def _work(self, inbox: TaskInbox) -> None:
+        """Apply the events of an inbox until it is empty."""
+        tries = 0
+        ended: Exception = TransientStorageError(f"task {inbox.task}: the process ends")
+        try:
+            while inbox.waiting():
+                await asyncio.sleep(0)  # events of the same moment join the transaction
+                try:
+                    tries = 0 if await self._advance(inbox) else tries + 1
+                except TransientStorageError as fault:
+                    _log.debug("task %s: retrying: %s", inbox.task, fault)
+                    inbox.base, tries = None, tries + 1
+                if tries:
+                    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS))
+                    await asyncio.sleep(bound * self._random.random())
+        except Exception as error:  # noqa: BLE001 - raised at the callers
+            _log.exception("task %s: its writer failed", inbox.task)
+            ended = error
+        finally:
+            inbox.fail(ended, inbox.last)
+            del self._workers[inbox.task], self._inboxes[inbox.task]
+            if inbox.base is None:
+                self._cache.drop(inbox.task)
+            else:
+                self._cache.keep(inbox.base)
+
+    async def _advance(self, inbox: TaskInbox) -> bool:
+        """Read if necessary, apply the events and write; return whether the next try needs no pause."""
+        if inbox.base is None:
+            last = inbox.last
+            try:
+                stored = await self.read(inbox.task)
+            except CorruptRowError as error:
+                inbox.fail(error, last)
+                return True
+            if stored is None:
+                inbox.fail(NoSuchTaskError(inbox.task), last)
+                return True
+            inbox.found(stored, last)
+        events = inbox.batch()
+        return not events or inbox.base is None or await self._write(inbox, inbox.base, events)
+
+    async def _write(self, inbox: TaskInbox, base: StoredTask, events: list[PendingEvent]) -> bool:
+        last, write = inbox.last, self.new_write()
+        try:
+            answers, changes, stored = self._fold(base, events, write, inbox.missing)
+        except Exception as error:  # noqa: BLE001 - the error of one event concerns no other event
+            inbox.isolate(events, error)
+            return True
+        events, after = events[: len(answers)], answers[-1].record
+        if after is base.record:
+            inbox.unchanged(events, answers)
+            return True
+        attempt = WriteAttempt(write, base.etag, events, answers, Transition(base.record, after))
+        inbox.sent(attempt)
+        try:
+            result = await self.commit(inbox.task, changes)
+        except UnwritableRowsError as error:
+            inbox.unwritable(attempt, error)
+            return True
+        if isinstance(result, Conflicted):
+            deleted = frozenset(each.key for each in changes if each.kind == "delete")
+            named = deleted if result.key is None else frozenset({result.key}) & deleted
+            inbox.conflicted(base.etag, named)
+            return False
+        inbox.committed(attempt, replace(stored, etag=result.etag), last)
+        return True
+
+    def _fold(
+        self, base: StoredTask, events: Sequence[PendingEvent], write: str, missing: Collection[str]
+    ) -> tuple[list[Applied], list[RowChange], StoredTask]:
+        """Apply as many events as fit into one transaction, and return its changes.
+
+        If one event does not fit with its whole plan, a part of the plan is applied. The change of an event
+        that does not fit at all is returned as well; its commit raises the error.
+        """
+        count = len(events)
+        limits = iter(_FEWER_PLANNED)
+        most: int | None = None
+        now = self._now()
+        while True:
+            answers: list[Applied] = []
+            record = base.record
+            for each in events[:count]:
+                plan = each.plan if each.plan is None or most is None else _part(each.plan, most)
+                answers.append(fold(record, each.event, plan, now, self._settings))
+                record = answers[-1].record
+            if record is base.record:
+                return answers, [], base
+            changes, stored = difference(base, record, write, missing=missing)
+            if fits(changes):
+                return answers, changes, stored
+            if count > 1:
+                count //= 2
+                continue
+            most = next(limits, None)
+            if events[0].plan is None or most is None:
+                return answers, changes, stored
+
+
+def _part(plan: Plan, most: int) -> Plan:
+    """Return a plan that returns at most `most` events in all."""
+    left = most
+
+    def part(record: TaskRecord, now: datetime) -> Sequence[Event]:
+        nonlocal left
+        events = plan(record, now)[:left]
+        left -= len(events)
+        return events
+
+    return part

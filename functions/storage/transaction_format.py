@@ -1,0 +1,135 @@
+"""Entity group transactions as bytes: the body of a request, and its answer (REST of Table Storage).
+
+azure-data-tables builds and parses transactions with Python's `email` package, which takes most of the CPU
+time of a busy host. This module joins strings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+from pydantic_core import to_json
+
+from functions.storage.table_contract import RefusedChanges, RowChange, TransientStorageError
+
+# Each part is one line of JSON in ASCII, and keys are quoted, so no line of a part starts with a boundary.
+# Azurite requires names that start with `batch` and `changeset`.
+_BATCH, _CHANGESET = "batch_rows", "changeset_rows"
+CONTENT_TYPE = f"multipart/mixed; boundary={_BATCH}"
+
+_START = f"--{_BATCH}\r\nContent-Type: multipart/mixed; boundary={_CHANGESET}\r\n\r\n"
+_PART = f"--{_CHANGESET}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"
+_HEADERS = (
+    " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n"
+    "Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\n"
+)
+_END = f"--{_CHANGESET}--\r\n--{_BATCH}--\r\n"
+_METHODS = {"insert": "POST", "update": "PUT", "upsert": "PUT", "delete": "DELETE"}
+
+_ANSWER = re.compile(
+    rb"--(?P<batch>[^\r\n]+)\r\n(?:[^\r\n]+\r\n)*?"
+    rb'Content-Type: *multipart/mixed; *boundary="?(?P<changeset>[^"\r\n]+)"?\r\n(?:[^\r\n]+\r\n)*\r\n',
+    re.IGNORECASE,
+)
+_PART_ANSWER = re.compile(
+    rb"^HTTP/1\.1 (?P<status>\d{3})\b[^\r\n]*\r\n(?P<headers>(?:[^\r\n]+\r\n)*)\r\n(?P<content>.*)",
+    re.MULTILINE | re.DOTALL,
+)
+_ETAG = re.compile(rb"^ETag: *([^\r\n]+?) *\r$", re.MULTILINE | re.IGNORECASE)
+_INDEX = re.compile(r"(\d{1,3}):")
+
+#: Statuses below 500 that depend on the sender, its rate or the table, and not on the rows.
+_FAULTS = frozenset({401, 403, 408, 429})
+_TABLE_FAULTS = ("TableNotFound", "TableBeingDeleted", "TableBeingCreated")
+
+
+def transaction_body(table: str, partition: str, changes: Sequence[RowChange]) -> bytes:
+    """Return the body of a request. `table` is the address of the table. Raises `ValueError`.
+
+    A text that is not Unicode, and a value without a JSON type, raise an error.
+    """
+    parts = [_START]
+    start = f" {table}(PartitionKey='{quoted(partition)}',RowKey='"
+    for change in changes:
+        address = f" {table}" if change.kind == "insert" else f"{start}{quoted(change.key)}')"
+        guard = f"If-Match: {change.etag}\r\n" if change.kind in {"update", "delete"} else ""
+        text = ""
+        if change.kind != "delete":
+            row = {"PartitionKey": partition, "RowKey": change.key, **(change.row or {})}
+            text = to_json(row, ensure_ascii=True).decode("ascii")
+        parts += (_PART, _METHODS[change.kind], address, _HEADERS, guard, "\r\n", text, "\r\n")
+    parts.append(_END)
+    return "".join(parts).encode("ascii")
+
+
+def parse_transaction(content: bytes, changes: Sequence[RowChange]) -> list[str] | RefusedChanges:
+    """Return the ETag of each change (empty for a deleted row), or the refusal.
+
+    Raises `TransientStorageError` for a fault of the service, and for an answer that is cut off.
+    """
+    start = _ANSWER.match(content)
+    if start is None:
+        raise TransientStorageError("the answer is no transaction of one changeset")
+    _, *parts = content[start.end() :].split(b"--" + start["changeset"])
+    if not parts or parts.pop().split() != [b"--", b"--" + start["batch"] + b"--"]:
+        raise TransientStorageError("the answer is cut off")
+    etags: list[str] = []
+    for part in parts:
+        answer = _PART_ANSWER.search(part)
+        if answer is None:
+            raise TransientStorageError("a part of the answer is no HTTP")
+        if not answer["status"].startswith(b"2"):
+            return parse_refusal(int(answer["status"]), answer["content"])
+        etag = _ETAG.search(answer["headers"])
+        etags.append(etag[1].decode("ascii") if etag else "")
+    is_complete = len(etags) == len(changes) and all(
+        etag or change.kind == "delete" for etag, change in zip(etags, changes, strict=True)
+    )
+    if not is_complete:
+        raise TransientStorageError(f"the answer lacks parts or ETags of {len(changes)} changes")
+    return etags
+
+
+def parse_refusal(status: int, content: bytes) -> RefusedChanges:
+    """Return the refusal of an HTTP status other than success.
+
+    The text of an error starts with the number of the change. Raises `TransientStorageError` where the
+    reason is not in the rows.
+    """
+    try:
+        error: Any = json.loads(content)["odata.error"]
+        code, text = str(error["code"]), str(error["message"]["value"])
+    except (ValueError, KeyError, TypeError):
+        code, text = f"HTTP {status}", ""
+    if status in _FAULTS or not 400 <= status < 500 or code in _TABLE_FAULTS:  # noqa: PLR2004 - client errors
+        raise TransientStorageError(f"HTTP {status} {code}")
+    index = _INDEX.match(text)
+    return RefusedChanges(status, code, int(index[1]) if index else None)
+
+
+@lru_cache(maxsize=8192)
+def quoted(key: str) -> str:
+    """Return a key as it is in the address of a row. Raises `ValueError` for a text that is not Unicode."""
+    return quote(key.replace("'", "''"), safe="")
+
+
+def size_of(change: RowChange) -> int:
+    """Return an upper bound of the bytes that a change takes in a request."""
+    row = change.row or {}
+    texts = (value for value in row.values() if isinstance(value, str))
+    return 1024 + 40 * len(row) + 4 * len(change.key) + sum(map(_ascii_bytes, texts))
+
+
+def _ascii_bytes(text: str) -> int:
+    """Return an upper bound of the bytes of a text as JSON in ASCII.
+
+    JSON texts have a quote for each few characters, and a quote is escaped.
+    """
+    if text.isascii():
+        return len(text) + text.count('"') + text.count("\\") + 5 * text.count("\n")
+    return 6 * len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,347 @@
+"""Changes of tasks: one transaction for events of the same moment, conflicts, lost answers, deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.core.derive import ProcessState, derive
+from functions.core.record import OperationState, StepSpec, StepType, TaskRecord
+from functions.core.rules import admit
+from functions.core.task_events import Due, Event, EventReceived, Rejection, RunStarted, Suspended
+from functions.storage.row_keys import message_key
+from functions.storage.table_contract import CorruptRowError, TransientStorageError, UnwritableRowsError
+from functions.storage.task_storage import NoSuchTaskError
+from tests.fakes.simulated_table import SimulatedTable, TableFault
+from tests.fakes.storage_process import StorageProcess, line, order, virtual_now
+from tests.unit.storage.virtual import virtual
+
+EVENTS = tuple(StepSpec(name=f"e{n}", type=StepType.EVENT, complete_within=600) for n in range(3))
+SUSPEND = Suspended(reason="wait", by_operator=True)
+
+
+def received(name: str, body: str = "{}") -> EventReceived:
+    """Return the event of a step."""
+    return EventReceived(step=name, body=body, who="me")
+
+
+def rows_of(table: SimulatedTable) -> int:
+    """Return the number of rows that were written."""
+    return sum(len(changes) for changes in table.transactions)
+
+
+@virtual
+async def test_five_step_order_takes_seven_transactions_and_22_rows_and_no_read() -> None:
+    """The cost of an order that is alone, without notices."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1")
+    record = await process.process("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert (len(table.transactions), table.reads) == (7, 0)
+    assert rows_of(table) <= 22
+    assert await StorageProcess(table).storage.load("t1") == record
+
+
+@virtual
+async def test_events_of_one_moment_are_one_transaction() -> None:
+    """Each caller receives its own result, and one of them announces the change."""
+    table = SimulatedTable(seconds=0.01)
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    table.transactions.clear()
+    process.announced.clear()
+    applied = await asyncio.gather(*(process.change("t1", received(f"e{n}", f'"{n}"')) for n in range(3)))
+    assert len(table.transactions) == 1
+    assert len(process.announced) == 1
+    assert [each.record.step(f"e{n}").event for n, each in enumerate(applied)] == ['"0"', '"1"', '"2"']
+
+
+@virtual
+async def test_tasks_of_one_shard_that_wait_share_transactions() -> None:
+    """Fifty orders in flight take far fewer transactions than alone."""
+    table = SimulatedTable(seconds=0.005)
+    process = StorageProcess(table)
+    tasks = [f"t{n}" for n in range(100)]
+    await asyncio.gather(*map(process.admit, tasks))
+    records = await asyncio.gather(*map(process.process, tasks))
+    assert {derive(each).state for each in records} == {ProcessState.PROCESSED}
+    assert len(table.transactions) <= 0.45 * len(tasks)
+    assert table.reads == 0
+
+
+@virtual
+async def test_conflicting_process_loses_no_event() -> None:
+    """Two processes with outdated records both record their events."""
+    table = SimulatedTable()
+    one, other = StorageProcess(table), StorageProcess(table)
+    await one.admit("t1", *EVENTS)
+    await other.storage.cached("t1")
+    await asyncio.gather(
+        one.change("t1", received("e0")), other.change("t1", received("e1")), one.change("t1", received("e2"))
+    )
+    record = await one.storage.load("t1")
+    assert record is not None
+    assert [record.step(spec.name).event for spec in EVENTS] == ["{}"] * 3
+
+
+@pytest.mark.parametrize("fault", TableFault)
+@virtual
+async def test_lost_answer_applies_an_event_once(fault: TableFault) -> None:
+    """The id of the write in the task row tells whether it was written, also after a late write."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    table.fail_next(fault)
+    applied = await process.change("t1", received("e0"))
+    assert applied.rejection is None
+    await asyncio.sleep(60)
+    later = await process.change("t1", received("e1"))
+    assert (later.rejection, later.record.step("e0").event) == (None, "{}")
+    again = await process.change("t1", received("e0", '"another"'))
+    assert (again.rejection, len(process.announced)) == (Rejection.NOT_OPEN, 3)
+
+
+@virtual
+async def test_late_write_is_recognised() -> None:
+    """A transaction without an answer that is written while its sender tries again is the sender's own."""
+    table = SimulatedTable(seconds=0.01)
+    table.late_by = 0.035
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    table.fail_next(TableFault.LATE)
+    applied = await process.change("t1", received("e0"))
+    assert (applied.rejection, applied.record.step("e0").event) == (None, "{}")
+    assert [len(each.after.steps) for each in process.announced] == [0, 1]
+
+
+@virtual
+async def test_own_write_is_recognised_below_those_of_others() -> None:
+    """Other processes may write after the lost answer."""
+    table = SimulatedTable()
+    one, other = StorageProcess(table), StorageProcess(table)
+    await one.admit("t1", *EVENTS)
+    table.fail_next(TableFault.NO_ANSWER)
+    lost = asyncio.create_task(one.change("t1", received("e0")))
+    await other.change("t1", received("e1"))
+    applied = await lost
+    assert applied.rejection is None
+    assert len(one.announced) == 2
+
+
+@pytest.mark.parametrize("fault", TableFault)
+@virtual
+async def test_lost_answer_admits_a_task_once(fault: TableFault) -> None:
+    """A caller that was not sure repeats the admission, and finds the task."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    record = admit(order("t1"), virtual_now(), process.settings)
+    table.fail_next(fault)
+    try:
+        admitted = await process.storage.admit(record)
+    except TransientStorageError:
+        await asyncio.sleep(60)
+        admitted = await process.storage.admit(record)
+    assert admitted.record == record
+    assert len(table.keys("t1|")) == 2
+    assert (await process.storage.admit(record)).is_new is False
+
+
+@virtual
+async def test_event_ends_at_its_deadline() -> None:
+    """A caller learns in time that its event is not recorded, and the event is not recorded later."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    table.fault = lambda: TableFault.NOT_SENT
+    began = virtual_now()
+    with pytest.raises(TransientStorageError, match="deadline"):
+        await process.change("t1", received("e0"), seconds=3)
+    assert (virtual_now() - began).total_seconds() == pytest.approx(3, abs=0.1)
+    table.fail_next()
+    await asyncio.sleep(5)
+    applied = await process.change("t1", received("e1"))
+    assert applied.record.step("e0").event is None
+
+
+@virtual
+async def test_run_receives_its_recorded_starts_after_the_deadline() -> None:
+    """A start that is on record is the caller's to carry out."""
+    table = SimulatedTable(seconds=4)
+    process = StorageProcess(table)
+    await process.admit("t1")
+    applied = await process.change("t1", RunStarted(epoch=1, run=1), plan=process.plan(), seconds=3)
+    assert applied.record.do("s0").state is OperationState.RUNNING
+
+
+@virtual
+async def test_nothing_changes_only_for_the_newest_record() -> None:
+    """A rejection is based on a record that was read after the event arrived."""
+    table = SimulatedTable()
+    one, other = StorageProcess(table), StorageProcess(table)
+    await one.admit("t1", *EVENTS)
+    await other.change("t1", SUSPEND)
+    table.reads = 0
+    applied = await one.change("t1", SUSPEND)
+    assert applied.record.suspension is not None
+    assert table.reads >= 1
+
+
+@virtual
+async def test_unknown_task_is_named() -> None:
+    """An event of a task that was never admitted, or was deleted."""
+    process = StorageProcess(SimulatedTable())
+    with pytest.raises(NoSuchTaskError, match="t9"):
+        await process.change("t9", Due())
+    assert await process.storage.load("t9") is None
+    assert await process.storage.cached("t9") is None
+
+
+@virtual
+async def test_corrupt_record_fails_its_own_task_only() -> None:
+    """The error names the row."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    await process.admit("t2", *EVENTS)
+    table.rows["000", "t1|task"]["Facts"] = "{"
+    fresh = StorageProcess(table)
+    results = await asyncio.gather(
+        *(fresh.change(task, received("e0")) for task in ("t1", "t2")), return_exceptions=True
+    )
+    assert isinstance(results[0], CorruptRowError)
+    assert results[0].row_key == "t1|task"
+    assert not isinstance(results[1], BaseException)
+
+
+@virtual
+async def test_event_that_cannot_be_written_fails_alone() -> None:
+    """Other events of the same moment are recorded."""
+    table = SimulatedTable(seconds=0.01)
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    too_large = '"' + "x" * 1024 * 1024 + '"'
+    results = await asyncio.gather(
+        process.change("t1", received("e0")),
+        process.change("t1", received("e1", too_large)),
+        process.change("t1", received("e2")),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], UnwritableRowsError)
+    record = await process.storage.load("t1")
+    assert record is not None
+    assert [record.step(spec.name).event for spec in EVENTS] == ["{}", None, "{}"]
+
+
+@virtual
+async def test_event_whose_rule_fails_fails_alone() -> None:
+    """An error of one event's plan is raised at its caller."""
+    process = StorageProcess(SimulatedTable(seconds=0.01))
+    await process.admit("t1", *EVENTS)
+
+    def broken(_record: TaskRecord, _now: Any) -> list[Event]:
+        raise KeyError("defect")
+
+    results = await asyncio.gather(
+        process.change("t1", received("e0")),
+        process.change("t1", None, plan=broken),
+        process.change("t1", received("e1")),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], KeyError)
+    assert [isinstance(each, BaseException) for each in results] == [False, True, False]
+
+
+@virtual
+async def test_plan_that_does_not_fit_is_written_in_parts() -> None:
+    """A run with many large requests starts a part of its steps, and the others stay ready."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    specs = tuple(StepSpec(name=f"q{n}", type=StepType.QUEUE, agent="a") for n in range(90))
+    await process.admit("t1", *specs)
+    request = '{"text":"' + "ü" * 29_000 + '"}'
+    plan = process.plan(request)
+    record = (await process.change("t1", RunStarted(epoch=1, run=1), plan=plan)).record
+    started = [step.name for step in record.steps.values()]
+    assert 10 <= len(started) < 90
+    assert derive(record).due_at is not None
+    while len(started) < 90:
+        record = (await process.change("t1", None, plan=plan)).record
+        started = [step.name for step in record.steps.values()]
+    assert await StorageProcess(table).storage.load("t1") == record
+
+
+@virtual
+async def test_missing_index_row_stops_no_change() -> None:
+    """A row that is to be deleted and does not exist is left out, named by the service or not."""
+    for names_rows in (True, False):
+        table = SimulatedTable(names_rows=names_rows)
+        process = StorageProcess(table)
+        await process.admit("t1")
+        [index] = table.keys("!due|")
+        del table.rows["000", index]
+        record = await process.process("t1")
+        assert derive(record).state is ProcessState.PROCESSED
+        assert len(table.keys("!done|")) == 1
+
+
+@virtual
+async def test_index_row_moves_when_the_sweep_finds_it_too_early() -> None:
+    """A quick task never moves its index row."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", replace(line(1)[0], complete_within=600))
+    before = table.keys("!due|")
+    record = await process.start("t1")
+    assert table.keys("!due|") == before
+    await process.storage.move_index("t1")
+    due_at = derive(record).due_at
+    assert due_at is not None
+    assert table.keys("!due|") == [f"!due|{due_at:%Y%m%dT%H%M%S.%f}Z|t1"]
+    await process.storage.move_index("t1")
+    await process.end(record, "s0")
+    assert table.keys("!due|") == []
+
+
+@virtual
+async def test_sent_messages_are_deleted_in_one_transaction() -> None:
+    """A message that another process deleted already does not keep the others."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS, reply_to="replies/one")
+    await process.change("t1", SUSPEND)
+    messages = [each for announced in process.announced for each in announced.after.outbox]
+    assert table.keys("!send|") == sorted(map(message_key, messages))
+    assert table.keys("!send|replies:one|")
+    table.fail_next(TableFault.NOT_SENT)
+    await process.storage.forget(messages)
+    assert len(table.keys("!send|")) == len(messages)
+    await process.storage.forget(messages[:1])
+    await process.storage.forget(messages)
+    assert table.keys("!send|") == []
+    await process.storage.forget([])
+
+
+@virtual
+async def test_cancelled_caller_stops_no_other() -> None:
+    """The event of a caller that was cancelled may be recorded."""
+    process = StorageProcess(SimulatedTable(seconds=1))
+    await process.admit("t1", *EVENTS)
+    first = asyncio.create_task(process.change("t1", received("e0")))
+    second = asyncio.create_task(process.change("t1", received("e1")))
+    await asyncio.sleep(0.1)
+    first.cancel()
+    assert (await second).record.step("e1").event == "{}"
+    assert len(process.announced) == 2
+
+
+@virtual
+async def test_finished_task_rejects_events() -> None:
+    """A finished task is not cached, so a rejection needs a read."""
+    process = StorageProcess(SimulatedTable())
+    await process.admit("t1", *line(1))
+    await process.process("t1")
+    assert (await process.change("t1", SUSPEND)).rejection is Rejection.FINISHED
