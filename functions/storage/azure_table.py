@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +38,8 @@ from functions.storage.transaction_format import (
 #: Seconds for a connection and for an answer, and for both with the wait for a free connection.
 _CONNECT_SECONDS, _READ_SECONDS, _TOTAL_SECONDS = 5, 20, 60
 _MOST_CONNECTIONS = 100
+#: Bytes of a body above which it is sent in parts, so that it does not block the event loop.
+_LARGE_BYTES = 512 * 1024
 _TRIES = 4
 #: Seconds before the second and the third retry at most; the first retry follows at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.8, 10.0
@@ -103,12 +106,13 @@ class StorageSession:
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Send one request and return status, headers and content. Raises `TransientStorageError`."""
         signed = await self._signer.headers(path_of(address))
+        data = BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
         url = URL(address, encoded=True)
         if query:
             url = url.with_query(query)
         try:
             async with self._opened().request(
-                method, url, headers={**headers, **signed}, data=body, allow_redirects=False
+                method, url, headers={**headers, **signed}, data=data, allow_redirects=False
             ) as answer:
                 content = await answer.read()
                 status, fields = answer.status, answer.headers
@@ -194,14 +198,17 @@ class AzureTable:
         beyond: str | None = None,
         most: int = 1000,
         continuation: str | None = None,
-        only_keys: bool = False,
+        columns: Sequence[str] = (),
+        having: str | None = None,
     ) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
         start = f"RowKey ge {_literal(first)}" if beyond is None else f"RowKey gt {_literal(beyond)}"
         bounds = f"PartitionKey eq {_literal(partition)} and {start} and RowKey lt {_literal(end)}"
+        if having is not None:
+            bounds = f"{bounds} and {having} gt ''"
         query = {"$filter": bounds, "$top": str(min(most, 1000))}
-        if only_keys:
-            query["$select"] = "PartitionKey,RowKey"
+        if columns:
+            query["$select"] = ",".join(columns)
         if continuation is not None:
             query |= _token(continuation)
         answer = await self._get(f"{self._address}()", query)

@@ -320,25 +320,25 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     if own is None:
         return None
     key = row_keys.order_key(task)
-    order, search_keys = _decoded(key, lambda: _order_of(by_key[key], task))
+    order, search_keys = decoded(key, lambda: _order_of(by_key[key], task))
     start = row_keys.step_key(task, "")
     steps = {
-        name: _decoded(key, partial(_step_of, name, row, order))
+        name: decoded(key, partial(_step_of, name, row, order))
         for key, row in by_key.items()
         if key.startswith(start)
         for name in [key.removeprefix(start)]
     }
-    return _decoded(row_keys.task_key(task), lambda: _stored(own, order, steps, search_keys))
+    return decoded(row_keys.task_key(task), lambda: _stored(own, order, steps, search_keys))
 
 
 def message_of(row: Row) -> Message:
     """Return a message from its outbox row. Raises `CorruptRowError`."""
-    return _decoded(str(row.get("RowKey")), lambda: _MESSAGE.validate_json(_text(row, "Message")))
+    return decoded(str(row.get("RowKey")), lambda: _MESSAGE.validate_json(_text(row, "Message")))
 
 
 def closed_epoch(row: Row) -> ClosedEpoch:
     """Return a closed epoch from its row. Raises `CorruptRowError`."""
-    return _decoded(str(row.get("RowKey")), lambda: _CLOSED.validate_json(_text(row, "Facts")))
+    return decoded(str(row.get("RowKey")), lambda: _CLOSED.validate_json(_text(row, "Facts")))
 
 
 def index_keys_of(row: Row) -> list[str]:
@@ -347,10 +347,21 @@ def index_keys_of(row: Row) -> list[str]:
     def keys() -> list[str]:
         return [_text(row, "Index"), *(_joined(row, "Gates") or "").split()]
 
-    return _decoded(str(row.get("RowKey")), keys)
+    return decoded(str(row.get("RowKey")), keys)
 
 
-def _decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
+def find_keys_of(row: Row, task: str) -> list[str]:
+    """Return the keys of the rows of a task's search keys from its order row. Raises `CorruptRowError`."""
+
+    def keys() -> list[str]:
+        names = (_joined(row, "SearchKeys") or "").split("\n")
+        submitted_at = datetime.fromisoformat(row["SubmittedAt"])
+        return [row_keys.find_key(name, submitted_at, task) for name in names if name]
+
+    return decoded(str(row.get("RowKey")), keys)
+
+
+def decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
     """Decode a row, and name the row in the error. A part that is wrong may raise any error."""
     try:
         return decode()

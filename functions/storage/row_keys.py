@@ -165,3 +165,8 @@ def _timed(index: TaskIndex, time: datetime | None, task: str) -> str:
 def _newest_first(time: datetime) -> str:
     """Return a time as text that sorts newer times first: the microseconds to the latest time."""
     return f"{(_LATEST - time) // timedelta.resolution:018d}"
+
+
+def next_receiver(outbox_key: str) -> str:
+    """Return the end of the keys of the messages to the receiver of a message."""
+    return f"{'|'.join(outbox_key.split('|')[:2])}}}"

@@ -87,23 +87,29 @@ class Table(Protocol):
         beyond: str | None = None,
         most: int = 1000,
         continuation: str | None = None,
-        only_keys: bool = False,
+        columns: Sequence[str] = (),
+        having: str | None = None,
     ) -> RowPage:
         """Read one page of the rows with keys from `first` to before `end`, and after `beyond` if given.
 
         A page has at most `most` rows (1,000). It may be short, or empty, although more rows follow.
-        With `only_keys`, the rows have no other property.
+        With `columns`, the rows have these columns and no ETag; a missing column is missing or None.
+        With `having`, the page has only rows with this column, which is a text.
         """
 
 
+#: The columns of a query that needs keys only.
+KEYS = ("PartitionKey", "RowKey")
+
+
 async def every_row(
-    table: Table, partition: str, first: str, end: str, *, only_keys: bool = False
+    table: Table, partition: str, first: str, end: str, *, columns: Sequence[str] = ()
 ) -> tuple[list[Row], int]:
     """Return all rows with keys from `first` to before `end`, and the number of pages."""
-    page = await table.query(partition, first, end, only_keys=only_keys)
+    page = await table.query(partition, first, end, columns=columns)
     rows, pages = list(page.rows), 1
     while page.continuation is not None:
-        page = await table.query(partition, first, end, continuation=page.continuation, only_keys=only_keys)
+        page = await table.query(partition, first, end, continuation=page.continuation, columns=columns)
         rows += page.rows
         pages += 1
     return rows, pages

@@ -92,7 +92,8 @@ class SimulatedTable:
         beyond: str | None = None,
         most: int = 1000,
         continuation: str | None = None,
-        only_keys: bool = False,
+        columns: Sequence[str] = (),
+        having: str | None = None,
     ) -> RowPage:
         """Read one page; the continuation is the next key."""
         await self._start_read()
@@ -102,8 +103,10 @@ class SimulatedTable:
         )
         size = min(most, self.page)
         rows = [self.rows[partition, key] for key in keys[:size]]
-        if only_keys:
-            rows = [{name: row[name] for name in ("PartitionKey", "RowKey")} for row in rows]
+        if having is not None:
+            rows = [row for row in rows if row.get(having)]
+        if columns:
+            rows = [{name: row[name] for name in columns if name in row} for row in rows]
         return RowPage(rows, keys[size] if len(keys) > size else None)
 
     def write(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
+from typing import Any
 
 from functions.core.derive import ready_steps
 from functions.core.record import Direction, Order, RuleSettings, StepSpec, TaskRecord
 from functions.core.rules import Applied, Plan, admit
 from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded, StepStarted
-from functions.storage.row_keys import task_in
 from functions.storage.table_contract import Table
 from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
@@ -38,15 +38,12 @@ def real_now() -> datetime:
     return datetime.now(UTC)
 
 
-def line(steps: int = 5, **fields: object) -> tuple[StepSpec, ...]:
+def line(steps: int = 5, **fields: Any) -> tuple[StepSpec, ...]:
     """Return the specs of steps that need each other in a row."""
     names = [f"s{number}" for number in range(steps)]
     specs = [StepSpec(name=name, agent="a", undo=True) for name in names]
     needs = [frozenset[str](), *(frozenset({name}) for name in names)]
-    return tuple(
-        replace(spec, needs=needed, **fields)
-        for spec, needed in zip(specs, needs, strict=False)  # type: ignore[arg-type]
-    )
+    return tuple(replace(spec, needs=needed, **fields) for spec, needed in zip(specs, needs, strict=False))
 
 
 def order(task: str, *specs: StepSpec, at: datetime = START, payload: str = "{}") -> Order:
@@ -85,15 +82,15 @@ class StorageProcess:
             now=now,
             new_id=new_id,
             announce=self._announce,
-            random=Random(1),
+            random=Random(1),  # noqa: S311 - it spreads retries
         )
 
     async def _announce(self, transition: Transition) -> None:
         self.announced.append(transition)
 
-    async def admit(self, task: str, *specs: StepSpec, payload: str = "{}", **fields: object) -> TaskRecord:
+    async def admit(self, task: str, *specs: StepSpec, payload: str = "{}", **fields: Any) -> TaskRecord:
         """Admit a new task."""
-        made = replace(order(task, *specs, at=self.now(), payload=payload), **fields)  # type: ignore[arg-type]
+        made = replace(order(task, *specs, at=self.now(), payload=payload), **fields)
         admitted = await self.storage.admit(admit(made, self.now(), self.settings))
         assert admitted.is_new
         return admitted.record
@@ -147,8 +144,3 @@ class StorageProcess:
         for spec in record.order.specs:
             record = await self.end(record, spec.name)
         return record
-
-
-def task_of_index(keys: Sequence[str]) -> list[str]:
-    """Return the tasks of index rows."""
-    return [task_in(key) for key in keys]
