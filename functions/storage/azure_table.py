@@ -217,7 +217,8 @@ class AzureTable:
         headers, content = answer
         names = ("NextPartitionKey", "NextRowKey")
         token = {name: headers.get(f"x-ms-continuation-{name}", "") for name in names}
-        rows = _content(content).get("value")
+        page = _content(content)
+        rows = page.get("value") if isinstance(page, dict) else None
         if not isinstance(rows, list):
             raise TransientStorageError("the answer has no rows")
         return RowPage(rows, _TOKEN.dump_json(token).decode() if token["NextPartitionKey"] else None)

@@ -219,8 +219,8 @@ def _joined(row: Row, name: str) -> str | None:
 def _text(row: Row, name: str) -> str:
     """Return a required text from its columns. Raises `ValueError`."""
     text = _joined(row, name)
-    if text is None:
-        raise ValueError(f"the column {name} is missing")
+    if not isinstance(text, str):
+        raise ValueError(f"the column {name} is no text")  # noqa: TRY004 - an error of the row
     return text
 
 

@@ -1,0 +1,274 @@
+"""Reads of the index, its repair, and retention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from functions.core.derive import ProcessState
+from functions.core.record import StepSpec, TaskRecord
+from functions.core.rules import admit
+from functions.core.task_events import Cancelled, Canceller, Suspended
+from functions.storage.index_pages import IndexPages
+from functions.storage.index_repair import IndexRepair, RepairedWindow
+from functions.storage.row_keys import TaskIndex
+from functions.storage.table_contract import RowChange
+from functions.storage.task_retention import TaskRetention
+from tests.fakes.simulated_table import SimulatedTable, TableFault
+from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
+from tests.unit.storage.virtual import virtual
+
+STEP = line(1)
+LATER = START + timedelta(days=1)
+
+
+async def admitted(table: SimulatedTable, *tasks: str, search_keys: tuple[str, ...] = ()) -> StorageProcess:
+    """Admit tasks that are due one second after the other."""
+    process = StorageProcess(table)
+    for number, task in enumerate(tasks):
+        record = admit(order(task, *STEP), START + timedelta(seconds=number), process.settings)
+        await process.storage.admit(record, search_keys)
+    return process
+
+
+@virtual
+async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
+    """Tasks that fail forever hide no other one."""
+    table = SimulatedTable(page=2)
+    await admitted(table, *(f"t{n}" for n in range(5)))
+    pages = IndexPages(table, 1)
+    until = START + timedelta(seconds=34)
+    seen: list[str] = []
+    cursor: str | None = None
+    for _ in range(3):
+        page = await pages.due(0, until, cursor=cursor, most=2)
+        seen += [each.task for each in page.entries]
+        cursor = page.cursor
+        if cursor is None:
+            break
+        table.rows.pop(("000", cursor))
+    assert seen == ["t0", "t1", "t2", "t3"]
+    first = (await pages.due(0, until)).entries[0]
+    assert (first.task, first.at) == ("t0", START + timedelta(seconds=30))
+
+
+@virtual
+async def test_corrupt_index_row_hides_no_other() -> None:
+    """It is named in the page."""
+    table = SimulatedTable()
+    await admitted(table, "t1", "t2")
+    table.write("000", [RowChange("insert", "!due|3never|t0", {})])
+    pages = IndexPages(table, 1)
+    page = await pages.due(0, datetime.max.replace(tzinfo=START.tzinfo))
+    assert [each.task for each in page.entries] == ["t1", "t2"]
+    assert [each.row_key for each in page.corrupt] == ["!due|3never|t0"]
+    [first, _] = table.keys("!due|2")
+    del table.rows["000", first]["Workflow"]
+    listed = await pages.listed(TaskIndex.DUE, 0)
+    assert ([each.task for each in listed.entries], len(listed.corrupt)) == (["t2"], 2)
+
+
+@virtual
+async def test_lists_of_operators() -> None:
+    """By state, by search key, by version, and by the start of the id; the newest are first."""
+    table = SimulatedTable(page=3)
+    process = await admitted(table, "a1", "a2", "b1", search_keys=("customer|7",))
+    pages = IndexPages(table, 1)
+    for task in ("a1", "a2"):
+        await process.process(task)
+        await process.change("b1", None)
+    done = await pages.listed(TaskIndex.DONE, 0)
+    assert [each.task for each in done.entries] == ["a2", "a1"]
+    assert {each.state for each in done.entries} == {ProcessState.PROCESSED}
+    assert done.entries[0].at is not None
+    assert done.entries[0].at > START
+    found = await pages.listed(TaskIndex.FIND, 0, name="customer|7", most=2)
+    assert len(found.entries) == 2
+    rest = await pages.listed(TaskIndex.FIND, 0, name="customer|7", cursor=found.cursor)
+    assert [each.task for each in rest.entries] == ["b1"]
+    named: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await pages.orders("a", 0, cursor=cursor)
+        named += [each.task for each in page.entries]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert named == ["a1", "a2"]
+    await process.change("b1", Suspended(reason="not deployed"))
+    waiting = await pages.waiting(TaskIndex.SUSPENDED, "w|1", 0)
+    assert [(each.task, each.at) for each in waiting.entries] == [("b1", None)]
+
+
+@virtual
+async def test_messages_and_closed_epochs_are_read() -> None:
+    """The outbox relay and the page of a task."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *STEP, reply_to="replies")
+    await process.process("t1")
+    pages = IndexPages(table, 1)
+    messages = await pages.messages(0)
+    assert [each.message.kind for each in messages.entries] == ["completed", "received"]
+    assert messages.entries[0].key == table.keys("!send|")[0]
+    await process.admit("t2", *line(2))
+    record = await process.start("t2")
+    await process.end(record, "s0")
+    await process.change("t2", Cancelled(by=Canceller.OPERATOR, who="op", reason="no"))
+    epochs, corrupt = await pages.closed_epochs("t2")
+    assert ([each.epoch for each in epochs], corrupt) == ([1], [])
+
+
+async def compared(process: StorageProcess, window: int) -> RepairedWindow:
+    """Compare a whole shard, window by window."""
+    repair = IndexRepair(process.storage, window=window)
+    total, cursor = RepairedWindow(), None
+    while True:
+        result = await repair.compare(0, cursor)
+        for name in ("tasks", "index_rows", "created", "deleted", "failed"):
+            setattr(total, name, getattr(total, name) + getattr(result, name))
+        total.corrupt += result.corrupt
+        cursor = result.cursor
+        if cursor is None:
+            return total
+
+
+@pytest.mark.parametrize("window", [1, 2, 100])
+@virtual
+async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> None:
+    """Missing rows are created, and wrong and corrupt ones deleted or replaced."""
+    table = SimulatedTable(page=2)
+    process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
+    await process.process("t1")
+    assert await compared(process, window) == RepairedWindow(tasks=6, index_rows=6)
+    sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
+    due = {key.rpartition("|")[2]: key for key in table.keys("!due|")}
+    del table.rows["000", due["t2"]]
+    del table.rows["000", due["t3"]]["Workflow"]
+    wrong = ["!due|20250101T000000.000000Z|t4", "!done|000000000000000001|t5", "!gate|a|x|t1", "!error|1|t99"]
+    table.write("000", [RowChange("insert", key, {}) for key in wrong])
+    table.write("000", [RowChange("insert", "!send|alert|x", {})])
+    result = await compared(process, window)
+    assert (result.created, result.deleted, result.failed, result.corrupt) == (2, 4, 0, [])
+    repaired = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
+    assert repaired.pop("!send|alert|x")
+    for rows in (sound, repaired):
+        for row in rows.values():
+            row.pop("Writes", None)
+    assert repaired == sound
+
+
+@virtual
+async def test_corrupt_task_stops_no_repair() -> None:
+    """It is named, and its index row stays."""
+    table = SimulatedTable()
+    process = await admitted(table, "t1", "t2", "t3")
+    due = table.keys("!due|")
+    table.rows["000", "t1|order"]["Facts"] = "{"
+    table.rows["000", "t3|task"]["Index"] = 7
+    del table.rows["000", due[0]], table.rows["000", due[1]]
+    result = await compared(process, 10)
+    assert sorted({each.row_key for each in result.corrupt}) == ["t1|order", "t3|task"]
+    assert (result.created, result.deleted) == (1, 0)
+    assert table.keys("!due|") == due[1:]
+
+
+@virtual
+async def test_task_that_changes_meanwhile_is_compared_again() -> None:
+    """The repair is guarded by the ETag of the task row."""
+    table = SimulatedTable()
+    process, other = await admitted(table, "t1"), StorageProcess(table)
+    [due] = table.keys("!due|")
+    del table.rows["000", due]
+    record = await other.storage.load("t1")
+    assert record is not None
+
+    def change_once(_changes: object) -> None:
+        table.rows["000", "t1|task"]["odata.etag"] = "other"
+        table.before_send = lambda _changes: None
+
+    table.before_send = change_once
+    result = await compared(process, 10)
+    assert (result.created, result.failed) == (1, 0)
+    assert table.keys("!due|") == [due]
+    del table.rows["000", due]
+    table.fault = lambda: TableFault.NOT_SENT
+    assert (await compared(process, 10)).failed == 1
+
+
+async def finished(table: SimulatedTable, *tasks: str) -> StorageProcess:
+    """Return a process after the end of tasks."""
+    process = await admitted(table, *tasks, search_keys=("k", "l"))
+    for task in tasks:
+        await process.process(task)
+    return process
+
+
+@virtual
+async def test_retention_deletes_all_rows_of_old_tasks() -> None:
+    """Each run makes progress; younger tasks, tasks in `Error` and unsent messages stay."""
+    table = SimulatedTable(page=2)
+    process = await finished(table, *(f"t{n}" for n in range(5)))
+    await admitted(table, "open")
+    failed = replace(admit(order("failed", *STEP), START, process.settings), finished_at=START, error="no")
+    await process.storage.admit(failed)
+    table.write("000", [RowChange("insert", f"t1|epoch|{n:06d}", {}) for n in range(99)])
+    table.write("000", [RowChange("insert", "!send|alert|t1.x", {})])
+    retention = TaskRetention(process.storage)
+    none = await retention.delete_finished(0, START)
+    assert (none.deleted, none.cursor) == (0, None)
+    first = await retention.delete_finished(0, LATER, most=3)
+    assert (first.deleted, first.failed) == (2, 0)
+    assert first.cursor is not None
+    cursor: str | None = None
+    for _ in range(3):
+        cursor = (await retention.delete_finished(0, LATER, cursor=cursor, most=3)).cursor
+    left = {key.split("|")[0] for _, key in table.rows if not key.startswith("!")}
+    assert left == {"open", "failed"}
+    assert table.keys("!done|") == []
+    assert len(table.keys("!find|")) == 0
+    assert len(table.keys("!send|alert|t1.x")) == 1
+    assert await process.storage.load("t1") is None
+
+
+@virtual
+async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
+    """A resumed task, a corrupt one and a fault are passed over, and a lost row costs nothing."""
+    table = SimulatedTable()
+    process = await finished(table, "t1", "t2", "t3", "t4")
+    table.rows["000", "t1|task"]["Index"] = "!due|x|t1"
+    table.rows["000", "t2|task"]["Index"] = 7
+    table.rows.pop(("000", table.keys("!find|k|")[0]))
+    del table.rows["000", "t4|task"]
+    result = await TaskRetention(process.storage).delete_finished(0, LATER)
+    assert (result.deleted, result.failed) == (2, 2)
+    assert {key.split("|")[0] for key in table.keys("t")} == {"t1", "t2"}
+
+
+@virtual
+async def test_retention_continues_after_a_lost_answer() -> None:
+    """No part of a task stays without its index row."""
+    for fault in (TableFault.NOT_SENT, TableFault.NO_ANSWER, TableFault.REPEATED):
+        table = SimulatedTable()
+        process = await finished(table, "t1")
+        table.write("000", [RowChange("insert", "t1|epoch|000001", {})])
+        retention = TaskRetention(process.storage)
+        table.fail_next(fault, fault)
+        for _ in range(3):
+            await retention.delete_finished(0, LATER)
+        assert table.keys() == []
+
+
+@virtual
+async def test_retention_of_the_largest_task() -> None:
+    """Its rows do not fit into one transaction."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    steps = tuple(StepSpec(name=f"s{n}") for n in range(90))
+    record: TaskRecord = admit(order("t1", *steps), virtual_now(), process.settings)
+    await process.storage.admit(record, [f"k{n}" for n in range(7)])
+    await process.process("t1")
+    assert (await TaskRetention(process.storage).delete_finished(0, LATER)).deleted == 1
+    assert table.keys() == []

@@ -1,0 +1,286 @@
+"""Rows of records: nothing is lost, corrupt rows are named, and differences are small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.core.record import Operation, OperationState, StepRecord, StepType, TaskRecord
+from functions.core.task_events import GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.storage.record_rows import (
+    StoredTask,
+    admission,
+    closed_epoch,
+    difference,
+    find_keys_of,
+    index_keys_of,
+    message_of,
+    stored_task,
+)
+from functions.storage.row_keys import TaskIndex, index_range, next_receiver, task_in, time_in
+from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row
+from tests.fakes.simulated_table import SimulatedTable
+from tests.unit.core.builders import (
+    LOOK,
+    NOT_DEPLOYED,
+    SUSPEND,
+    after,
+    answer,
+    at,
+    cancel,
+    new,
+    payment,
+    queue,
+    resubmit,
+    run,
+    spec,
+    start,
+    undo_request,
+)
+
+LATER = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def refused() -> TaskRecord:
+    """Return a task that is undone after the refusal of a step."""
+    record = run(new(spec("a", undo=True), spec("b", "a")), "a")
+    return run(record, "b", OutcomeKind.REFUSED, error="no ä€𝄞")
+
+
+def unknown() -> TaskRecord:
+    """Return a task with an open question."""
+    record = new(payment())
+    record = after(record, start(record, "pay"))
+    return after(record, LOOK, seconds=40)
+
+
+def answered() -> TaskRecord:
+    """Return a task after an operator's verdict."""
+    record = unknown()
+    return after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=50)
+
+
+def deferred() -> TaskRecord:
+    """Return a task behind a gate."""
+    record = new(spec("a"), queue("b"))
+    record = after(record, StepDeferred(epoch=1, step="a"), StepDeferred(epoch=1, step="b"))
+    return after(record, GateReleased(gate="queue:b", most=1), seconds=2)
+
+
+def rebuilt() -> TaskRecord:
+    """Return a step with earlier generations, texts of all columns, and the largest request."""
+    do = Operation(
+        state=OperationState.RUNNING,
+        number=3,
+        run=1,
+        start_id="x",
+        request='{"t":"' + "ü𝄞" * 14_000 + '"}',
+        started_at=at(1),
+        complete_by=at(30),
+        defer_left=timedelta(seconds=3),
+        result="r" * 30_000,
+    )
+    step = StepRecord(
+        name="a", do=do, earlier_dos=(do, do), undone=1, event="{}", event_by="me", note="n", undo=do
+    )
+    record = new(spec("a", undo=True))
+    order = replace(record.order, payload='{"p":"' + "p" * 90_000 + '"}')
+    return replace(record, order=order, steps={"a": step}, reason="because\n", output='{"o":1}')
+
+
+RECORDS = {
+    "new": new(spec("a")),
+    "refused": refused(),
+    "unknown": unknown(),
+    "answered": answered(),
+    "deferred": deferred(),
+    "rebuilt": rebuilt(),
+    "cancelled": after(run(new(spec("a", undo=True), spec("b", "a")), "a"), cancel()),
+    "suspended": after(new(spec("a")), SUSPEND),
+    "not deployed": after(new(spec("a")), NOT_DEPLOYED),
+    "processed": run(new(spec("a")), "a"),
+    "event": new(spec("e", type=StepType.EVENT, default='{"a":1}', role="Boss", complete_within=60)),
+    "child": new(spec("c", type=StepType.WORKFLOW, workflow="other", item=3, item_digest="d", at_once=2)),
+}
+
+
+def written(record: TaskRecord) -> SimulatedTable:
+    """Return a table with a record."""
+    table = SimulatedTable()
+    changes, _ = admission(record, "w1", ("customer|7",))
+    assert not isinstance(table.write("000", changes), RefusedChanges)
+    return table
+
+
+def read(table: SimulatedTable) -> StoredTask:
+    """Return the task of a table."""
+    stored = stored_task([row for (_, key), row in table.rows.items() if key.startswith("t|")], "t")
+    assert stored is not None
+    return stored
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_record_is_read_as_it_was_written(name: str) -> None:
+    """All facts, derived columns, search keys, and the keys of the index rows."""
+    record = RECORDS[name]
+    table = written(record)
+    stored = read(table)
+    assert stored.record == replace(record, outbox=(), closed=())
+    assert (stored.writes, stored.search_keys) == (("w1",), ("customer|7",))
+    index_rows = table.keys("!d") + table.keys("!e") + table.keys("!su") + table.keys("!g")
+    assert sorted(stored.index_keys) == sorted(index_rows)
+    assert sorted(index_keys_of(table.rows["000", "t|task"])) == sorted(index_rows)
+    assert table.keys("!find|") == find_keys_of(table.rows["000", "t|order"], "t")
+    messages = [message_of(table.rows["000", key]) for key in table.keys("!send|")]
+    assert {each.id for each in messages} == {each.id for each in record.outbox}
+    epochs = [closed_epoch(table.rows["000", key]) for key in table.keys("t|epoch|")]
+    assert epochs == list(record.closed)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_difference_leads_to_the_next_record(name: str) -> None:
+    """The rows after a change are those of the next record."""
+    record = RECORDS[name]
+    first = replace(new(*record.order.specs), order=record.order)
+    table = written(first)
+    base = read(table)
+    changes, stored = difference(base, record, "w2")
+    assert not isinstance(table.write("000", changes), RefusedChanges)
+    assert read(table).record == stored.record == replace(record, outbox=(), closed=())
+    assert read(table).writes == ("w2", "w1")
+    assert sorted(read(table).index_keys) == sorted(
+        table.keys("!d") + table.keys("!e") + table.keys("!su") + table.keys("!g")
+    )
+    changes, _ = difference(replace(stored, etag=read(table).etag), stored.record, "w3")
+    assert [each.key for each in changes] == ["t|task"]
+
+
+def test_gate_row_is_deleted_after_the_deferral() -> None:
+    """It names the gate and the time since which the task waits."""
+    record = RECORDS["deferred"]
+    table = written(record)
+    assert table.keys("!gate|") == ["!gate|a|20260101T000001.000000Z|t"]
+    released = after(record, GateReleased(gate="a", most=1), seconds=3)
+    changes, _ = difference(read(table), released, "w2", missing=["!gate|other"])
+    assert "!gate|a|20260101T000001.000000Z|t" in [each.key for each in changes if each.kind == "delete"]
+    changes, _ = difference(read(table), released, "w2", missing=table.keys("!gate|"))
+    assert not [each for each in changes if each.kind == "delete" and each.key.startswith("!gate|")]
+
+
+def test_columns_of_operators() -> None:
+    """The index row of a task in `Error` has the reason, and the task row its facts."""
+    table = written(RECORDS["refused"])
+    [key] = table.keys("!error|") or table.keys("!due|")
+    row, own = table.rows["000", key], table.rows["000", "t|task"]
+    assert (row["OrderID"], row["Workflow"], row["WorkflowVersion"], row["Submitter"]) == ("t", "w", 1, "me")
+    assert {"ProcessState", "WaitingFor", "FailureCount", "Epoch"} <= set(own)
+    assert row["ProcessState"] == own["ProcessState"]
+    table = written(unknown())
+    [key] = table.keys("!error|")
+    assert "outcome is unknown" in table.rows["000", key]["Reason"]
+
+
+@pytest.mark.parametrize(
+    ("key", "column", "value"),
+    [
+        ("t|order", "Facts", "{"),
+        ("t|order", "Facts", '{"task":"other","run_id":"r","workflow":"w","version":1,"digest":"d"}'),
+        ("t|order", "Specs", None),
+        ("t|order", "Payload", 7),
+        ("t|task", "Facts", '{"start_by":"never"}'),
+        ("t|task", "Steps", 2),
+        ("t|task", "Writes", None),
+        ("t|task", "Index", None),
+        ("t|step|a", "Do", '{"state":"dancing"}'),
+        ("t|step|a", "Do", ""),
+        ("t|step|a", "Undone", "x"),
+    ],
+)
+def test_corrupt_row_is_named(key: str, column: str, value: Any) -> None:
+    """The error names the row and shows no value of it."""
+    table = written(RECORDS["rebuilt"] if column == "Undone" else RECORDS["processed"])
+    row = table.rows["000", key]
+    if value is None:
+        del row[column]
+    else:
+        row[column] = value
+    with pytest.raises(CorruptRowError) as error:
+        read(table)
+    assert error.value.row_key == key
+    assert "dancing" not in str(error.value)
+
+
+def test_missing_rows_are_corrupt() -> None:
+    """A lost step row is no step that never started, and a foreign one is no step."""
+    table = written(RECORDS["processed"])
+    step = table.rows.pop(("000", "t|step|a"))
+    with pytest.raises(CorruptRowError, match="0 step rows instead of 1"):
+        read(table)
+    table.rows["000", "t|step|z"] = {**step, "RowKey": "t|step|z"}
+    with pytest.raises(CorruptRowError, match="no such step"):
+        read(table)
+    del table.rows["000", "t|step|z"], table.rows["000", "t|order"]
+    with pytest.raises(CorruptRowError, match=r"t\|order"):
+        read(table)
+    assert stored_task([], "t") is None
+
+
+def test_corrupt_message_is_named() -> None:
+    """The outbox relay skips it."""
+    row: Row = {"RowKey": "!send|alert|x", "Message": "{}"}
+    with pytest.raises(CorruptRowError, match="alert"):
+        message_of(row)
+
+
+@pytest.mark.parametrize("index", [TaskIndex.DUE, TaskIndex.DONE, TaskIndex.FIND])
+def test_keys_of_an_index_are_in_the_range_of_their_time(index: TaskIndex) -> None:
+    """`since` is included and `until` excluded, in both orders."""
+    name = "k" if index is TaskIndex.FIND else ""
+    table = written(replace(RECORDS["processed"], finished_at=LATER))
+    key = {
+        TaskIndex.DUE: f"!due|{LATER:%Y%m%dT%H%M%S.%f}Z|t",
+        TaskIndex.DONE: table.keys("!done|")[0],
+        TaskIndex.FIND: table.keys("!done|")[0].replace("!done|", "!find|k|"),
+    }[index]
+    assert (time_in(key), task_in(key)) == (LATER, "t")
+    tick = timedelta.resolution
+    for since, until, is_in in [
+        (None, None, True),
+        (LATER, None, True),
+        (LATER + tick, None, False),
+        (None, LATER, False),
+        (None, LATER + tick, True),
+        (LATER, LATER + tick, True),
+    ]:
+        keys = index_range(index, name, since=since, until=until)
+        assert (keys.first <= key < keys.end) is is_in, (since, until)
+
+
+def test_index_keys_of_suspended_tasks() -> None:
+    """Those of an operator are apart from those of a version."""
+    assert written(RECORDS["suspended"]).keys("!suspended|") == ["!suspended|~operator|t"]
+    [key] = written(RECORDS["not deployed"]).keys("!suspended|")
+    keys = index_range(TaskIndex.SUSPENDED, "w|1")
+    assert keys.first <= key < keys.end
+    assert time_in(key) is None
+    with pytest.raises(ValueError, match="other"):
+        time_in("!other|x|t")
+
+
+def test_end_of_a_receiver() -> None:
+    """The outbox relay passes over a receiver that fails."""
+    assert "!send|a|x" < next_receiver("!send|a|b") < "!send|b|a"
+
+
+def test_answers_and_resubmissions_round_trip() -> None:
+    """Further states of a record."""
+    record = unknown()
+    for event in (undo_request(record), resubmit(record), answer(record, "pay", Verdict.DONE, '{"a":1}')):
+        try:
+            changed = after(record, event, seconds=60)
+        except AssertionError:
+            continue
+        assert read(written(changed)).record == replace(changed, outbox=(), closed=())

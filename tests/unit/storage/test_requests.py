@@ -1,0 +1,280 @@
+"""Requests over HTTP: signatures, tokens, retries, and answers that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from functions.storage import azure_table
+from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.table_contract import RefusedChanges, RowChange, TransientStorageError
+from functions.storage.table_credentials import IdentitySigner, SharedKeySigner, parse_connection_string
+
+KEY = "a2V5"
+CONNECTION = (
+    f"DefaultEndpointsProtocol=https;AccountName=acc;AccountKey={KEY};EndpointSuffix=core.windows.net"
+)
+CHANGES = [RowChange("upsert", "a", {"T": "x"})]
+WRITTEN = (
+    "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n"
+    "--changesetresponse_1\r\nContent-Type: application/http\r\n\r\n"
+    'HTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n\r\n'
+    "--changesetresponse_1--\r\n--batchresponse_1--\r\n"
+)
+
+
+class Service:
+    """A server whose next answers a test sets: a status, or a whole answer."""
+
+    def __init__(self) -> None:
+        self.answers: list[int | web.Response | Callable[[], web.Response]] = []
+        self.requests: list[web.Request] = []
+        self.bodies: list[bytes] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Return the next answer."""
+        self.requests.append(request)
+        self.bodies.append(await request.read())
+        answer = self.answers.pop(0)
+        if answer == 0:  # the connection breaks
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if isinstance(answer, int):
+            return web.Response(status=answer)
+        return answer if isinstance(answer, web.Response) else answer()
+
+
+class Token:
+    """A token of azure-identity."""
+
+    def __init__(self, token: str, expires_on: int) -> None:
+        self.token, self.expires_on = token, expires_on
+
+
+class Identity:
+    """A credential whose tokens have numbers and are valid for an hour."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.tokens = 0
+        self.fails = False
+
+    async def get_token(self, *scopes: str) -> Token:
+        """Return a new token."""
+        assert scopes == ("https://storage.azure.com/.default",)
+        if self.fails:
+            raise RuntimeError("no identity")
+        self.tokens += 1
+        return Token(f"token{self.tokens}", int(self.now) + 3600)
+
+    def signer(self) -> IdentitySigner:
+        """Return a signer by the time of this credential."""
+        return IdentitySigner(self, lambda: self.now)
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Service, AzureTable]]:
+    """Run a server, without pauses between retries."""
+    monkeypatch.setattr(azure_table, "_FIRST_PAUSE", 0)
+    monkeypatch.setattr(azure_table, "_LONGEST_PAUSE", 0.01)
+    service = Service()
+    application = web.Application(client_max_size=8 * 1024 * 1024)
+    application.router.add_route("*", "/{path:.*}", service.handle)
+    async with TestServer(application) as server:
+        address = str(server.make_url("/acc"))
+        account = parse_connection_string(f"AccountName=acc;AccountKey={KEY};TableEndpoint={address}")
+        async with StorageSession(account.address, SharedKeySigner(account)) as session:
+            yield service, AzureTable(session, "Tasks")
+
+
+def written(status: int = 202) -> web.Response:
+    """Return the answer to a transaction."""
+    return web.Response(status=status, body=WRITTEN.encode())
+
+
+def rows(*keys: str, **headers: str) -> web.Response:
+    """Return a page."""
+    return web.json_response({"value": [{"RowKey": key} for key in keys]}, headers=headers)
+
+
+type Serving = tuple[Service, AzureTable]
+
+
+@pytest.mark.parametrize("fault", [0, 408, 429, 500, 502, 503, 504])
+async def test_fault_is_retried(service: Serving, fault: int) -> None:
+    """A lost connection, and the statuses of a busy service."""
+    server, table = service
+    server.answers = [fault, fault, written()]
+    assert await table.send("000", CHANGES) == ['W/"1"']
+    assert (table.figures.transactions, table.figures.retries) == (3, 2)
+    assert len(set(server.bodies)) == 1
+
+
+async def test_fault_ends_after_four_tries(service: Serving) -> None:
+    """The sender decides how long it tries again."""
+    server, table = service
+    server.answers = [503] * 4
+    with pytest.raises(TransientStorageError, match="503"):
+        await table.read("000", "a")
+    assert table.figures.reads == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        401,
+        403,
+        404,
+        lambda: written(200),
+        lambda: web.Response(status=202, text="nothing"),
+    ],
+)
+async def test_other_fault_is_raised_at_once(service: Serving, answer: Any) -> None:
+    """The next try would have the same answer."""
+    server, table = service
+    server.answers = [answer]
+    with pytest.raises(TransientStorageError):
+        await table.send("000", CHANGES)
+
+
+async def test_refused_request_is_no_fault(service: Serving) -> None:
+    """A request that is too large is that of one task."""
+    server, table = service
+    server.answers = [413]
+    assert await table.send("000", CHANGES) == RefusedChanges(413, "HTTP 413")
+
+
+async def test_large_body_is_sent_in_parts(service: Serving) -> None:
+    """It does not block the event loop, and it is sent again as a whole."""
+    server, table = service
+    server.answers = [503, written()]
+    changes = [RowChange("upsert", "a", {f"T{n}": "x" * 30_000 for n in range(30)})]
+    assert await table.send("000", changes) == ['W/"1"']
+    assert len(server.bodies[0]) == len(server.bodies[1]) > 900_000
+
+
+@pytest.mark.parametrize("text", ["<html>", "[]", "{}", '{"value": 1}'])
+async def test_wrong_page_is_a_fault(service: Serving, text: str) -> None:
+    """No row is taken for missing."""
+    server, table = service
+    server.answers = [web.Response(text=text)]
+    with pytest.raises(TransientStorageError):
+        await table.query("000", "a", "b")
+
+
+async def test_query_is_one_request_and_its_continuation_another(service: Serving) -> None:
+    """Keys are literals of the filter, with quotes doubled."""
+    server, table = service
+    token = {"x-ms-continuation-NextPartitionKey": "1!4!MA", "x-ms-continuation-NextRowKey": "1!8!eA"}
+    server.answers = [rows("a'1", **token), rows()]
+    page = await table.query("000", "a'", "b", most=5000, columns=("RowKey",), having="Index")
+    assert [row["RowKey"] for row in page.rows] == ["a'1"]
+    query = server.requests[0].query
+    assert query["$filter"] == "PartitionKey eq '000' and RowKey ge 'a''' and RowKey lt 'b' and Index gt ''"
+    assert (query["$top"], query["$select"]) == ("1000", "RowKey")
+    last = await table.query("000", "a'", "b", beyond="a'1", continuation=page.continuation)
+    assert (last.rows, last.continuation) == ([], None)
+    query = server.requests[1].query
+    assert (query["NextPartitionKey"], query["NextRowKey"]) == ("1!4!MA", "1!8!eA")
+    assert "RowKey gt 'a''1'" in query["$filter"]
+
+
+async def test_missing_row_and_missing_table_differ(service: Serving) -> None:
+    """A missing table is a fault."""
+    server, table = service
+    error = {"odata.error": {"code": "TableNotFound", "message": {"value": "no table"}}}
+    server.answers = [404, web.json_response(error, status=404), 404]
+    assert await table.read("000", "a") is None
+    with pytest.raises(TransientStorageError):
+        await table.read("000", "a")
+    with pytest.raises(TransientStorageError):
+        await table.query("000", "a", "b")
+
+
+async def test_signature_covers_the_path(service: Serving) -> None:
+    """Each request has its date and signature."""
+    server, table = service
+    server.answers = [404]
+    await table.read("000", "a b")
+    headers = server.requests[0].headers
+    assert headers["Authorization"].startswith("SharedKeyLite acc:")
+    account = parse_connection_string(f"AccountName=acc;AccountKey={KEY};TableEndpoint=http://host/acc/")
+    signer = SharedKeySigner(account, lambda: 0.0)
+    assert account.address == "http://host/acc"
+    first, second = await signer.headers("/acc/Tasks()"), await signer.headers("/acc/$batch")
+    assert first["x-ms-date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
+    assert first["Authorization"] != second["Authorization"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "AccountName=acc", f"AccountKey={KEY}", "AccountName=a;AccountKey=!secret"]
+)
+def test_wrong_connection_string_is_not_shown(text: str) -> None:
+    """It holds a secret."""
+    with pytest.raises(ValueError, match="not a connection string") as error:
+        parse_connection_string(text)
+    assert "secret" not in str(error.value)
+
+
+def test_address_of_a_connection_string() -> None:
+    """As the portal shows it, of a national cloud, and of the emulator."""
+    assert parse_connection_string(CONNECTION).address == "https://acc.table.core.windows.net"
+    china = CONNECTION.replace("core.windows.net", "core.chinacloudapi.cn") + ";"
+    assert parse_connection_string(china).address == "https://acc.table.core.chinacloudapi.cn"
+    assert parse_connection_string("UseDevelopmentStorage=true").name == "devstoreaccount1"
+    assert KEY not in repr(parse_connection_string(CONNECTION))
+    assert StorageSession.of_connection_string(CONNECTION).address == "https://acc.table.core.windows.net"
+
+
+async def test_token_is_cached_and_renewed_early() -> None:
+    """Five minutes before its end, and once for requests at the same time."""
+    identity = Identity()
+    signer = identity.signer()
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token1"
+    identity.now += 3200
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token1"
+    identity.now += 101
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token2"
+
+
+async def test_renewal_that_fails_has_no_effect_before_the_end() -> None:
+    """It is repeated after a pause; without a valid token, requests fail."""
+    identity = Identity()
+    signer = identity.signer()
+    await signer.headers("/")
+    identity.fails = True
+    identity.now += 3400
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token1"
+    identity.fails = False
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token1"
+    identity.now += 31
+    assert (await signer.headers("/"))["Authorization"] == "Bearer token2"
+    identity.now, identity.fails = identity.now + 4000, True
+    with pytest.raises(TransientStorageError, match="RuntimeError"):
+        await signer.headers("/")
+
+
+async def test_rejected_token_is_replaced(service: Serving) -> None:
+    """The service revokes tokens."""
+    server, table = service
+    identity = Identity()
+    session = StorageSession(table._session.address, identity.signer())
+    server.answers = [401, 404]
+    table = AzureTable(session, "Tasks")
+    with pytest.raises(TransientStorageError):
+        await table.read("000", "a")
+    assert await table.read("000", "a") is None
+    assert [each.headers["Authorization"] for each in server.requests] == ["Bearer token1", "Bearer token2"]
+    await session.close()
+
+
+async def test_identity_of_the_host() -> None:
+    """A session by address uses the managed identity."""
+    session = StorageSession.of_identity("https://acc.table.core.windows.net/", "client")
+    assert session.address == "https://acc.table.core.windows.net"
+    await session.close()
