@@ -19,7 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
-from functions.storage.table_contract import RefusedChanges, Row, RowChange, RowPage, TransientStorageError
+from functions.storage.table_contract import (
+    RefusedChanges,
+    Row,
+    RowChange,
+    RowPage,
+    RowQuery,
+    TransientStorageError,
+)
 from functions.storage.table_credentials import (
     RequestSigner,
     SharedKeySigner,
@@ -189,29 +196,20 @@ class AzureTable:
         answer = await self._get(address, None)
         return None if answer is None else _content(answer[1])
 
-    async def query(
-        self,
-        partition: str,
-        first: str,
-        end: str,
-        *,
-        beyond: str | None = None,
-        most: int = 1000,
-        continuation: str | None = None,
-        columns: Sequence[str] = (),
-        having: str | None = None,
-    ) -> RowPage:
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
-        start = f"RowKey ge {_literal(first)}" if beyond is None else f"RowKey gt {_literal(beyond)}"
-        bounds = f"PartitionKey eq {_literal(partition)} and {start} and RowKey lt {_literal(end)}"
-        if having is not None:
-            bounds = f"{bounds} and {having} gt ''"
-        query = {"$filter": bounds, "$top": str(min(most, 1000))}
-        if columns:
-            query["$select"] = ",".join(columns)
-        if continuation is not None:
-            query |= _token(continuation)
-        answer = await self._get(f"{self._address}()", query)
+        start = f"ge {_literal(query.first)}" if query.beyond is None else f"gt {_literal(query.beyond)}"
+        bounds = (
+            f"PartitionKey eq {_literal(partition)} and RowKey {start} and RowKey lt {_literal(query.end)}"
+        )
+        parameters = {"$filter": bounds, "$top": str(min(query.most, 1000))}
+        if query.having is not None:
+            parameters["$filter"] += f" and {query.having} gt ''"
+        if query.columns:
+            parameters["$select"] = ",".join(query.columns)
+        if query.continuation is not None:
+            parameters |= _token(query.continuation)
+        answer = await self._get(f"{self._address}()", parameters)
         if answer is None:
             raise TransientStorageError("the table does not exist")
         headers, content = answer

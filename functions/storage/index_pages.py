@@ -6,14 +6,13 @@ A corrupt row is named in the page and hides no other row. Times are UTC.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from functions.core.derive import ProcessState
 from functions.core.record import ClosedEpoch, Message
 from functions.storage.record_rows import closed_epoch, decoded, message_of
 from functions.storage.row_keys import (
-    KeyRange,
     TaskIndex,
     epoch_key,
     index_range,
@@ -22,9 +21,8 @@ from functions.storage.row_keys import (
     task_in,
     time_in,
 )
-from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowPage, Table, every_row
+from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, Table, every_page
 
-_MESSAGES = KeyRange("!send|", "!send}")
 _LISTED = (
     *KEYS,
     "OrderID",
@@ -65,14 +63,6 @@ class ListedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxMessage:
-    """A message that was not deleted after it was sent, or was not sent."""
-
-    key: str
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
 class IndexPage[EntryT]:
     """Entries in the order of their keys, and the corrupt rows between them.
 
@@ -85,7 +75,10 @@ class IndexPage[EntryT]:
 
 
 class IndexPages:
-    """Reads one table. Its methods raise `TransientStorageError`. A page has at most `most` rows (1,000)."""
+    """Reads one table. Its methods raise `TransientStorageError`. A page has at most `most` rows (1,000).
+
+    The cursors of `due`, `waiting` and `messages` are keys, so they are valid after any time.
+    """
 
     def __init__(self, table: Table, shards: int) -> None:
         self._table = table
@@ -94,24 +87,24 @@ class IndexPages:
     async def due(
         self, shard: int, until: datetime, *, cursor: str | None = None, most: int = 1000
     ) -> IndexPage[DueTask]:
-        """Return the tasks that are due before a time, the earliest first.
-
-        The cursor is a key, so it is valid after any time and in every process.
-        """
+        """Return the tasks that are due before a time, the earliest first."""
         keys = index_range(TaskIndex.DUE, until=until)
-        return await self._keyed(shard, keys, cursor, most, _due_task)
+        return await self._keyed(shard, replace(keys, beyond=cursor, most=most), _due_task)
 
     async def waiting(
         self, index: TaskIndex, name: str, shard: int, *, cursor: str | None = None, most: int = 1000
     ) -> IndexPage[DueTask]:
         """Return the tasks behind the gate `name` in waiting order, or suspended for `workflow|version`."""
-        return await self._keyed(shard, index_range(index, name), cursor, most, _due_task)
+        return await self._keyed(
+            shard, replace(index_range(index, name), beyond=cursor, most=most), _due_task
+        )
 
     async def messages(
         self, shard: int, *, cursor: str | None = None, most: int = 1000
-    ) -> IndexPage[OutboxMessage]:
-        """Return the messages of the outbox, receiver by receiver."""
-        return await self._keyed(shard, _MESSAGES, cursor, most, _outbox_message)
+    ) -> IndexPage[tuple[str, Message]]:
+        """Return the messages of the outbox with their keys, receiver by receiver."""
+        query = RowQuery("!send|", "!send}", beyond=cursor, most=most)
+        return await self._keyed(shard, query, lambda row: (str(row["RowKey"]), message_of(row)))
 
     async def listed(
         self,
@@ -130,45 +123,42 @@ class IndexPages:
         cursor of another origin.
         """
         keys = index_range(index, name, since=since, until=until)
-        page = await self._table.query(
-            shard_name(shard), keys.first, keys.end, continuation=cursor, most=most, columns=_LISTED
-        )
-        return _page(page.rows, page.continuation, listed_task)
+        return await self._page(shard, replace(keys, continuation=cursor, most=most), listed_task)
 
     async def orders(
         self, prefix: str, shard: int, *, cursor: str | None = None, most: int = 1000
     ) -> IndexPage[ListedTask]:
         """Return a page of the orders whose task ids start with a prefix, in one request; it may be short."""
-        page = await self._table.query(
-            shard_name(shard),
-            prefix,
-            f"{prefix}~",
-            continuation=cursor,
-            most=most,
-            columns=_LISTED,
-            having="Specs",
-        )
-        return _page(page.rows, page.continuation, _order)
+        query = RowQuery(prefix, f"{prefix}~", continuation=cursor, most=most, having="Specs")
+        return await self._page(shard, query, _order)
 
     async def closed_epochs(self, task: str) -> tuple[list[ClosedEpoch], list[CorruptRowError]]:
         """Return the closed epochs of a task, the oldest first, and the corrupt rows."""
-        keys = KeyRange(epoch_key(task, 0), epoch_key(task, 999_999))
-        rows, _ = await every_row(self._table, shard_of(task, self.shards), keys.first, keys.end)
-        return decodable(rows, closed_epoch)
+        query = RowQuery(epoch_key(task, 0), epoch_key(task, 999_999))
+        pages = every_page(self._table, shard_of(task, self.shards), query)
+        return decodable([row async for page in pages for row in page.rows], closed_epoch)
+
+    async def _page(
+        self, shard: int, query: RowQuery, decode: Callable[[Row], ListedTask]
+    ) -> IndexPage[ListedTask]:
+        page = await self._table.query(shard_name(shard), replace(query, columns=_LISTED))
+        entries, corrupt = decodable(page.rows, decode)
+        return IndexPage(entries, page.continuation, corrupt)
 
     async def _keyed[EntryT](
-        self, shard: int, keys: KeyRange, cursor: str | None, most: int, decode: Callable[[Row], EntryT]
+        self, shard: int, query: RowQuery, decode: Callable[[Row], EntryT]
     ) -> IndexPage[EntryT]:
         """Return the next page that has rows. Its cursor is the key of its last row."""
-        page = RowPage((), "")
-        continuation: str | None = None
-        while not page.rows and page.continuation is not None:
-            page = await self._table.query(
-                shard_name(shard), keys.first, keys.end, beyond=cursor, most=most, continuation=continuation
-            )
-            continuation = page.continuation
-        has_more = page.rows and (page.continuation is not None or len(page.rows) >= most)
-        return _page(page.rows, str(page.rows[-1]["RowKey"]) if has_more else None, decode)
+        async for page in every_page(self._table, shard_name(shard), query):
+            if page.rows:
+                entries, corrupt = decodable(page.rows, decode)
+                return IndexPage(entries, next_cursor(page.rows, query.most, page.continuation), corrupt)
+        return IndexPage((), None)
+
+
+def next_cursor(rows: Sequence[Row], most: int, continuation: str | None) -> str | None:
+    """Return the key of the last row of a page, None if no rows can follow."""
+    return str(rows[-1]["RowKey"]) if rows and (continuation is not None or len(rows) >= most) else None
 
 
 def listed_task(row: Row) -> ListedTask:
@@ -191,20 +181,9 @@ def decodable[EntryT](
     return entries, corrupt
 
 
-def _page[EntryT](
-    rows: Iterable[Row], cursor: str | None, decode: Callable[[Row], EntryT]
-) -> IndexPage[EntryT]:
-    entries, corrupt = decodable(rows, decode)
-    return IndexPage(entries, cursor, corrupt)
-
-
 def _due_task(row: Row) -> DueTask:
     key = str(row["RowKey"])
     return DueTask(task_in(key), key, decoded(key, lambda: time_in(key)))
-
-
-def _outbox_message(row: Row) -> OutboxMessage:
-    return OutboxMessage(str(row["RowKey"]), message_of(row))
 
 
 def _order(row: Row) -> ListedTask:
@@ -213,17 +192,16 @@ def _order(row: Row) -> ListedTask:
 
 
 def _listed(row: Row, task: str, at: datetime | None) -> ListedTask:
-    workflow, version, submitter = row["Workflow"], row["WorkflowVersion"], row["Submitter"]
+    workflow, version, state = row["Workflow"], row["WorkflowVersion"], row.get("ProcessState")
     if row["OrderID"] != task or type(version) is not int or not isinstance(workflow, str):
         raise ValueError("a column has a wrong value")
-    state = row.get("ProcessState")
     return ListedTask(
         task=task,
         key=str(row["RowKey"]),
         at=at,
         workflow=workflow,
         version=version,
-        submitter=submitter,
+        submitter=row["Submitter"],
         submitted_at=datetime.fromisoformat(row["SubmittedAt"]),
         state=None if state is None else ProcessState(state),
         reason=row.get("Reason"),

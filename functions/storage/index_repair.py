@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from functions.storage.group_commits import Committed
 from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import StoredTask, index_keys_of, repair
 from functions.storage.row_keys import (
-    END_OF_TASKS,
-    FIRST_TASK,
+    ALL_TASKS,
     TaskIndex,
     index_range,
     shard_name,
@@ -23,14 +22,7 @@ from functions.storage.row_keys import (
     task_in,
     task_key,
 )
-from functions.storage.table_contract import (
-    KEYS,
-    CorruptRowError,
-    Row,
-    RowChange,
-    TransientStorageError,
-    UnwritableRowsError,
-)
+from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowChange, StorageError, every_page
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
@@ -71,9 +63,7 @@ class IndexRepair:
         result = RepairedWindow()
         expected = await self._expected(shard, cursor, result)
         suspects = await self._suspects(shard, cursor, expected, result)
-        for task, keys in expected.items():
-            if keys:
-                suspects.setdefault(task, set())
+        suspects |= {task: set() for task, keys in expected.items() if keys and task not in suspects}
         slots = asyncio.Semaphore(_REPAIRS_AT_ONCE)
 
         async def one(task: str, seen: set[str]) -> None:
@@ -86,31 +76,24 @@ class IndexRepair:
     async def _expected(self, shard: int, cursor: str | None, result: RepairedWindow) -> dict[str, set[str]]:
         """Return the keys of the index rows of each task in the window."""
         expected: dict[str, set[str]] = {}
-        continuation: str | None = None
-        while True:
-            page = await self._storage.table.query(
-                shard_name(shard),
-                FIRST_TASK,
-                END_OF_TASKS,
-                beyond=None if cursor is None else task_key(cursor),
-                most=min(1000, self._window),
-                continuation=continuation,
-                columns=(*KEYS, "Index", "Gates"),
-                having="Index",
-            )
+        query = replace(
+            ALL_TASKS,
+            beyond=None if cursor is None else task_key(cursor),
+            most=min(1000, self._window),
+            columns=(*KEYS, "Index", "Gates"),
+            having="Index",
+        )
+        async for page in every_page(self._storage.table, shard_name(shard), query):
             for row in page.rows:
-                task = str(row["RowKey"]).partition("|")[0]
                 result.tasks += 1
                 try:
-                    expected[task] = set(index_keys_of(row))
+                    expected[_task_of(row)] = set(index_keys_of(row))
                 except CorruptRowError as error:
                     result.corrupt.append(error)
-            continuation = page.continuation
-            if continuation is None:
-                return expected
-            if len(expected) >= self._window and page.rows:
-                result.cursor = str(page.rows[-1]["RowKey"]).partition("|")[0]
-                return expected
+            if result.tasks >= self._window and page.rows and page.continuation is not None:
+                result.cursor = _task_of(page.rows[-1])
+                break
+        return expected
 
     async def _suspects(
         self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: RepairedWindow
@@ -121,77 +104,62 @@ class IndexRepair:
         """
         suspects: dict[str, set[str]] = {}
         for index in _INDEXES:
-            keys = index_range(index)
-            continuation: str | None = None
-            while True:
-                page = await self._storage.table.query(
-                    shard_name(shard), keys.first, keys.end, continuation=continuation
-                )
+            async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
                     key = str(row["RowKey"])
                     task = task_in(key)
                     if not _is_between(cursor, task, result.cursor):
                         continue
                     result.index_rows += 1
-                    if key in expected.get(task, ()) and _is_sound(index, row):
+                    if key in expected.get(task, ()) and _is_sound(row):
                         expected[task].remove(key)
                     else:
                         suspects.setdefault(task, set()).add(key)
-                continuation = page.continuation
-                if continuation is None:
-                    break
         return suspects
 
     async def _repair(self, task: str, seen: set[str], result: RepairedWindow) -> None:
         """Repair the index rows of one task, after another look at the task and at these rows."""
         try:
             for _ in range(_MOST_TRIES):
-                stored = await self._storage.read(task)
-                done = await (
-                    self._delete_orphans(task, seen)
-                    if stored is None
-                    else self._repair_task(task, stored, seen)
-                )
-                if done is not None:
-                    created, deleted = done
-                    result.created += created
-                    result.deleted += deleted
-                    if created or deleted:
-                        _log.warning("task %s: %d index rows created, %d deleted", task, created, deleted)
+                changes, created, deleted = await self._changes(task, await self._storage.read(task), seen)
+                if not changes:
                     return
-            result.failed += 1
+                if isinstance(await self._storage.commit(task, changes), Committed):
+                    _log.warning("task %s: %d index rows created, %d deleted", task, created, deleted)
+                    result.created, result.deleted = result.created + created, result.deleted + deleted
+                    return
         except CorruptRowError as error:
             result.corrupt.append(error)
-        except (TransientStorageError, UnwritableRowsError) as error:
+            return
+        except StorageError as error:
             _log.warning("task %s: its index rows are not repaired: %s", task, error)
-            result.failed += 1
+        result.failed += 1
 
-    async def _repair_task(self, task: str, stored: StoredTask, seen: set[str]) -> tuple[int, int] | None:
-        """Return the numbers of created and deleted rows, None if the task changed at this moment."""
-        right = stored.index_keys
-        now = await self._read(task, [*right, *(key for key in seen if key not in right)])
-        wrong = [key for key in now if key not in right]
-        missing = [key for key in right if key not in now or not _is_sound(_index_of(key), now[key])]
+    async def _changes(
+        self, task: str, stored: StoredTask | None, seen: set[str]
+    ) -> tuple[list[RowChange], int, int]:
+        """Return the changes of a repair, and the numbers of created and deleted rows."""
+        right = stored.index_keys if stored is not None else []
+        rows = await self._read(task, {*right, *seen})
+        wrong = [key for key in rows if key not in right]
+        if stored is None:  # without a task, each row is deleted if it is still as it was read
+            orphans = [RowChange("delete", key, etag=str(rows[key]["odata.etag"])) for key in wrong]
+            return orphans, 0, len(orphans)
+        missing = [key for key in right if key not in rows or not _is_sound(rows[key])]
         if not wrong and not missing:
-            return 0, 0
-        changes, _ = repair(stored, self._storage.new_write(), wrong=wrong, missing=missing)
-        done = await self._storage.commit(task, changes)
-        return (len(missing), len(wrong)) if isinstance(done, Committed) else None
+            return [], 0, 0
+        changes = repair(stored, self._storage.new_write(), wrong=wrong, missing=missing)
+        return changes, len(missing), len(wrong)
 
-    async def _delete_orphans(self, task: str, seen: set[str]) -> tuple[int, int] | None:
-        """Delete index rows without a task, if they are still as they were read."""
-        now = await self._read(task, sorted(seen))
-        if not now:
-            return 0, 0
-        changes = [RowChange("delete", key, etag=str(row["odata.etag"])) for key, row in now.items()]
-        done = await self._storage.commit(task, changes)
-        return (0, len(changes)) if isinstance(done, Committed) else None
-
-    async def _read(self, task: str, keys: Sequence[str]) -> dict[str, Row]:
+    async def _read(self, task: str, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows that exist, by key."""
         partition = shard_of(task, self._storage.shards)
-        rows = await asyncio.gather(*(self._storage.table.read(partition, key) for key in keys))
-        return {key: row for key, row in zip(keys, rows, strict=True) if row is not None}
+        rows = await asyncio.gather(*(self._storage.table.read(partition, key) for key in sorted(keys)))
+        return {str(row["RowKey"]): row for row in rows if row is not None}
+
+
+def _task_of(row: Row) -> str:
+    return str(row["RowKey"]).partition("|")[0]
 
 
 def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
@@ -200,13 +168,10 @@ def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
     return (cursor is None or task_key(cursor) < key) and (last is None or key <= task_key(last))
 
 
-def _index_of(key: str) -> TaskIndex:
-    return TaskIndex(key.partition("|")[0])
-
-
-def _is_sound(index: TaskIndex, row: Row) -> bool:
-    if index is TaskIndex.GATE:
-        return row.get("OrderID") == task_in(str(row["RowKey"]))
+def _is_sound(row: Row) -> bool:
+    key = str(row["RowKey"])
+    if key.startswith(TaskIndex.GATE):
+        return row.get("OrderID") == task_in(key)
     try:
         listed_task(row)
     except CorruptRowError:

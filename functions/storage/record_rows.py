@@ -109,15 +109,12 @@ def index_move(base: StoredTask, write: str) -> tuple[list[RowChange], StoredTas
     return _changes(base, base.record, base.columns, index, write)
 
 
-def repair(
-    base: StoredTask, write: str, *, wrong: Iterable[str], missing: Iterable[str]
-) -> tuple[list[RowChange], StoredTask]:
+def repair(base: StoredTask, write: str, *, wrong: Iterable[str], missing: Iterable[str]) -> list[RowChange]:
     """Return the changes that delete `wrong` index rows of a task and write the `missing` ones again."""
-    changes, stored = _changes(base, base.record, base.columns, base.index, write)
+    changes, _ = _changes(base, base.record, base.columns, base.index, write)
     gates = _gate_rows(base.record.order.task, base.columns)
     changes += [RowChange("upsert", key, gates.get(key) or _index_row(base)) for key in missing]
-    changes += [RowChange("delete", key) for key in wrong]
-    return changes, stored
+    return [*changes, *(RowChange("delete", key) for key in wrong)]
 
 
 def _changes(

@@ -7,15 +7,15 @@ so they are before all tasks. Times in keys are UTC, and keys sort by them.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from functions.core.derive import Columns, ProcessState
 from functions.core.record import Message, TaskRecord
+from functions.storage.table_contract import RowQuery
 
-#: The bounds of the keys of tasks: the ids start with a letter, a digit, `-` or `_`.
-FIRST_TASK, END_OF_TASKS = '"', "~"
+#: The query of all tasks: their ids start with a letter, a digit, `-` or `_`.
+ALL_TASKS = RowQuery('"', "~")
 #: The name in the keys of tasks that an operator suspended. No workflow has this name.
 BY_OPERATOR = "~operator"
 
@@ -37,14 +37,6 @@ class TaskIndex(StrEnum):
 _NEWEST_FIRST = frozenset({TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.FIND})
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """Keys from `first` to before `end`."""
-
-    first: str
-    end: str
-
-
 def shard_of(task: str, shards: int) -> str:
     """Return the partition of a task. `shards` is the number of shards of the table."""
     return shard_name(zlib.crc32(task.encode()) % shards)
@@ -55,14 +47,14 @@ def shard_name(shard: int) -> str:
     return f"{shard:03d}"
 
 
-def rows_of(task: str) -> KeyRange:
-    """Return the keys of all rows of a task, except those that start with `!`."""
-    return KeyRange(f"{task}|", f"{task}}}")
+def rows_of(task: str) -> RowQuery:
+    """Return the query of all rows of a task, except those that start with `!`."""
+    return RowQuery(f"{task}|", f"{task}}}")
 
 
-def record_range(task: str) -> KeyRange:
-    """Return the keys of the order, the steps and the task; closed epochs are outside."""
-    return KeyRange(f"{task}|order", f"{task}|task~")
+def record_range(task: str) -> RowQuery:
+    """Return the query of the order, the steps and the task; closed epochs are outside."""
+    return RowQuery(f"{task}|order", f"{task}|task~")
 
 
 def order_key(task: str) -> str:
@@ -134,8 +126,8 @@ def time_in(index_row_key: str) -> datetime | None:
 
 def index_range(
     index: TaskIndex, name: str = "", *, since: datetime | None = None, until: datetime | None = None
-) -> KeyRange:
-    """Return the keys of an index from `since` to before `until`.
+) -> RowQuery:
+    """Return the query of an index from `since` to before `until`.
 
     `name` is the gate, the search key, or the workflow and version (`w|1`) of suspended tasks; the keys of
     suspended tasks have no time.
@@ -147,7 +139,7 @@ def index_range(
     else:
         first = "" if since is None else sortable(since)
         last = "" if until is None else sortable(until - timedelta.resolution)
-    return KeyRange(start + first, f"{start}{last}}}" if last else f"{start[:-1]}}}")
+    return RowQuery(start + first, f"{start}{last}}}" if last else f"{start[:-1]}}}")
 
 
 def sortable(time: datetime) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 #: Property names and values. A row that was read also has `RowKey` and `odata.etag`.
@@ -17,15 +17,19 @@ MOST_BODY_BYTES = 4 * 1024 * 1024 - 64 * 1024
 _CONFLICTS = frozenset({404, 409, 412})
 
 
-class TransientStorageError(Exception):
+class StorageError(Exception):
+    """A task or a row cannot be read or written."""
+
+
+class TransientStorageError(StorageError):
     """The service failed or did not answer. It is not known whether the request was carried out."""
 
 
-class UnwritableRowsError(Exception):
+class UnwritableRowsError(StorageError):
     """The service rejects the rows of one task permanently, for example because of their size."""
 
 
-class CorruptRowError(Exception):
+class CorruptRowError(StorageError):
     """A row cannot be decoded. `row_key` names the row; the text holds no value of the row."""
 
     def __init__(self, row_key: str, reason: str) -> None:
@@ -62,6 +66,24 @@ class RefusedChanges:
 
 
 @dataclass(frozen=True, slots=True)
+class RowQuery:
+    """The rows of a partition with keys from `first` to before `end`, and after `beyond` if it is set.
+
+    A page has at most `most` rows (1,000); it may be short, or empty, although more rows follow.
+    `continuation` is that of the previous page. With `columns`, the rows have only these columns and no ETag.
+    With `having`, the pages have only rows with this column, which is a text.
+    """
+
+    first: str
+    end: str
+    beyond: str | None = None
+    most: int = 1000
+    continuation: str | None = None
+    columns: Sequence[str] = ()
+    having: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RowPage:
     """Rows in the order of their keys. `continuation` continues the query; None: there are no more rows."""
 
@@ -78,38 +100,18 @@ class Table(Protocol):
     async def read(self, partition: str, key: str) -> Row | None:
         """Return one row, or None if it does not exist."""
 
-    async def query(
-        self,
-        partition: str,
-        first: str,
-        end: str,
-        *,
-        beyond: str | None = None,
-        most: int = 1000,
-        continuation: str | None = None,
-        columns: Sequence[str] = (),
-        having: str | None = None,
-    ) -> RowPage:
-        """Read one page of the rows with keys from `first` to before `end`, and after `beyond` if given.
-
-        A page has at most `most` rows (1,000). It may be short, or empty, although more rows follow.
-        With `columns`, the rows have these columns and no ETag; a missing column is missing or None.
-        With `having`, the page has only rows with this column, which is a text.
-        """
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
+        """Read one page."""
 
 
 #: The columns of a query that needs keys only.
 KEYS = ("PartitionKey", "RowKey")
 
 
-async def every_row(
-    table: Table, partition: str, first: str, end: str, *, columns: Sequence[str] = ()
-) -> tuple[list[Row], int]:
-    """Return all rows with keys from `first` to before `end`, and the number of pages."""
-    page = await table.query(partition, first, end, columns=columns)
-    rows, pages = list(page.rows), 1
+async def every_page(table: Table, partition: str, query: RowQuery) -> AsyncIterator[RowPage]:
+    """Read a query page by page."""
+    page = await table.query(partition, query)
+    yield page
     while page.continuation is not None:
-        page = await table.query(partition, first, end, continuation=page.continuation, columns=columns)
-        rows += page.rows
-        pages += 1
-    return rows, pages
+        page = await table.query(partition, replace(query, continuation=page.continuation))
+        yield page

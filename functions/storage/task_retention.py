@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import batched
 
 from functions.storage.group_commits import Conflicted
+from functions.storage.index_pages import next_cursor
 from functions.storage.record_rows import find_keys_of, index_keys_of
 from functions.storage.row_keys import (
     TaskIndex,
@@ -19,15 +20,7 @@ from functions.storage.row_keys import (
     task_in,
     task_key,
 )
-from functions.storage.table_contract import (
-    KEYS,
-    MOST_OPERATIONS,
-    CorruptRowError,
-    RowChange,
-    TransientStorageError,
-    UnwritableRowsError,
-    every_row,
-)
+from functions.storage.table_contract import KEYS, MOST_OPERATIONS, RowChange, StorageError, every_page
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
@@ -61,21 +54,18 @@ class TaskRetention:
 
         A task that cannot be deleted is passed over, so it hides no other task.
         """
-        keys = index_range(TaskIndex.DONE, until=before)
-        page = await self._storage.table.query(
-            shard_name(shard), keys.first, keys.end, beyond=cursor, most=most, columns=KEYS
-        )
-        deleted = failed = 0
+        query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
+        page = await self._storage.table.query(shard_name(shard), query)
+        deleted = 0
         for row in page.rows:
             key = str(row["RowKey"])
             try:
-                is_deleted = await self._delete(task_in(key), key)
-            except (TransientStorageError, UnwritableRowsError, CorruptRowError) as error:
+                deleted += await self._delete(task_in(key), key)
+            except StorageError as error:
                 _log.warning("task %s: not deleted: %s", task_in(key), error)
-                is_deleted = False
-            deleted, failed = deleted + is_deleted, failed + (not is_deleted)
-        has_more = page.rows and (page.continuation is not None or len(page.rows) >= most)
-        return DeletedTasks(deleted, failed, str(page.rows[-1]["RowKey"]) if has_more else None)
+        return DeletedTasks(
+            deleted, len(page.rows) - deleted, next_cursor(page.rows, most, page.continuation)
+        )
 
     async def _delete(self, task: str, index: str) -> bool:
         """Delete all rows of a task whose index row is `index`; return whether they are deleted.
@@ -83,34 +73,30 @@ class TaskRetention:
         Closed epochs are deleted first. The task row is deleted in the last transaction, together with the
         order and the index row. So a reader sees a whole task or none, and the next run finds the rest.
         """
-        partition, rows = shard_of(task, self._storage.shards), rows_of(task)
-        own = await self._storage.table.read(partition, task_key(task))
-        order = await self._storage.table.read(partition, order_key(task))
+        table, partition = self._storage.table, shard_of(task, self._storage.shards)
+        own, order = await table.read(partition, task_key(task)), await table.read(partition, order_key(task))
         if own is not None and index not in index_keys_of(own):
             return False  # an outdated index row, which the full sweep deletes
-        found, _ = await every_row(self._storage.table, partition, rows.first, rows.end, columns=KEYS)
-        keys = [str(row["RowKey"]) for row in found]
+        pages = every_page(table, partition, replace(rows_of(task), columns=KEYS))
+        keys = [str(row["RowKey"]) async for page in pages for row in page.rows]
         epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
-        for some in batched(epochs, MOST_OPERATIONS, strict=False):
-            if not await self._delete_rows(task, list(some), None):
-                return False
         others = [key for key in keys if key not in epochs and key != task_key(task)]
         others += [index, *(find_keys_of(order, task) if order is not None else ())]
         early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
-        if early and not await self._delete_rows(task, early, None):
-            return False
+        for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
+            if not await self._delete_rows(task, list(some), None):
+                return False
         return await self._delete_rows(task, last, None if own is None else str(own["odata.etag"]))
 
     async def _delete_rows(self, task: str, keys: list[str], etag: str | None) -> bool:
         """Delete rows in one transaction, with the task row if it has the version `etag`."""
         guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
         for _ in range(_MOST_TRIES):
-            result = await self._storage.commit(task, [*guard, *(RowChange("delete", key) for key in keys)])
+            changes = [*guard, *(RowChange("delete", key) for key in keys)]
+            result = await self._storage.commit(task, changes) if changes else None
             if not isinstance(result, Conflicted):
                 return True
             if result.key not in keys:  # the task has changed
                 return False
             keys = [key for key in keys if key != result.key]
-            if not guard and not keys:
-                return True
         return False

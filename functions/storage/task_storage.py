@@ -26,7 +26,7 @@ from functions.storage.table_contract import (
     Table,
     TransientStorageError,
     UnwritableRowsError,
-    every_row,
+    every_page,
 )
 from functions.storage.task_inbox import (
     PendingEvent,
@@ -187,14 +187,15 @@ class TaskStorage:
         The rows of one page are consistent. Several pages are consistent if the task row, which is the last
         one, has the version that it had at the end of the previous read.
         """
-        keys, etag = record_range(task), None
+        partition, etag = shard_of(task, self.shards), None
         for _ in range(_MOST_READS):
-            rows, pages = await every_row(self.table, shard_of(task, self.shards), keys.first, keys.end)
+            pages = [each async for each in every_page(self.table, partition, record_range(task))]
+            rows = [row for page in pages for row in page.rows]
             own = [row for row in rows if row["RowKey"] == task_key(task)]
             if not own:
                 return None
             previous, etag = etag, own[0]["odata.etag"]
-            if pages == 1 or etag == previous:
+            if len(pages) == 1 or etag == previous:
                 return stored_task(rows, task)
         raise TransientStorageError(f"task {task}: it changes faster than it can be read")
 

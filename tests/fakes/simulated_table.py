@@ -13,6 +13,7 @@ from functions.storage.table_contract import (
     Row,
     RowChange,
     RowPage,
+    RowQuery,
     TransientStorageError,
 )
 from functions.storage.transaction_format import transaction_body
@@ -83,30 +84,21 @@ class SimulatedTable:
         await self._start_read()
         return self.rows.get((partition, key))
 
-    async def query(
-        self,
-        partition: str,
-        first: str,
-        end: str,
-        *,
-        beyond: str | None = None,
-        most: int = 1000,
-        continuation: str | None = None,
-        columns: Sequence[str] = (),
-        having: str | None = None,
-    ) -> RowPage:
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page; the continuation is the next key."""
         await self._start_read()
-        start = max(first, continuation or "", beyond or "")
+        start = max(query.first, query.continuation or "", query.beyond or "")
         keys = sorted(
-            key for place, key in self.rows if place == partition and start <= key < end and key != beyond
+            key
+            for place, key in self.rows
+            if place == partition and start <= key < query.end and key != query.beyond
         )
-        size = min(most, self.page)
+        size = min(query.most, self.page)
         rows = [self.rows[partition, key] for key in keys[:size]]
-        if having is not None:
-            rows = [row for row in rows if row.get(having)]
-        if columns:
-            rows = [{name: row[name] for name in columns if name in row} for row in rows]
+        if query.having is not None:
+            rows = [row for row in rows if row.get(query.having)]
+        if query.columns:
+            rows = [{name: row[name] for name in query.columns if name in row} for row in rows]
         return RowPage(rows, keys[size] if len(keys) > size else None)
 
     def write(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:

@@ -9,8 +9,9 @@ from functions.storage.table_contract import (
     KEYS,
     RefusedChanges,
     RowChange,
+    RowQuery,
     TransientStorageError,
-    every_row,
+    every_page,
 )
 
 pytestmark = pytest.mark.process
@@ -26,7 +27,7 @@ async def test_transaction_writes_all_rows_and_returns_their_etags(azure_table: 
     row = await azure_table.read("000", key)
     assert row is not None
     assert (row["Text"], row["Count"], row["odata.etag"]) == (text, 3, etags[0])
-    [queried] = (await azure_table.query("000", "t1|", "t1}")).rows
+    [queried] = (await azure_table.query("000", RowQuery("t1|", "t1}"))).rows
     assert queried["odata.etag"] == etags[0]
     deleted = await azure_table.send("000", [RowChange("delete", key, etag=etags[0])])
     assert deleted == [""]
@@ -75,24 +76,24 @@ async def test_query_reads_all_pages(azure_table: AzureTable) -> None:
     for first in range(0, 1200, 100):
         changes = [RowChange("insert", f"p|{n:05d}", {"N": n}) for n in range(first, first + 100)]
         assert not isinstance(await azure_table.send("000", changes), RefusedChanges)
-    rows, pages = await every_row(azure_table, "000", "p|", "p}")
-    assert [row["N"] for row in rows] == list(range(1200))
-    assert pages == 2
-    page = await azure_table.query("000", "p|", "p}", beyond="p|00099", most=2, columns=KEYS)
+    pages = [page async for page in every_page(azure_table, "000", RowQuery("p|", "p}"))]
+    assert [row["N"] for page in pages for row in page.rows] == list(range(1200))
+    assert len(pages) == 2
+    page = await azure_table.query("000", RowQuery("p|", "p}", beyond="p|00099", most=2, columns=KEYS))
     assert [row["RowKey"] for row in page.rows] == ["p|00100", "p|00101"]
     assert set(page.rows[0]) - {"odata.etag", "odata.type", "odata.id", "odata.editLink"} <= set(KEYS)
     assert page.continuation is not None
-    after = await azure_table.query("000", "p|", "p}", most=1, continuation=page.continuation)
+    after = await azure_table.query("000", RowQuery("p|", "p}", most=1, continuation=page.continuation))
     assert after.rows[0]["RowKey"] == "p|00102"
     with pytest.raises(ValueError, match="continuation"):
-        await azure_table.query("000", "p|", "p}", continuation="p|00102")
+        await azure_table.query("000", RowQuery("p|", "p}", continuation="p|00102"))
 
 
 async def test_query_returns_rows_with_a_column(azure_table: AzureTable) -> None:
     """The full sweep reads task rows only."""
     rows = {"a": {"Index": "i"}, "b": {}, "c": {"Index": "j", "Other": "x"}}
     await azure_table.send("000", [RowChange("insert", key, row) for key, row in rows.items()])
-    page = await azure_table.query("000", "a", "d", columns=(*KEYS, "Index"), having="Index")
+    page = await azure_table.query("000", RowQuery("a", "d", columns=(*KEYS, "Index"), having="Index"))
     assert [row["Index"] for row in page.rows] == ["i", "j"]
 
 
@@ -101,7 +102,7 @@ async def test_missing_table_is_a_fault(session: StorageSession) -> None:
     table = AzureTable(session, "Tmissing")
     for request in (
         table.read("0", "a"),
-        table.query("0", "a", "b"),
+        table.query("0", RowQuery("a", "b")),
         table.send("0", [RowChange("insert", "a", {})]),
     ):
         with pytest.raises(TransientStorageError):

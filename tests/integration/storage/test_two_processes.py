@@ -19,8 +19,9 @@ from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
     RowChange,
+    RowQuery,
     TransientStorageError,
-    every_row,
+    every_page,
 )
 from functions.storage.task_retention import TaskRetention
 from tests.fakes.storage_process import StorageProcess, real_now
@@ -46,8 +47,8 @@ class LossyTable(AzureTable):
 
 async def keys(table: AzureTable) -> list[str]:
     """Return the keys of all rows of the first shard."""
-    rows, _ = await every_row(table, "000", "!", "~")
-    return [row["RowKey"] for row in rows]
+    pages = every_page(table, "000", RowQuery("!", "~"))
+    return [row["RowKey"] async for page in pages for row in page.rows]
 
 
 async def test_five_step_order_takes_seven_transactions_and_22_rows_and_no_read(

@@ -111,8 +111,8 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     await process.process("t1")
     pages = IndexPages(table, 1)
     messages = await pages.messages(0)
-    assert [each.message.kind for each in messages.entries] == ["completed", "received"]
-    assert messages.entries[0].key == table.keys("!send|")[0]
+    assert [message.kind for _, message in messages.entries] == ["completed", "received"]
+    assert messages.entries[0][0] == table.keys("!send|")[0]
     await process.admit("t2", *line(2))
     record = await process.start("t2")
     await process.end(record, "s0")

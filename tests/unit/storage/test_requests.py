@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from functions.storage import azure_table
 from functions.storage.azure_table import AzureTable, StorageSession
-from functions.storage.table_contract import RefusedChanges, RowChange, TransientStorageError
+from functions.storage.table_contract import RefusedChanges, RowChange, RowQuery, TransientStorageError
 from functions.storage.table_credentials import IdentitySigner, SharedKeySigner, parse_connection_string
 
 KEY = "a2V5"
@@ -164,7 +164,7 @@ async def test_wrong_page_is_a_fault(service: Serving, text: str) -> None:
     server, table = service
     server.answers = [web.Response(text=text)]
     with pytest.raises(TransientStorageError):
-        await table.query("000", "a", "b")
+        await table.query("000", RowQuery("a", "b"))
 
 
 async def test_query_is_one_request_and_its_continuation_another(service: Serving) -> None:
@@ -172,12 +172,12 @@ async def test_query_is_one_request_and_its_continuation_another(service: Servin
     server, table = service
     token = {"x-ms-continuation-NextPartitionKey": "1!4!MA", "x-ms-continuation-NextRowKey": "1!8!eA"}
     server.answers = [rows("a'1", **token), rows()]
-    page = await table.query("000", "a'", "b", most=5000, columns=("RowKey",), having="Index")
+    page = await table.query("000", RowQuery("a'", "b", most=5000, columns=("RowKey",), having="Index"))
     assert [row["RowKey"] for row in page.rows] == ["a'1"]
     query = server.requests[0].query
     assert query["$filter"] == "PartitionKey eq '000' and RowKey ge 'a''' and RowKey lt 'b' and Index gt ''"
     assert (query["$top"], query["$select"]) == ("1000", "RowKey")
-    last = await table.query("000", "a'", "b", beyond="a'1", continuation=page.continuation)
+    last = await table.query("000", RowQuery("a'", "b", beyond="a'1", continuation=page.continuation))
     assert (last.rows, last.continuation) == ([], None)
     query = server.requests[1].query
     assert (query["NextPartitionKey"], query["NextRowKey"]) == ("1!4!MA", "1!8!eA")
@@ -193,7 +193,7 @@ async def test_missing_row_and_missing_table_differ(service: Serving) -> None:
     with pytest.raises(TransientStorageError):
         await table.read("000", "a")
     with pytest.raises(TransientStorageError):
-        await table.query("000", "a", "b")
+        await table.query("000", RowQuery("a", "b"))
 
 
 async def test_signature_covers_the_path(service: Serving) -> None:
