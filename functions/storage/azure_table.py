@@ -7,18 +7,25 @@ sender finds the id of its own write in the task row.
 from __future__ import annotations
 
 import asyncio
+import hmac
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import formatdate
+from functools import lru_cache
 from io import BytesIO
 from random import Random
-from types import TracebackType
-from typing import Any, Self
+from time import time
+from typing import Any
 
 import aiohttp
+from azure.core.credentials import AccessToken, AzureNamedKeyCredential
+from azure.core.credentials_async import AsyncTokenCredential
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
+from functions.storage import transaction_format as form
 from functions.storage.table_contract import (
     RefusedChanges,
     Row,
@@ -27,23 +34,9 @@ from functions.storage.table_contract import (
     RowQuery,
     TransientStorageError,
 )
-from functions.storage.table_credentials import (
-    RequestSigner,
-    SharedKeySigner,
-    identity_signer,
-    parse_connection_string,
-    path_of,
-)
-from functions.storage.transaction_format import (
-    CONTENT_TYPE,
-    parse_refusal,
-    parse_transaction,
-    quoted,
-    transaction_body,
-)
 
 #: Seconds for a connection and for an answer, and for both with the wait for a free connection.
-_CONNECT_SECONDS, _READ_SECONDS, _TOTAL_SECONDS = 5, 20, 60
+_LIMITS = aiohttp.ClientTimeout(total=60, sock_connect=5, sock_read=20)
 _MOST_CONNECTIONS = 100
 #: Bytes of a body above which it is sent in parts, so that it does not block the event loop.
 _LARGE_BYTES = 512 * 1024
@@ -57,10 +50,16 @@ _HEADERS = {
     "DataServiceVersion": "3.0",
     "MaxDataServiceVersion": "3.0;NetFx",
 }
-_BATCH_HEADERS = {**_HEADERS, "Content-Type": CONTENT_TYPE, "Accept": "application/json"}
+_BATCH_HEADERS = {**_HEADERS, "Content-Type": form.CONTENT_TYPE, "Accept": "application/json"}
 _READ_HEADERS = {**_HEADERS, "Accept": "application/json;odata=fullmetadata"}  # it includes the ETags
+_SCOPE = "https://storage.azure.com/.default"
+#: Seconds before its end at which a token is renewed.
+_RENEWED_BEFORE = 300
+_NEXT = ("NextPartitionKey", "NextRowKey")
 _TOKEN = TypeAdapter(dict[str, str])
 _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
+
+type _Answer = tuple[int, Mapping[str, str], bytes]
 
 
 @dataclass(slots=True)
@@ -82,119 +81,116 @@ class _FaultError(TransientStorageError):
 
 
 class StorageSession:
-    """Requests to the tables of one account. It is opened by the first request."""
+    """Requests to the tables of one account, with its key (local runs) or an identity of azure-identity.
 
-    def __init__(self, address: str, signer: RequestSigner, *, credential: Any = None) -> None:
-        self.address = address
-        self._signer = signer
-        self._credential = credential
+    `address` is that of the account's tables. `clock` returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        credential: AzureNamedKeyCredential | AsyncTokenCredential,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.address = address.rstrip("/")
+        self._path = URL(self.address).raw_path.rstrip("/")
+        self._credential, self._clock = credential, clock
+        self._token: AccessToken | None = None
+        self._renewal = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    def of_connection_string(cls, text: str) -> StorageSession:
-        """Return the session of a connection string. Raises `ValueError`."""
-        account = parse_connection_string(text)
-        return cls(account.address, SharedKeySigner(account))
-
-    @classmethod
-    def of_identity(cls, address: str, client_id: str | None) -> StorageSession:
-        """Return the session of this host's identity; `address` is that of the account's tables."""
-        signer, credential = identity_signer(client_id)
-        return cls(address.rstrip("/"), signer, credential=credential)
 
     async def request(
         self,
         method: str,
-        address: str,
+        path: str,
         headers: Mapping[str, str],
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-    ) -> tuple[int, Mapping[str, str], bytes]:
+    ) -> _Answer:
         """Send one request and return status, headers and content. Raises `TransientStorageError`."""
-        signed = await self._signer.headers(path_of(address))
+        signed = await self._signed(f"{self._path}{path}")
         data = BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
-        url = URL(address, encoded=True)
-        if query:
-            url = url.with_query(query)
+        url = URL(f"{self.address}{path}", encoded=True).update_query(query or {})
+        if self._session is None:  # it needs the event loop
+            connector = aiohttp.TCPConnector(limit=_MOST_CONNECTIONS)
+            jar = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=_LIMITS)
+        sent = self._session.request(
+            method, url, headers={**headers, **signed}, data=data, allow_redirects=False
+        )
         try:
-            async with self._opened().request(
-                method, url, headers={**headers, **signed}, data=data, allow_redirects=False
-            ) as answer:
+            async with sent as answer:
                 content = await answer.read()
-                status, fields = answer.status, answer.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _FaultError(f"no answer: {type(error).__name__}") from error
-        if status == _UNAUTHORIZED:
-            self._signer.reject()
-        if status in _RETRIED:
-            raise _FaultError(f"HTTP {status}", _seconds(fields.get("Retry-After", "")))
-        return status, fields, content
+        if answer.status == _UNAUTHORIZED:
+            self._token = None
+        if answer.status in _RETRIED:
+            after = answer.headers.get("Retry-After", "")
+            raise _FaultError(f"HTTP {answer.status}", float(after) if after.isdecimal() else 0)
+        return answer.status, answer.headers, content
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close all connections. A later request opens others."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-        if self._credential is not None:
-            await self._credential.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def _signed(self, path: str) -> Mapping[str, str]:
+        """Return the headers that authorize a request to a path, quoted as it is sent."""
+        date = formatdate(int(self._clock()), usegmt=True)
+        if isinstance(self._credential, AzureNamedKeyCredential):
+            return {"x-ms-date": date, "Authorization": _shared_key(*self._credential.named_key, date, path)}
+        return {"x-ms-date": date, "Authorization": f"Bearer {await self._cached_token(self._credential)}"}
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(
-                    total=_TOTAL_SECONDS, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS
-                ),
-            )
-        return self._session
+    async def _cached_token(self, credential: AsyncTokenCredential) -> str:
+        """Return a token. A renewal that fails has no effect as long as the cached token is valid."""
+        async with self._renewal:
+            token = self._token
+            if token is None or self._clock() >= token.expires_on - _RENEWED_BEFORE:
+                try:
+                    token = self._token = await credential.get_token(_SCOPE)
+                except Exception as error:
+                    if token is None or self._clock() >= token.expires_on:
+                        raise TransientStorageError(f"no token: {type(error).__name__}") from error
+        return token.token
 
 
 class AzureTable:
     """One table; see `Table` for its methods."""
 
     def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
-        self._session = session
-        self._address = f"{session.address}/{name}"
+        self.session = session
+        self.name = name
         self._random = random or Random()  # noqa: S311 - it spreads retries
         self.figures = TableFigures()
 
     async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
         """Write all changes or none; a lost answer is followed by a repetition."""
         try:
-            body = transaction_body(self._address, partition, changes)
+            body = form.transaction_body(f"{self.session.address}/{self.name}", partition, changes)
         except ValueError as error:
             return RefusedChanges(400, type(error).__name__)
 
-        async def send() -> Sequence[str] | RefusedChanges:
+        async def post() -> _Answer:
             self.figures.transactions += 1
             self.figures.operations += len(changes)
-            status, _, content = await self._session.request(
-                "POST", f"{self._session.address}/$batch", _BATCH_HEADERS, body=body
-            )
-            if status == _ACCEPTED:
-                return parse_transaction(content, changes)
-            refused = parse_refusal(status, content)
-            if refused.is_conflict:  # about the whole request, so not about a row
-                raise TransientStorageError(f"HTTP {status} {refused.text}")
-            return refused
+            return await self.session.request("POST", "/$batch", _BATCH_HEADERS, body=body)
 
-        return await self._retried(send)
+        status, _, content = await self._retried(post)
+        if status == _ACCEPTED:
+            return form.parse_transaction(content, changes)
+        refused = form.parse_refusal(status, content)
+        if refused.is_conflict:  # about the whole request, so not about a row
+            raise TransientStorageError(f"HTTP {status} {refused.text}")
+        return refused
 
     async def read(self, partition: str, key: str) -> Row | None:
         """Return one row."""
-        address = f"{self._address}(PartitionKey='{quoted(partition)}',RowKey='{quoted(key)}')"
-        answer = await self._get(address, None)
-        return None if answer is None else _content(answer[1])
+        place = f"(PartitionKey='{form.quoted(partition)}',RowKey='{form.quoted(key)}')"
+        answer = await self._get(f"/{self.name}{place}")
+        return None if answer is None else answer[1]
 
     async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
@@ -208,35 +204,41 @@ class AzureTable:
         if query.columns:
             parameters["$select"] = ",".join(query.columns)
         if query.continuation is not None:
-            parameters |= _token(query.continuation)
-        answer = await self._get(f"{self._address}()", parameters)
+            try:
+                parameters |= _TOKEN.validate_json(query.continuation)
+            except ValidationError:
+                raise ValueError("not a continuation of this query") from None
+        answer = await self._get(f"/{self.name}()", parameters)
         if answer is None:
             raise TransientStorageError("the table does not exist")
-        headers, content = answer
-        names = ("NextPartitionKey", "NextRowKey")
-        token = {name: headers.get(f"x-ms-continuation-{name}", "") for name in names}
-        page = _content(content)
-        rows = page.get("value") if isinstance(page, dict) else None
-        if not isinstance(rows, list):
+        headers, page = answer
+        if not isinstance(page.get("value"), list):
             raise TransientStorageError("the answer has no rows")
-        return RowPage(rows, _TOKEN.dump_json(token).decode() if token["NextPartitionKey"] else None)
+        token = {name: headers.get(f"x-ms-continuation-{name}", "") for name in _NEXT}
+        return RowPage(page["value"], _TOKEN.dump_json(token).decode() if token[_NEXT[0]] else None)
 
     async def _get(
-        self, address: str, query: Mapping[str, str] | None
-    ) -> tuple[Mapping[str, str], bytes] | None:
-        async def get() -> tuple[Mapping[str, str], bytes] | None:
+        self, path: str, query: Mapping[str, str] | None = None
+    ) -> tuple[Mapping[str, str], Mapping[str, Any]] | None:
+        """Return the headers and the JSON object of an answer, None if there is no such row."""
+
+        async def get() -> _Answer:
             self.figures.reads += 1
-            status, headers, content = await self._session.request("GET", address, _READ_HEADERS, query=query)
-            if status == _OK:
-                return headers, content
-            refused = parse_refusal(status, content)
+            return await self.session.request("GET", path, _READ_HEADERS, query=query)
+
+        status, headers, content = await self._retried(get)
+        if status != _OK:
+            refused = form.parse_refusal(status, content)
             if status == _NOT_FOUND:
                 return None
             raise TransientStorageError(f"HTTP {status} {refused.text}")
+        try:
+            found = from_json(content)
+        except ValueError as error:
+            raise TransientStorageError("the answer is no JSON") from error
+        return headers, found if isinstance(found, dict) else {}
 
-        return await self._retried(get)
-
-    async def _retried[ResultT](self, request: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    async def _retried(self, request: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Repeat a request after faults."""
         for number in range(1, _TRIES):
             try:
@@ -248,23 +250,12 @@ class AzureTable:
         return await request()
 
 
-def _content(content: bytes) -> Any:
-    try:
-        return from_json(content)
-    except ValueError as error:
-        raise TransientStorageError("the answer is no JSON") from error
-
-
-def _token(continuation: str) -> dict[str, str]:
-    try:
-        return _TOKEN.validate_json(continuation)
-    except ValidationError:
-        raise ValueError("not a continuation of this query") from None
+@lru_cache(maxsize=64)
+def _shared_key(account: str, key: str, date: str, path: str) -> str:
+    """Return the signature of a path (Shared Key Lite), which is valid for any content."""
+    signature = hmac.digest(b64decode(key), f"{date}\n/{account}{path}".encode(), "sha256")
+    return f"SharedKeyLite {account}:{b64encode(signature).decode()}"
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isdecimal() else 0.0

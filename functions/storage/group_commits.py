@@ -46,6 +46,16 @@ class Conflicted:
 type CommitResult = Committed | Conflicted
 
 
+def settle[ResultT](future: asyncio.Future[ResultT], result: ResultT | Exception) -> None:
+    """Return a result or raise an error at the caller that waits, unless it was cancelled."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+
+
 @dataclass(eq=False, slots=True)
 class _Pending:
     """A transaction that waits for its result. `size` is in bytes."""
@@ -54,15 +64,6 @@ class _Pending:
     changes: Sequence[RowChange]
     size: int
     result: asyncio.Future[CommitResult]
-
-    def end(self, result: CommitResult | Exception) -> None:
-        """Return the result to the sender, unless it was cancelled."""
-        if self.result.done():
-            return
-        if isinstance(result, Committed | Conflicted):
-            self.result.set_result(result)
-        else:
-            self.result.set_exception(result)
 
 
 class ShardCommits:
@@ -108,7 +109,7 @@ class ShardCommits:
             await self._send(group)
         except Exception as error:  # noqa: BLE001 - returned to the senders
             for pending in group:
-                pending.end(error)
+                settle(pending.result, error)
         finally:
             for pending in group:
                 pending.result.cancel()  # without effect on a result; the process is about to end
@@ -149,7 +150,7 @@ class ShardCommits:
         try:
             await self._attempt([pending])
         except Exception as error:  # noqa: BLE001 - returned to the sender
-            pending.end(error)
+            settle(pending.result, error)
 
     async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
         """Send a group as one transaction, and return the members that have a result."""
@@ -157,19 +158,19 @@ class ShardCommits:
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
-                each.end(Committed(answer[first]))
+                settle(each.result, Committed(answer[first]))
                 first += len(each.changes)
             return group
         position = answer.index if answer.is_conflict else None
         for each in group:
             if position is not None and position < len(each.changes):
-                each.end(Conflicted(each.changes[position].key))
+                settle(each.result, Conflicted(each.changes[position].key))
                 return [each]
             position = None if position is None else position - len(each.changes)
         if len(group) > 1:
             return []
         reason = f"task {group[0].task}: HTTP {answer.status} {answer.text}"
-        group[0].end(Conflicted(None) if answer.is_conflict else UnwritableRowsError(reason))
+        settle(group[0].result, Conflicted(None) if answer.is_conflict else UnwritableRowsError(reason))
         return group
 
 

@@ -6,7 +6,7 @@ two records is the list of changes of one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -15,20 +15,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
+from functions.core import record as core
 from functions.core.derive import Columns, derive
 from functions.core.json_values import bounded
-from functions.core.record import (
-    NOT_STARTED,
-    ClosedEpoch,
-    Message,
-    Operation,
-    Order,
-    StepRecord,
-    StepSpec,
-    TaskRecord,
-)
-from functions.storage import row_keys
-from functions.storage.row_keys import TaskIndex
+from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord
+from functions.storage.row_keys import TaskIndex, find_key, gate_key, index_key, message_key, task_key
 from functions.storage.table_contract import CorruptRowError, Row, RowChange
 
 #: Ids of the latest writes in the task row. A writer whose answer was lost finds its own id there.
@@ -70,13 +61,13 @@ def admission(
         columns=columns,
         etag="",
         writes=(write,),
-        index=row_keys.index_key(record, columns),
+        index=index_key(record, columns),
         search_keys=tuple(search_keys),
     )
-    found_by = [row_keys.find_key(key, order.submitted_at, order.task) for key in search_keys]
+    found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
     changes = [
-        RowChange("insert", row_keys.task_key(order.task), _task_row(stored)),
-        RowChange("insert", row_keys.order_key(order.task), _order_row(order, search_keys)),
+        RowChange("insert", task_key(order.task), _task_row(stored)),
+        RowChange("insert", f"{order.task}|order", _order_row(order, search_keys)),
         RowChange("upsert", stored.index, _index_row(stored)),
         *_step_changes(record, {}),
         *(RowChange("upsert", key, row) for key, row in _gate_rows(order.task, columns).items()),
@@ -87,57 +78,44 @@ def admission(
 
 
 def difference(
-    base: StoredTask, after: TaskRecord, write: str, *, missing: Collection[str] = ()
+    base: StoredTask,
+    after: TaskRecord,
+    write: str,
+    *,
+    missing: Collection[str] = (),
+    moves_index: bool = False,
 ) -> tuple[list[RowChange], StoredTask]:
     """Return the changes from a stored record to the next one, guarded by the ETag of the task row.
 
-    The index row of a task that is due later stays: the sweep that finds it too early moves it. So a quick
-    task never moves it. A deferred task moves it at once. `missing` are keys of index rows that do not exist.
+    The index row of a task that is due later stays: the sweep that finds it too early moves it, with
+    `moves_index`. So a quick task never moves it. A deferred task moves it at once. `missing` are keys of
+    index rows that do not exist.
     """
-    columns = derive(after)
-    index = row_keys.index_key(after, columns)
-    due = f"{TaskIndex.DUE}|"
+    task, columns = after.order.task, base.columns if after is base.record else derive(after)
+    index, due = index_key(after, columns), f"{TaskIndex.DUE}|"
     is_later = base.index.startswith(due) and index.startswith(due) and base.index < index
-    if is_later and not columns.gates:
+    if is_later and not columns.gates and not moves_index:
         index = base.index
-    return _changes(base, after, columns, index, write, missing=missing)
-
-
-def index_move(base: StoredTask, write: str) -> tuple[list[RowChange], StoredTask]:
-    """Return the changes that move the index row to the time at which the task is due."""
-    index = row_keys.index_key(base.record, base.columns)
-    return _changes(base, base.record, base.columns, index, write)
+    writes = (write, *base.writes)[:_MOST_WRITES]
+    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index, base.search_keys)
+    changes = [RowChange("update", task_key(task), _task_row(stored), base.etag)]
+    changes += _step_changes(after, base.record.steps)
+    obsolete = [base.index] if index != base.index else []
+    changes += [RowChange("upsert", index, _index_row(stored)) for _ in obsolete]
+    if base.columns.gates or columns.gates:
+        earlier, later = _gate_rows(task, base.columns), _gate_rows(task, columns)
+        changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
+        obsolete += [key for key in earlier if key not in later]
+    changes += [RowChange("delete", key) for key in obsolete if key not in missing]
+    return [*changes, *_additions(after)], stored
 
 
 def repair(base: StoredTask, write: str, *, wrong: Iterable[str], missing: Iterable[str]) -> list[RowChange]:
     """Return the changes that delete `wrong` index rows of a task and write the `missing` ones again."""
-    changes, _ = _changes(base, base.record, base.columns, base.index, write)
+    changes, _ = difference(base, base.record, write)
     gates = _gate_rows(base.record.order.task, base.columns)
     changes += [RowChange("upsert", key, gates.get(key) or _index_row(base)) for key in missing]
     return [*changes, *(RowChange("delete", key) for key in wrong)]
-
-
-def _changes(
-    base: StoredTask,
-    after: TaskRecord,
-    columns: Columns,
-    index: str,
-    write: str,
-    *,
-    missing: Collection[str] = (),
-) -> tuple[list[RowChange], StoredTask]:
-    task, writes = after.order.task, (write, *base.writes)[:_MOST_WRITES]
-    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index, base.search_keys)
-    changes = [RowChange("update", row_keys.task_key(task), _task_row(stored), base.etag)]
-    changes += _step_changes(after, base.record.steps)
-    if index != base.index:
-        changes.append(RowChange("upsert", index, _index_row(stored)))
-        changes += _deletions([base.index], missing)
-    if base.columns.gates or columns.gates:
-        earlier, later = _gate_rows(task, base.columns), _gate_rows(task, columns)
-        changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
-        changes += _deletions([key for key in earlier if key not in later], missing)
-    return [*changes, *_additions(after)], stored
 
 
 def _without_additions(record: TaskRecord) -> TaskRecord:
@@ -145,30 +123,26 @@ def _without_additions(record: TaskRecord) -> TaskRecord:
     return replace(record, outbox=(), closed=()) if record.outbox or record.closed else record
 
 
-def _deletions(keys: Iterable[str], missing: Collection[str]) -> list[RowChange]:
-    return [RowChange("delete", key) for key in keys if key not in missing]
-
-
 def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> Iterator[RowChange]:
     for name, step in record.steps.items():
         if step is not before.get(name):
-            yield RowChange("upsert", row_keys.step_key(record.order.task, name), _step_row(record, step))
+            yield RowChange("upsert", f"{record.order.task}|step|{name}", _step_row(record, step))
 
 
 def _additions(record: TaskRecord) -> Iterator[RowChange]:
     """Return the rows of closed epochs and of messages. The last message of an id counts."""
     for closed in record.closed:
         row = {"Epoch": closed.epoch, "Ended": str(closed.end), **_split("Facts", _json(_CLOSED, closed))}
-        yield RowChange("upsert", row_keys.epoch_key(record.order.task, closed.epoch), row)
+        yield RowChange("upsert", f"{record.order.task}|epoch|{closed.epoch:06d}", row)
     for message in {message.id: message for message in record.outbox}.values():
         row = {"OrderID": message.task, **_split("Message", _json(_MESSAGE, message))}
-        yield RowChange("upsert", row_keys.message_key(message), row)
+        yield RowChange("upsert", message_key(message), row)
 
 
 def _gate_rows(task: str, columns: Columns) -> dict[str, Row]:
     """Return the index rows of a task whose steps wait behind gates."""
     return {
-        row_keys.gate_key(gate, since, task): {"OrderID": task, "Count": count}
+        gate_key(gate, since, task): {"OrderID": task, "Count": count}
         for gate, (since, count) in columns.gates.items()
     }
 
@@ -177,7 +151,7 @@ def _gate_rows(task: str, columns: Columns) -> dict[str, Row]:
 
 _TASK, _ORDER, _OPERATION = TypeAdapter(TaskRecord), TypeAdapter(Order), TypeAdapter(Operation)
 _EARLIER, _SPECS = TypeAdapter(tuple[Operation, ...]), TypeAdapter(tuple[StepSpec, ...])
-_CLOSED, _MESSAGE = TypeAdapter(ClosedEpoch), TypeAdapter(Message)
+_CLOSED, _MESSAGE = TypeAdapter(core.ClosedEpoch), TypeAdapter(core.Message)
 
 #: Fields with rows or columns of their own.
 _NOT_IN_TASK = {"order", "steps", "closed", "outbox", "reason", "output"}
@@ -221,9 +195,14 @@ def _text(row: Row, name: str) -> str:
     return text
 
 
+def _texts(row: Row, name: str) -> list[str]:
+    """Return the lines of a text from its columns."""
+    return [line for line in (_joined(row, name) or "").split("\n") if line]
+
+
 def _task_row(stored: StoredTask) -> Row:
     record, columns = stored.record, stored.columns
-    gates = _gate_rows(record.order.task, columns)
+    times = {"CompleteBy": columns.complete_by, "DueAt": columns.due_at}
     row: dict[str, Any] = {
         "OrderID": record.order.task,
         "ProcessState": str(columns.state),
@@ -236,14 +215,11 @@ def _task_row(stored: StoredTask) -> Row:
         "Index": stored.index,
         **_split("Reason", record.reason),
         **_split("Output", record.output),
+        **_split("LockedBy", columns.locked_by),
+        **_split("Gates", "\n".join(_gate_rows(record.order.task, columns)) or None),
     }
-    if columns.locked_by is not None:
-        row["LockedBy"] = columns.locked_by
-    if gates:
-        row |= _split("Gates", "\n".join(gates))
-    for name, time in (("CompleteBy", columns.complete_by), ("DueAt", columns.due_at)):
-        if time is not None:
-            row |= _time(name, time)
+    for name, time in times.items():
+        row |= {} if time is None else _time(name, time)
     return row
 
 
@@ -272,14 +248,13 @@ def _index_row(stored: StoredTask) -> Row:
 
 
 def _order_row(order: Order, search_keys: Iterable[str]) -> Row:
-    row = {
+    return {
         **_listed(order),
         **_split("Payload", order.payload),
         **_split("Specs", _specs_text(order.specs)),
         **_split("Facts", _json(_ORDER, order, _NOT_IN_ORDER)),
+        **_split("SearchKeys", "\n".join(search_keys) or None),
     }
-    keys = "\n".join(search_keys)
-    return {**row, **_split("SearchKeys", keys)} if keys else row
 
 
 @lru_cache(maxsize=256)
@@ -301,10 +276,7 @@ def _step_row(record: TaskRecord, step: StepRecord) -> Row:
             row |= _split(f"{column}Result", operation.result)
     if step.earlier_dos:
         row |= {**_split("EarlierDos", _json(_EARLIER, step.earlier_dos)), "Undone": step.undone}
-    texts = (("Event", step.event), ("EventBy", step.event_by), ("Note", step.note))
-    for column, text in texts:
-        row |= _split(column, text)
-    return row
+    return row | _split("Event", step.event) | _split("EventBy", step.event_by) | _split("Note", step.note)
 
 
 # Reading
@@ -313,49 +285,40 @@ def _step_row(record: TaskRecord, step: StepRecord) -> Row:
 def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     """Return a task from the rows of its record, None if there is no task row. Raises `CorruptRowError`."""
     by_key = {str(row["RowKey"]): row for row in rows}
-    own = by_key.get(row_keys.task_key(task))
+    own = by_key.get(task_key(task))
     if own is None:
         return None
-    key = row_keys.order_key(task)
+    key = f"{task}|order"
     order, search_keys = decoded(key, lambda: _order_of(by_key[key], task))
-    start = row_keys.step_key(task, "")
+    start = f"{task}|step|"
     steps = {
         name: decoded(key, partial(_step_of, name, row, order))
         for key, row in by_key.items()
         if key.startswith(start)
         for name in [key.removeprefix(start)]
     }
-    return decoded(row_keys.task_key(task), lambda: _stored(own, order, steps, search_keys))
+    return decoded(task_key(task), lambda: _stored(own, order, steps, search_keys))
 
 
-def message_of(row: Row) -> Message:
+def message_of(row: Row) -> core.Message:
     """Return a message from its outbox row. Raises `CorruptRowError`."""
     return decoded(str(row.get("RowKey")), lambda: _MESSAGE.validate_json(_text(row, "Message")))
 
 
-def closed_epoch(row: Row) -> ClosedEpoch:
+def closed_epoch(row: Row) -> core.ClosedEpoch:
     """Return a closed epoch from its row. Raises `CorruptRowError`."""
     return decoded(str(row.get("RowKey")), lambda: _CLOSED.validate_json(_text(row, "Facts")))
 
 
 def index_keys_of(row: Row) -> list[str]:
     """Return the keys of the index rows that a task row names. Raises `CorruptRowError`."""
-
-    def keys() -> list[str]:
-        return [_text(row, "Index"), *(_joined(row, "Gates") or "").split()]
-
-    return decoded(str(row.get("RowKey")), keys)
+    return decoded(str(row.get("RowKey")), lambda: [_text(row, "Index"), *_texts(row, "Gates")])
 
 
 def find_keys_of(row: Row, task: str) -> list[str]:
     """Return the keys of the rows of a task's search keys from its order row. Raises `CorruptRowError`."""
-
-    def keys() -> list[str]:
-        names = (_joined(row, "SearchKeys") or "").split("\n")
-        submitted_at = datetime.fromisoformat(row["SubmittedAt"])
-        return [row_keys.find_key(name, submitted_at, task) for name in names if name]
-
-    return decoded(str(row.get("RowKey")), keys)
+    submitted_at = decoded(str(row.get("RowKey")), lambda: datetime.fromisoformat(row["SubmittedAt"]))
+    return [find_key(name, submitted_at, task) for name in _texts(row, "SearchKeys")]
 
 
 def decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
@@ -376,12 +339,11 @@ def _order_of(row: Row, task: str) -> tuple[Order, tuple[str, ...]]:
     order = _ORDER.validate_python({**facts, "specs": specs, "payload": payload})
     if order.task != task:
         raise ValueError("it is of another task")
-    keys = _joined(row, "SearchKeys")
-    return order, tuple(keys.split("\n")) if keys else ()
+    return order, tuple(_texts(row, "SearchKeys"))
 
 
 def _stored(
-    row: Row, order: Order, steps: Mapping[str, StepRecord], search_keys: Sequence[str]
+    row: Row, order: Order, steps: Mapping[str, StepRecord], search_keys: tuple[str, ...]
 ) -> StoredTask:
     if row["Steps"] != len(steps):
         raise ValueError(f"{len(steps)} step rows instead of {row['Steps']}")
@@ -389,7 +351,7 @@ def _stored(
     facts = from_json(_text(row, "Facts"))
     record = _TASK.validate_python({**facts, "order": order, "steps": steps, **texts})
     writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
-    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index, tuple(search_keys))
+    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index, search_keys)
 
 
 def _step_of(name: str, row: Row, order: Order) -> StepRecord:

@@ -37,6 +37,10 @@ class TaskIndex(StrEnum):
 _NEWEST_FIRST = frozenset({TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.FIND})
 
 
+#: The query of all messages that are not deleted, receiver by receiver.
+OUTBOX = RowQuery("!send|", "!send}")
+
+
 def shard_of(task: str, shards: int) -> str:
     """Return the partition of a task. `shards` is the number of shards of the table."""
     return shard_name(zlib.crc32(task.encode()) % shards)
@@ -57,24 +61,14 @@ def record_range(task: str) -> RowQuery:
     return RowQuery(f"{task}|order", f"{task}|task~")
 
 
-def order_key(task: str) -> str:
-    """Return the key of the order row."""
-    return f"{task}|order"
+def epochs_of(task: str) -> RowQuery:
+    """Return the query of the closed epochs of a task, the oldest first."""
+    return RowQuery(f"{task}|epoch|", f"{task}|epoch}}")
 
 
 def task_key(task: str) -> str:
     """Return the key of the task row, which guards all rows of the task."""
     return f"{task}|task"
-
-
-def step_key(task: str, step: str) -> str:
-    """Return the key of a step row."""
-    return f"{task}|step|{step}"
-
-
-def epoch_key(task: str, epoch: int) -> str:
-    """Return the key of the row of a closed epoch."""
-    return f"{task}|epoch|{epoch:06d}"
 
 
 def message_key(message: Message) -> str:

@@ -25,6 +25,10 @@ class TransientStorageError(StorageError):
     """The service failed or did not answer. It is not known whether the request was carried out."""
 
 
+class NoSuchTaskError(StorageError):
+    """No task is recorded under this id."""
+
+
 class UnwritableRowsError(StorageError):
     """The service rejects the rows of one task permanently, for example because of their size."""
 

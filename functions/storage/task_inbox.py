@@ -14,8 +14,9 @@ from itertools import takewhile
 from functions.core.record import TaskRecord
 from functions.core.rules import Applied, Plan
 from functions.core.task_events import Event
+from functions.storage.group_commits import settle
 from functions.storage.record_rows import StoredTask
-from functions.storage.table_contract import TransientStorageError
+from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 
 #: Seconds after its deadline for which an event with a plan waits for the outcome of its transaction.
 _LONGEST_DOUBT = 90
@@ -32,12 +33,8 @@ class Transition:
     after: TaskRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The result of an event. One of the events of a transaction has its transition."""
-
-    applied: Applied
-    transition: Transition | None = None
+#: The result of an event. One of the events of a transaction has its transition.
+type Recorded = tuple[Applied, Transition | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -53,16 +50,6 @@ class PendingEvent:
     result: asyncio.Future[Recorded]
     is_alone: bool = False
     overdue: Exception | None = None
-
-    def end(self, recorded: Recorded) -> None:
-        """Return the result, unless the caller was cancelled."""
-        if not self.result.done():
-            self.result.set_result(recorded)
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error at the caller."""
-        if not self.result.done():
-            self.result.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +67,7 @@ class WriteAttempt:
         transition: Transition | None = self.transition
         for pending, applied in zip(self.events, self.answers, strict=True):
             if not pending.result.done():
-                pending.end(Recorded(applied, transition))
+                settle(pending.result, (applied, transition))
                 transition = None
 
 
@@ -89,6 +76,7 @@ class TaskInbox:
 
     `base` is the record to which the next events are applied; None: it must be read. It was the newest one
     when event number `newest_at` had arrived. `missing` are keys of index rows that do not exist.
+    The transactions `in_doubt` are sent and may be written.
     """
 
     def __init__(self, task: str, base: StoredTask | None) -> None:
@@ -100,7 +88,7 @@ class TaskInbox:
         self._suspects = frozenset[str]()
         self._suspect_etag = ""
         self._events: list[PendingEvent] = []
-        self._in_doubt: list[WriteAttempt] = []
+        self.in_doubt: list[WriteAttempt] = []
 
     def add(self, event: Event | None, plan: Plan | None, seconds: float) -> PendingEvent:
         """Add an event, which is applied within a time in seconds."""
@@ -122,13 +110,9 @@ class TaskInbox:
         events = [each for each in self.waiting() if each.overdue is None]
         return list(takewhile(lambda each: not each.is_alone, events)) or events[:1]
 
-    def sent(self, attempt: WriteAttempt) -> None:
-        """Record that a transaction is sent: from now on it may be written."""
-        self._in_doubt.append(attempt)
-
     def committed(self, attempt: WriteAttempt, base: StoredTask, last: int) -> None:
         """Continue with a written record, which was the newest one after event number `last`."""
-        self._in_doubt.clear()  # an attempt on an older version can no longer be written
+        self.in_doubt.clear()  # an attempt on an older version can no longer be written
         self.base, self.newest_at, self.missing = base, last, frozenset()
         attempt.settle()
 
@@ -138,14 +122,14 @@ class TaskInbox:
 
     def unwritable(self, attempt: WriteAttempt, error: Exception) -> None:
         """Read again, and try the events of a rejected transaction alone."""
-        self._in_doubt.remove(attempt)
+        self.in_doubt.remove(attempt)
         self.base = None
         self.isolate(attempt.events, error)
 
     def isolate(self, events: Sequence[PendingEvent], error: Exception) -> None:
         """Try the events of a failure one by one. An event that was alone fails."""
         if len(events) == 1:
-            events[0].fail(error)
+            settle(events[0].result, error)
         for pending in events:
             pending.is_alone = True
 
@@ -156,33 +140,36 @@ class TaskInbox:
         """
         for pending, applied in zip(events, answers, strict=True):
             if pending.number <= self.newest_at:
-                pending.end(Recorded(applied))
+                settle(pending.result, (applied, None))
             else:
                 self.base = None
 
-    def found(self, stored: StoredTask, last: int) -> None:
-        """Continue with a record that was read after event number `last`.
+    def found(self, stored: StoredTask | None, last: int) -> None:
+        """Continue with a record that was read after event number `last`; None: there is no such task.
 
         An attempt whose id is in the task row was written. Any other one can be written only as long as the
         task row has its version.
         """
-        for attempt in self._in_doubt:
+        if stored is None:
+            self.fail(NoSuchTaskError(self.task), last)
+            return
+        for attempt in self.in_doubt:
             if attempt.write in stored.writes:
                 attempt.settle()
-        self._in_doubt = [each for each in self._in_doubt if each.etag == stored.etag]
+        self.in_doubt = [each for each in self.in_doubt if each.etag == stored.etag]
         for pending in self.waiting():
             if pending.overdue is not None:
-                pending.fail(pending.overdue)
+                settle(pending.result, pending.overdue)
         is_same = stored.etag == self._suspect_etag
         self.missing = self.missing | self._suspects if is_same else frozenset()
         self.base, self.newest_at = stored, last
 
     def fail(self, error: Exception, last: int) -> None:
         """Raise an error at the callers of all events up to number `last`."""
-        self._in_doubt.clear()
+        self.in_doubt.clear()
         for pending in self.waiting():
             if pending.number <= last:
-                pending.fail(error)
+                settle(pending.result, error)
 
     def _expire(self, pending: PendingEvent) -> None:
         """End an event whose deadline has passed.
@@ -190,12 +177,12 @@ class TaskInbox:
         While a transaction with its plan is being sent, the caller waits: it must carry out recorded starts.
         """
         error = TransientStorageError(f"task {self.task}: not recorded before the deadline")
-        is_sent = any(pending in attempt.events for attempt in self._in_doubt)
+        is_sent = any(pending in attempt.events for attempt in self.in_doubt)
         if pending.plan is None or not is_sent:
-            pending.fail(error)
+            settle(pending.result, error)
             return
         pending.overdue = error
-        asyncio.get_running_loop().call_later(_LONGEST_DOUBT, pending.fail, error)
+        asyncio.get_running_loop().call_later(_LONGEST_DOUBT, settle, pending.result, error)
 
 
 class RecordCache:

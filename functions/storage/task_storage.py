@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from random import Random
 
@@ -18,23 +18,18 @@ from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
 from functions.core.task_events import Event
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
-from functions.storage.record_rows import StoredTask, admission, difference, index_move, stored_task
+from functions.storage.record_rows import StoredTask, admission, difference, stored_task
 from functions.storage.row_keys import message_key, record_range, shard_of, task_key
 from functions.storage.table_contract import (
     CorruptRowError,
     RowChange,
+    StorageError,
     Table,
     TransientStorageError,
     UnwritableRowsError,
     every_page,
 )
-from functions.storage.task_inbox import (
-    PendingEvent,
-    RecordCache,
-    TaskInbox,
-    Transition,
-    WriteAttempt,
-)
+from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, Transition, WriteAttempt
 
 _log = logging.getLogger(__name__)
 
@@ -50,18 +45,6 @@ _WRITE_ID_CHARACTERS = 8
 #: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
 #: outbox and the due index are the backup.
 Announce = Callable[[Transition], Awaitable[None]]
-
-
-class NoSuchTaskError(LookupError):
-    """No task is recorded under this id."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdmittedTask:
-    """The record under the id of a new task. Without `is_new`, it was there before and may differ."""
-
-    record: TaskRecord
-    is_new: bool
 
 
 class TaskStorage:
@@ -90,10 +73,10 @@ class TaskStorage:
         self._inboxes: dict[str, TaskInbox] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
 
-    async def admit(self, record: TaskRecord, search_keys: Collection[str] = ()) -> AdmittedTask:
-        """Insert a new task, or return the recorded one. Raises `UnwritableRowsError`.
+    async def admit(self, record: TaskRecord, search_keys: Collection[str] = ()) -> tuple[TaskRecord, bool]:
+        """Insert a new task, and return its record and whether it is new. Raises `UnwritableRowsError`.
 
-        Operators find the task by its `search_keys`.
+        The record of a task that was there before may differ. Operators find the task by its `search_keys`.
         """
         task, write = record.order.task, self.new_write()
         changes, stored = admission(record, write, search_keys)
@@ -109,7 +92,7 @@ class TaskStorage:
         is_new = write in recorded.writes
         if is_new:
             await self._announce(Transition(None, record))
-        return AdmittedTask(recorded.record, is_new)
+        return recorded.record, is_new
 
     async def load(self, task: str) -> TaskRecord | None:
         """Return the newest record of a task, None if there is no task."""
@@ -139,10 +122,10 @@ class TaskStorage:
         pending = inbox.add(event, plan, (until - self._now()).total_seconds())
         if task not in self._workers:  # without the context of the caller, as it serves others as well
             self._workers[task] = asyncio.create_task(self._work(inbox), context=Context())
-        recorded = await pending.result
-        if recorded.transition is not None:
-            await self._announce(recorded.transition)
-        return recorded.applied
+        applied, transition = await pending.result
+        if transition is not None:
+            await self._announce(transition)
+        return applied
 
     async def forget(self, messages: Sequence[Message]) -> None:
         """Delete the outbox rows of sent messages of one task. If that fails, they are sent again."""
@@ -152,7 +135,7 @@ class TaskStorage:
             if isinstance(result, Conflicted) and len(changes) > 1:
                 for message in messages:
                     await self.forget([message])
-        except (TransientStorageError, UnwritableRowsError) as error:
+        except StorageError as error:
             _log.debug("task %s: %s outbox rows are not deleted: %s", messages[0].task, len(messages), error)
 
     async def move_index(self, task: str) -> None:
@@ -160,7 +143,7 @@ class TaskStorage:
         stored = self._cache.find(task) or await self.read(task)
         if stored is None or task in self._inboxes:
             return
-        changes, moved = index_move(stored, self.new_write())
+        changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)
         if moved.index == stored.index:
             return
         self._cache.drop(task)
@@ -235,11 +218,8 @@ class TaskStorage:
                 stored = await self.read(inbox.task)
             except CorruptRowError as error:
                 inbox.fail(error, last)
-                return True
-            if stored is None:
-                inbox.fail(NoSuchTaskError(inbox.task), last)
-                return True
-            inbox.found(stored, last)
+            else:
+                inbox.found(stored, last)
         events = inbox.batch()
         return not events or inbox.base is None or await self._write(inbox, inbox.base, events)
 
@@ -255,7 +235,7 @@ class TaskStorage:
             inbox.unchanged(events, answers)
             return True
         attempt = WriteAttempt(write, base.etag, events, answers, Transition(base.record, after))
-        inbox.sent(attempt)
+        inbox.in_doubt.append(attempt)
         try:
             result = await self.commit(inbox.task, changes)
         except UnwritableRowsError as error:

@@ -121,15 +121,6 @@ def quoted(key: str) -> str:
 def size_of(change: RowChange) -> int:
     """Return an upper bound of the bytes that a change takes in a request."""
     row = change.row or {}
-    texts = (value for value in row.values() if isinstance(value, str))
-    return 1024 + 40 * len(row) + 4 * len(change.key) + sum(map(_ascii_bytes, texts))
-
-
-def _ascii_bytes(text: str) -> int:
-    """Return an upper bound of the bytes of a text as JSON in ASCII.
-
-    JSON texts have a quote for each few characters, and a quote is escaped.
-    """
-    if text.isascii():
-        return len(text) + text.count('"') + text.count("\\") + 5 * text.count("\n")
-    return 6 * len(text.encode("utf-16-le", "surrogatepass")) // 2
+    texts = [value for value in row.values() if isinstance(value, str)]
+    escaped = (2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16")) for text in texts)
+    return 1024 + 40 * len(row) + 4 * len(change.key) + sum(escaped)

@@ -91,9 +91,9 @@ class StorageProcess:
     async def admit(self, task: str, *specs: StepSpec, payload: str = "{}", **fields: Any) -> TaskRecord:
         """Admit a new task."""
         made = replace(order(task, *specs, at=self.now(), payload=payload), **fields)
-        admitted = await self.storage.admit(admit(made, self.now(), self.settings))
-        assert admitted.is_new
-        return admitted.record
+        record, is_new = await self.storage.admit(admit(made, self.now(), self.settings))
+        assert is_new
+        return record
 
     async def change(
         self, task: str, event: Event | None, *, plan: Plan | None = None, seconds: float = 20

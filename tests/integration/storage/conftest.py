@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
+from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables.aio import TableServiceClient
 
 from functions.connections import Connection
@@ -13,16 +15,11 @@ from functions.storage.azure_table import AzureTable, StorageSession
 
 
 @pytest.fixture
-async def session(connection: Connection) -> AsyncIterator[StorageSession]:
-    """Open a session with the key of the account."""
-    async with StorageSession.of_connection_string(connection.connection_string or "") as session:
-        yield session
-
-
-@pytest.fixture
-async def azure_table(connection: Connection, session: StorageSession) -> AzureTable:
-    """Create a table for this test only."""
+async def azure_table(connection: Connection) -> AsyncIterator[AzureTable]:
+    """Create a table for this test only; azure-data-tables reads the connection string."""
     name = f"T{uuid.uuid4().hex}"
     async with TableServiceClient.from_connection_string(connection.connection_string or "") as service:
         await service.create_table(name)
-    return AzureTable(session, name)
+        assert isinstance(service.credential, AzureNamedKeyCredential)
+        async with aclosing(StorageSession(service.url, service.credential)) as session:
+            yield AzureTable(session, name)

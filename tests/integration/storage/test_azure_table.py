@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.azure_table import AzureTable
 from functions.storage.table_contract import (
     KEYS,
     RefusedChanges,
@@ -97,9 +97,9 @@ async def test_query_returns_rows_with_a_column(azure_table: AzureTable) -> None
     assert [row["Index"] for row in page.rows] == ["i", "j"]
 
 
-async def test_missing_table_is_a_fault(session: StorageSession) -> None:
+async def test_missing_table_is_a_fault(azure_table: AzureTable) -> None:
     """No task is said not to exist because its table does not."""
-    table = AzureTable(session, "Tmissing")
+    table = AzureTable(azure_table.session, "Tmissing")
     for request in (
         table.read("0", "a"),
         table.query("0", RowQuery("a", "b")),

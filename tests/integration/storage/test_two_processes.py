@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -12,18 +12,18 @@ from functions.core.derive import ProcessState, derive
 from functions.core.record import StepSpec, StepType
 from functions.core.task_events import EventReceived, RunStarted
 from functions.storage.azure_table import AzureTable
-from functions.storage.index_pages import IndexPages
-from functions.storage.index_repair import IndexRepair
-from functions.storage.row_keys import TaskIndex
+from functions.storage.index_pages import index_entry, listed_order, listed_task, orders_query, read_entries
+from functions.storage.row_keys import TaskIndex, index_range
 from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
+    Row,
     RowChange,
     RowQuery,
     TransientStorageError,
     every_page,
 )
-from functions.storage.task_retention import TaskRetention
+from functions.storage.table_maintenance import IndexRepair, TaskRetention
 from tests.fakes.storage_process import StorageProcess, real_now
 
 pytestmark = pytest.mark.process
@@ -43,6 +43,13 @@ class LossyTable(AzureTable):
             self.lost -= 1
             raise TransientStorageError("lost")
         return answer
+
+
+async def entries[EntryT](
+    table: AzureTable, query: RowQuery, decode: Callable[[Row], EntryT]
+) -> Sequence[EntryT]:
+    """Return the entries of a page."""
+    return (await read_entries(table, "000", query, decode)).entries
 
 
 async def keys(table: AzureTable) -> list[str]:
@@ -122,7 +129,7 @@ async def test_two_processes_start_each_step_once(azure_table: AzureTable) -> No
 
 async def test_lost_answers_repeat_nothing(azure_table: AzureTable) -> None:
     """The sender finds its own write, also as one of a group."""
-    lossy = LossyTable(azure_table._session, azure_table._address.rpartition("/")[2])
+    lossy = LossyTable(azure_table.session, azure_table.name)
     process = StorageProcess(lossy, real_now)
     for task in ("t1", "t2"):
         await process.admit(task, *EVENTS)
@@ -140,7 +147,8 @@ async def test_record_of_several_pages_is_read_as_of_one_moment(azure_table: Azu
     steps = [StepSpec(name=f"q{n}", type=StepType.QUEUE, agent="a") for n in range(80)]
     await process.admit("t1", *steps, payload=payload)
     plan = process.plan('{"text":"' + "y" * 29_000 + '"}')
-    record = (await process.change("t1", RunStarted(epoch=1, run=1), plan=plan)).record
+    await process.change("t1", RunStarted(epoch=1, run=1), plan=plan)
+    record = (await process.change("t1", None, plan=plan)).record
     assert len(record.steps) == 80
     assert await StorageProcess(azure_table, real_now).storage.load("t1") == record
 
@@ -158,15 +166,21 @@ async def test_corrupt_row_is_named(azure_table: AzureTable) -> None:
 async def test_index_is_read_repaired_and_deleted(azure_table: AzureTable) -> None:
     """Lists, the full sweep and retention on the rows as the service returns them."""
     process = StorageProcess(azure_table, real_now)
-    pages, repair = IndexPages(azure_table, 1), IndexRepair(process.storage)
+    repair = IndexRepair(process.storage)
     for task in ("t1", "t2", "t3"):
         await process.admit(task)
     await process.process("t1")
     soon = real_now() + timedelta(minutes=5)
-    assert [each.task for each in (await pages.due(0, soon)).entries] == ["t2", "t3"]
-    [done] = (await pages.listed(TaskIndex.DONE, 0)).entries
+    assert [
+        each.task for each in await entries(azure_table, index_range(TaskIndex.DUE, until=soon), index_entry)
+    ] == ["t2", "t3"]
+    [done] = await entries(azure_table, index_range(TaskIndex.DONE), listed_task)
     assert (done.task, done.workflow, done.state) == ("t1", "w", ProcessState.PROCESSED)
-    assert [each.task for each in (await pages.orders("t", 0, most=500)).entries] == ["t1", "t2", "t3"]
+    assert [each.task for each in await entries(azure_table, orders_query("t"), listed_order)] == [
+        "t1",
+        "t2",
+        "t3",
+    ]
     due = [key for key in await keys(azure_table) if key.startswith("!due|")]
     await azure_table.send(
         "000", [RowChange("delete", due[0]), RowChange("insert", "!due|20200101T000000.000000Z|t9", {})]

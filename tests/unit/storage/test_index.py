@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -11,11 +12,19 @@ from functions.core.derive import ProcessState
 from functions.core.record import StepSpec, TaskRecord
 from functions.core.rules import admit
 from functions.core.task_events import Cancelled, Canceller, Suspended
-from functions.storage.index_pages import IndexPages
-from functions.storage.index_repair import IndexRepair, RepairedWindow
-from functions.storage.row_keys import TaskIndex
-from functions.storage.table_contract import RowChange
-from functions.storage.task_retention import TaskRetention
+from functions.storage.index_pages import (
+    EntryPage,
+    IndexEntry,
+    index_entry,
+    listed_order,
+    listed_task,
+    orders_query,
+    read_entries,
+)
+from functions.storage.record_rows import closed_epoch, message_of
+from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
+from functions.storage.table_contract import Row, RowChange, RowQuery
+from functions.storage.table_maintenance import IndexRepair, RepairedWindow, TaskRetention
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
@@ -33,25 +42,45 @@ async def admitted(table: SimulatedTable, *tasks: str, search_keys: tuple[str, .
     return process
 
 
+async def page_of[EntryT](
+    table: SimulatedTable, query: RowQuery, decode: Callable[[Row], EntryT]
+) -> EntryPage[EntryT]:
+    """Return a page of the only shard."""
+    return await read_entries(table, "000", query, decode)
+
+
+async def tasks_of(table: SimulatedTable, query: RowQuery, decode: Callable[[Row], IndexEntry]) -> list[str]:
+    """Return the tasks of all pages, two rows a page, while each last row is deleted by another process."""
+    tasks: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await page_of(table, replace(query, beyond=cursor, most=2), decode)
+        tasks += [each.task for each in page.entries]
+        cursor = page.cursor
+        if cursor is None:
+            return tasks
+        table.rows.pop(("000", cursor))
+
+
 @virtual
 async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
     """Tasks that fail forever hide no other one."""
     table = SimulatedTable(page=2)
     await admitted(table, *(f"t{n}" for n in range(5)))
-    pages = IndexPages(table, 1)
-    until = START + timedelta(seconds=34)
-    seen: list[str] = []
-    cursor: str | None = None
-    for _ in range(3):
-        page = await pages.due(0, until, cursor=cursor, most=2)
-        seen += [each.task for each in page.entries]
-        cursor = page.cursor
-        if cursor is None:
-            break
-        table.rows.pop(("000", cursor))
-    assert seen == ["t0", "t1", "t2", "t3"]
-    first = (await pages.due(0, until)).entries[0]
+    query = index_range(TaskIndex.DUE, until=START + timedelta(seconds=34))
+    first = (await page_of(table, query, index_entry)).entries[0]
     assert (first.task, first.at) == ("t0", START + timedelta(seconds=30))
+    assert await tasks_of(table, query, index_entry) == ["t0", "t1", "t2", "t3"]
+
+
+@virtual
+async def test_empty_page_is_not_the_end() -> None:
+    """The service may return pages without rows."""
+    table = SimulatedTable(page=1)
+    await admitted(table, "t1", "t2")
+    table.rows["000", "t1|order"].pop("Specs")
+    page = await page_of(table, orders_query("t"), listed_order)
+    assert [each.task for each in page.entries] == ["t2"]
 
 
 @virtual
@@ -60,14 +89,15 @@ async def test_corrupt_index_row_hides_no_other() -> None:
     table = SimulatedTable()
     await admitted(table, "t1", "t2")
     table.write("000", [RowChange("insert", "!due|3never|t0", {})])
-    pages = IndexPages(table, 1)
-    page = await pages.due(0, datetime.max.replace(tzinfo=START.tzinfo))
+    page = await page_of(table, index_range(TaskIndex.DUE), index_entry)
     assert [each.task for each in page.entries] == ["t1", "t2"]
     assert [each.row_key for each in page.corrupt] == ["!due|3never|t0"]
     [first, _] = table.keys("!due|2")
     del table.rows["000", first]["Workflow"]
-    listed = await pages.listed(TaskIndex.DUE, 0)
+    listed = await page_of(table, index_range(TaskIndex.DUE), listed_task)
     assert ([each.task for each in listed.entries], len(listed.corrupt)) == (["t2"], 2)
+    table.rows["000", first]["Workflow"] = 7
+    assert len((await page_of(table, index_range(TaskIndex.DUE), listed_task)).corrupt) == 2
 
 
 @virtual
@@ -75,31 +105,20 @@ async def test_lists_of_operators() -> None:
     """By state, by search key, by version, and by the start of the id; the newest are first."""
     table = SimulatedTable(page=3)
     process = await admitted(table, "a1", "a2", "b1", search_keys=("customer|7",))
-    pages = IndexPages(table, 1)
     for task in ("a1", "a2"):
         await process.process(task)
         await process.change("b1", None)
-    done = await pages.listed(TaskIndex.DONE, 0)
+    done = await page_of(table, index_range(TaskIndex.DONE), listed_task)
     assert [each.task for each in done.entries] == ["a2", "a1"]
     assert {each.state for each in done.entries} == {ProcessState.PROCESSED}
     assert done.entries[0].at is not None
     assert done.entries[0].at > START
-    found = await pages.listed(TaskIndex.FIND, 0, name="customer|7", most=2)
-    assert len(found.entries) == 2
-    rest = await pages.listed(TaskIndex.FIND, 0, name="customer|7", cursor=found.cursor)
-    assert [each.task for each in rest.entries] == ["b1"]
-    named: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = await pages.orders("a", 0, cursor=cursor)
-        named += [each.task for each in page.entries]
-        cursor = page.cursor
-        if cursor is None:
-            break
-    assert named == ["a1", "a2"]
     await process.change("b1", Suspended(reason="not deployed"))
-    waiting = await pages.waiting(TaskIndex.SUSPENDED, "w|1", 0)
+    waiting = await page_of(table, index_range(TaskIndex.SUSPENDED, "w|1"), index_entry)
     assert [(each.task, each.at) for each in waiting.entries] == [("b1", None)]
+    assert await tasks_of(table, orders_query("a"), listed_order) == ["a1", "a2"]
+    found = index_range(TaskIndex.FIND, "customer|7")
+    assert sorted(await tasks_of(table, found, listed_task)) == ["a1", "a2", "b1"]
 
 
 @virtual
@@ -109,16 +128,14 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     process = StorageProcess(table)
     await process.admit("t1", *STEP, reply_to="replies")
     await process.process("t1")
-    pages = IndexPages(table, 1)
-    messages = await pages.messages(0)
-    assert [message.kind for _, message in messages.entries] == ["completed", "received"]
-    assert messages.entries[0][0] == table.keys("!send|")[0]
+    messages = await page_of(table, OUTBOX, message_of)
+    assert [message.kind for message in messages.entries] == ["completed", "received"]
     await process.admit("t2", *line(2))
     record = await process.start("t2")
     await process.end(record, "s0")
     await process.change("t2", Cancelled(by=Canceller.OPERATOR, who="op", reason="no"))
-    epochs, corrupt = await pages.closed_epochs("t2")
-    assert ([each.epoch for each in epochs], corrupt) == ([1], [])
+    epochs = await page_of(table, epochs_of("t2"), closed_epoch)
+    assert [each.epoch for each in epochs.entries] == [1]
 
 
 async def compared(process: StorageProcess, window: int) -> RepairedWindow:

@@ -13,8 +13,12 @@ from functions.core.record import OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import admit
 from functions.core.task_events import Due, Event, EventReceived, Rejection, RunStarted, Suspended
 from functions.storage.row_keys import message_key
-from functions.storage.table_contract import CorruptRowError, TransientStorageError, UnwritableRowsError
-from functions.storage.task_storage import NoSuchTaskError
+from functions.storage.table_contract import (
+    CorruptRowError,
+    NoSuchTaskError,
+    TransientStorageError,
+    UnwritableRowsError,
+)
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
@@ -141,13 +145,13 @@ async def test_lost_answer_admits_a_task_once(fault: TableFault) -> None:
     record = admit(order("t1"), virtual_now(), process.settings)
     table.fail_next(fault)
     try:
-        admitted = await process.storage.admit(record)
+        admitted, _ = await process.storage.admit(record)
     except TransientStorageError:
         await asyncio.sleep(60)
-        admitted = await process.storage.admit(record)
-    assert admitted.record == record
+        admitted, _ = await process.storage.admit(record)
+    assert admitted == record
     assert len(table.keys("t1|")) == 2
-    assert (await process.storage.admit(record)).is_new is False
+    assert await process.storage.admit(record) == (record, False)
 
 
 @virtual

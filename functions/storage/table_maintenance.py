@@ -1,6 +1,7 @@
-"""The full sweep of the index: compares index rows with the tasks and repairs differences.
+"""Maintenance of the table: the full sweep of the index, and the deletion of old tasks.
 
-No other part finds a task whose index row is missing. The sweep continues at its cursor.
+Both work shard by shard in parts that continue at a cursor, so a run that is cut short has made progress, and
+a task that fails hides no other task.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import batched
 
-from functions.storage.group_commits import Committed
-from functions.storage.index_pages import listed_task
-from functions.storage.record_rows import StoredTask, index_keys_of, repair
-from functions.storage.row_keys import (
-    ALL_TASKS,
-    TaskIndex,
-    index_range,
-    shard_name,
-    shard_of,
-    task_in,
-    task_key,
+from functions.storage import row_keys
+from functions.storage.group_commits import Committed, Conflicted
+from functions.storage.index_pages import listed_task, read_entries, row_key
+from functions.storage.record_rows import StoredTask, find_keys_of, index_keys_of, repair
+from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
+from functions.storage.table_contract import (
+    KEYS,
+    MOST_OPERATIONS,
+    CorruptRowError,
+    Row,
+    RowChange,
+    StorageError,
+    every_page,
 )
-from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowChange, StorageError, every_page
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
@@ -31,7 +35,7 @@ _INDEXES = (TaskIndex.DUE, TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.SUSPENDED,
 #: Tasks that are compared at once, about 20 MB. All index rows of the shard are read for them.
 _WINDOW = 50_000
 _REPAIRS_AT_ONCE = 10
-#: Tries of one repair while its task changes.
+#: Tries for one task: to repair it while it changes, or to delete it without a row that did not exist.
 _MOST_TRIES = 10
 
 
@@ -77,7 +81,7 @@ class IndexRepair:
         """Return the keys of the index rows of each task in the window."""
         expected: dict[str, set[str]] = {}
         query = replace(
-            ALL_TASKS,
+            row_keys.ALL_TASKS,
             beyond=None if cursor is None else task_key(cursor),
             most=min(1000, self._window),
             columns=(*KEYS, "Index", "Gates"),
@@ -106,7 +110,7 @@ class IndexRepair:
         for index in _INDEXES:
             async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
-                    key = str(row["RowKey"])
+                    key = row_key(row)
                     task = task_in(key)
                     if not _is_between(cursor, task, result.cursor):
                         continue
@@ -155,11 +159,11 @@ class IndexRepair:
         """Return the rows that exist, by key."""
         partition = shard_of(task, self._storage.shards)
         rows = await asyncio.gather(*(self._storage.table.read(partition, key) for key in sorted(keys)))
-        return {str(row["RowKey"]): row for row in rows if row is not None}
+        return {row_key(row): row for row in rows if row is not None}
 
 
 def _task_of(row: Row) -> str:
-    return str(row["RowKey"]).partition("|")[0]
+    return row_key(row).partition("|")[0]
 
 
 def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
@@ -169,7 +173,7 @@ def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
 
 
 def _is_sound(row: Row) -> bool:
-    key = str(row["RowKey"])
+    key = row_key(row)
     if key.startswith(TaskIndex.GATE):
         return row.get("OrderID") == task_in(key)
     try:
@@ -177,3 +181,76 @@ def _is_sound(row: Row) -> bool:
     except CorruptRowError:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTasks:
+    """The result for one page of finished tasks. `cursor` continues after it; None: it was the last one.
+
+    `failed` counts tasks that stay until another run.
+    """
+
+    deleted: int
+    failed: int
+    cursor: str | None
+
+
+class TaskRetention:
+    """Deletes tasks shard by shard. A run that is cut short has made progress."""
+
+    def __init__(self, storage: TaskStorage) -> None:
+        self._storage = storage
+
+    async def delete_finished(
+        self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
+    ) -> DeletedTasks:
+        """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`.
+
+        A task that cannot be deleted is passed over, so it hides no other task.
+        """
+        query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
+        page = await read_entries(self._storage.table, shard_name(shard), query, row_key)
+        deleted = 0
+        for key in page.entries:
+            try:
+                deleted += await self._delete(task_in(key), key)
+            except StorageError as error:
+                _log.warning("task %s: not deleted: %s", task_in(key), error)
+        return DeletedTasks(deleted, len(page.entries) - deleted, page.cursor)
+
+    async def _delete(self, task: str, index: str) -> bool:
+        """Delete all rows of a task whose index row is `index`; return whether they are deleted.
+
+        Closed epochs are deleted first. The task row is deleted in the last transaction, together with the
+        order and the index row. So a reader sees a whole task or none, and the next run finds the rest.
+        """
+        table, partition = self._storage.table, shard_of(task, self._storage.shards)
+        own, order = (
+            await table.read(partition, task_key(task)),
+            await table.read(partition, f"{task}|order"),
+        )
+        if own is not None and index not in index_keys_of(own):
+            return False  # an outdated index row, which the full sweep deletes
+        pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
+        keys = [row_key(row) async for page in pages for row in page.rows]
+        epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
+        others = [key for key in keys if key not in epochs and key != task_key(task)]
+        others += [index, *(find_keys_of(order, task) if order is not None else ())]
+        early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
+        for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
+            if not await self._delete_rows(task, list(some), None):
+                return False
+        return await self._delete_rows(task, last, None if own is None else str(own["odata.etag"]))
+
+    async def _delete_rows(self, task: str, keys: list[str], etag: str | None) -> bool:
+        """Delete rows in one transaction, with the task row if it has the version `etag`."""
+        guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
+        for _ in range(_MOST_TRIES):
+            changes = [*guard, *(RowChange("delete", key) for key in keys)]
+            result = await self._storage.commit(task, changes) if changes else None
+            if not isinstance(result, Conflicted):
+                return True
+            if result.key not in keys:  # the task has changed
+                return False
+            keys = [key for key in keys if key != result.key]
+        return False
