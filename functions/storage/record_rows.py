@@ -45,11 +45,6 @@ class StoredTask:
     index: str
     search_keys: tuple[str, ...] = ()
 
-    @property
-    def index_keys(self) -> list[str]:
-        """Return the keys of the rows by which the task is found by state and gate."""
-        return [self.index, *_gate_rows(self.record.order.task, self.columns)]
-
 
 def admission(
     record: TaskRecord, write: str, search_keys: Collection[str] = ()
@@ -68,9 +63,8 @@ def admission(
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
         RowChange("insert", f"{order.task}|order", _order_row(order, search_keys)),
-        RowChange("upsert", stored.index, _index_row(stored)),
         *_step_changes(record, {}),
-        *(RowChange("upsert", key, row) for key, row in _gate_rows(order.task, columns).items()),
+        *(RowChange("upsert", key, row) for key, row in index_rows(stored).items()),
         *(RowChange("upsert", key, _listed(order)) for key in found_by),
         *_additions(record),
     ]
@@ -85,7 +79,7 @@ def difference(
     missing: Collection[str] = (),
     moves_index: bool = False,
 ) -> tuple[list[RowChange], StoredTask]:
-    """Return the changes from a stored record to the next one, guarded by the ETag of the task row.
+    """Return the changes from a stored record to the next one; the first one guards by the task row's ETag.
 
     The index row of a task that is due later stays: the sweep that finds it too early moves it, with
     `moves_index`. So a quick task never moves it. A deferred task moves it at once. `missing` are keys of
@@ -110,12 +104,9 @@ def difference(
     return [*changes, *_additions(after)], stored
 
 
-def repair(base: StoredTask, write: str, *, wrong: Iterable[str], missing: Iterable[str]) -> list[RowChange]:
-    """Return the changes that delete `wrong` index rows of a task and write the `missing` ones again."""
-    changes, _ = difference(base, base.record, write)
-    gates = _gate_rows(base.record.order.task, base.columns)
-    changes += [RowChange("upsert", key, gates.get(key) or _index_row(base)) for key in missing]
-    return [*changes, *(RowChange("delete", key) for key in wrong)]
+def index_rows(stored: StoredTask) -> dict[str, Row]:
+    """Return the rows by which a task is found by state and gate, by key."""
+    return {stored.index: _index_row(stored), **_gate_rows(stored.record.order.task, stored.columns)}
 
 
 def _without_additions(record: TaskRecord) -> TaskRecord:

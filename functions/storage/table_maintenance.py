@@ -16,7 +16,7 @@ from itertools import batched
 from functions.storage import row_keys
 from functions.storage.group_commits import Committed, Conflicted
 from functions.storage.index_pages import listed_task, read_entries, row_key
-from functions.storage.record_rows import StoredTask, find_keys_of, index_keys_of, repair
+from functions.storage.record_rows import StoredTask, difference, find_keys_of, index_keys_of, index_rows
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
 from functions.storage.table_contract import (
     KEYS,
@@ -143,17 +143,19 @@ class IndexRepair:
         self, task: str, stored: StoredTask | None, seen: set[str]
     ) -> tuple[list[RowChange], int, int]:
         """Return the changes of a repair, and the numbers of created and deleted rows."""
-        right = stored.index_keys if stored is not None else []
-        rows = await self._read(task, {*right, *seen})
-        wrong = [key for key in rows if key not in right]
         if stored is None:  # without a task, each row is deleted if it is still as it was read
-            orphans = [RowChange("delete", key, etag=str(rows[key]["odata.etag"])) for key in wrong]
+            rows = await self._read(task, seen)
+            orphans = [RowChange("delete", key, etag=str(row["odata.etag"])) for key, row in rows.items()]
             return orphans, 0, len(orphans)
+        guard, after = difference(stored, stored.record, self._storage.new_write())
+        right = index_rows(after)
+        rows = await self._read(task, {*right, stored.index, *seen})
         missing = [key for key in right if key not in rows or not _is_sound(rows[key])]
+        wrong = [key for key in rows if key not in right]
         if not wrong and not missing:
             return [], 0, 0
-        changes = repair(stored, self._storage.new_write(), wrong=wrong, missing=missing)
-        return changes, len(missing), len(wrong)
+        created = [RowChange("upsert", key, right[key]) for key in missing]
+        return [guard[0], *created, *(RowChange("delete", key) for key in wrong)], len(missing), len(wrong)
 
     async def _read(self, task: str, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows that exist, by key."""

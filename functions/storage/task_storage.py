@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 #: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 1.0
 _MOST_DOUBLINGS = 8
-#: Reads of a record of several pages until none of them was changed in between.
+#: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 #: Planned events of a transaction that did not fit with all of them.
 _FEWER_PLANNED = (48, 16, 4, 1)

@@ -178,6 +178,21 @@ async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> Non
 
 
 @virtual
+async def test_wrong_index_column_is_repaired() -> None:
+    """The facts decide, and the rows follow."""
+    table = SimulatedTable()
+    process = await admitted(table, "t1")
+    due = table.keys("!due|")
+    for wrong in ("!due|x|t1", "!done|1|t1"):
+        table.rows["000", "t1|task"]["Index"] = wrong
+        table.write("000", [RowChange("upsert", wrong, {})])
+        result = await compared(process, 10)
+        assert (result.created, result.deleted, result.failed) == (0, 1, 0)
+        assert table.keys("!d") == due
+        assert table.rows["000", "t1|task"]["Index"] == due[0]
+
+
+@virtual
 async def test_corrupt_task_stops_no_repair() -> None:
     """It is named, and its index row stays."""
     table = SimulatedTable()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -195,6 +198,37 @@ async def test_nothing_changes_only_for_the_newest_record() -> None:
 
 
 @virtual
+async def test_record_of_several_pages_is_read_as_of_one_moment() -> None:
+    """A change between two pages is noticed by the ETag of the task row."""
+    table = SimulatedTable(page=2)
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    for spec in EVENTS:
+        await process.change("t1", received(spec.name))
+    number = 0
+
+    def change_between_pages() -> None:
+        nonlocal number
+        number += 1
+        if number in {2, 4}:
+            for spec in EVENTS:
+                table.rows["000", f"t1|step|{spec.name}"]["Event"] = f'"{number}"'
+            table.rows["000", "t1|task"]["odata.etag"] = f"changed{number}"
+
+    table.before_read = change_between_pages
+    read = await StorageProcess(table).storage.load("t1")
+    assert read is not None
+    assert {read.step(spec.name).event for spec in EVENTS} == {'"4"'}
+
+    def change_always() -> None:
+        table.rows["000", "t1|task"]["odata.etag"] += "x"
+
+    table.before_read = change_always
+    with pytest.raises(TransientStorageError, match="faster"):
+        await StorageProcess(table).storage.load("t1")
+
+
+@virtual
 async def test_unknown_task_is_named() -> None:
     """An event of a task that was never admitted, or was deleted."""
     process = StorageProcess(SimulatedTable())
@@ -349,3 +383,48 @@ async def test_finished_task_rejects_events() -> None:
     await process.admit("t1", *line(1))
     await process.process("t1")
     assert (await process.change("t1", SUSPEND)).rejection is Rejection.FINISHED
+
+
+@pytest.mark.parametrize("seed", range(30))
+@virtual
+async def test_random_faults_lose_and_repeat_nothing(seed: int) -> None:
+    """Two processes process tasks on a table with faults; each step is done once, in order."""
+    random = Random(seed)  # noqa: S311 - it is repeatable
+    table = SimulatedTable(page=random.choice([2, 1000]), names_rows=seed % 3 > 0)
+    faults = [*TableFault, *[None] * random.choice([5, 20, 60])]
+    table.fault = lambda: random.choice(faults)
+    table.read_fault = lambda: random.random() < 0.1
+    table.late_by = random.uniform(0.001, 3)
+    processes = [StorageProcess(table), StorageProcess(table)]
+    records = {f"t{n}": admit(order(f"t{n}"), virtual_now(), processes[0].settings) for n in range(6)}
+
+    async def repeated[ResultT](attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        while True:
+            try:
+                return await attempt()
+            except TransientStorageError:
+                await asyncio.sleep(1)
+
+    async def process_task(task: str) -> None:
+        host = random.choice(processes)
+        await repeated(partial(host.storage.admit, records[task]))
+        await repeated(partial(host.start, task))
+        for number in range(5):
+            host = random.choice(processes)
+            record = await repeated(partial(host.storage.load, task))
+            assert record is not None
+            assert record.do(f"s{number}").state is OperationState.RUNNING
+            await repeated(partial(host.end, record, f"s{number}", f'"{number}"'))
+
+    await asyncio.gather(*map(process_task, records))
+    await asyncio.sleep(60)
+    for task in records:
+        record = await repeated(partial(processes[0].storage.load, task))
+        assert record is not None
+        assert derive(record).state is ProcessState.PROCESSED
+        assert [step.do.result for step in record.steps.values()] == [f'"{n}"' for n in range(5)]
+        assert [step.do.number for step in record.steps.values()] == [1, 2, 3, 4, 5]
+        written = [t.after for p in processes for t in p.announced if t.after.order.task == task]
+        assert len({id(each) for each in written}) == len(written) <= 7
+    assert len(table.keys("!done|")) == len(records)
+    assert table.keys("!due|") == []
