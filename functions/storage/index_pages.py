@@ -87,26 +87,21 @@ def orders_query(prefix: str) -> RowQuery:
     return RowQuery(prefix, f"{prefix}~", columns=_LISTED, having="Specs")
 
 
-def row_key(row: Row) -> str:
-    """Return the key of a row."""
-    return str(row["RowKey"])
-
-
 def index_entry(row: Row) -> IndexEntry:
     """Return an index row, from its key only. Raises `CorruptRowError`."""
-    key = row_key(row)
+    key = str(row["RowKey"])
     return IndexEntry(task_in(key), decoded(key, lambda: time_in(key)))
 
 
 def listed_task(row: Row) -> ListedTask:
     """Return an index row for a list. Raises `CorruptRowError`."""
-    key = row_key(row)
+    key = str(row["RowKey"])
     return decoded(key, lambda: _listed(row, task_in(key), time_in(key)))
 
 
 def listed_order(row: Row) -> ListedTask:
     """Return an order for a list. Raises `CorruptRowError`."""
-    key = row_key(row)
+    key = str(row["RowKey"])
     return decoded(key, lambda: _listed(row, key.partition("|")[0], None))
 
 

@@ -114,10 +114,10 @@ def _without_additions(record: TaskRecord) -> TaskRecord:
     return replace(record, outbox=(), closed=()) if record.outbox or record.closed else record
 
 
-def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> Iterator[RowChange]:
-    for name, step in record.steps.items():
-        if step is not before.get(name):
-            yield RowChange("upsert", f"{record.order.task}|step|{name}", _step_row(record, step))
+def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> list[RowChange]:
+    changed = [step for name, step in record.steps.items() if step is not before.get(name)]
+    start = f"{record.order.task}|step|"
+    return [RowChange("upsert", start + step.name, _step_row(record, step)) for step in changed]
 
 
 def _additions(record: TaskRecord) -> Iterator[RowChange]:
@@ -316,8 +316,6 @@ def decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
     """Decode a row, and name the row in the error. A part that is wrong may raise any error."""
     try:
         return decode()
-    except CorruptRowError:
-        raise
     except Exception as error:
         first_line = str(error).partition("\n")[0] if isinstance(error, ValueError) else ""
         reason = bounded(f"{type(error).__name__} {first_line}".strip(), 200)
@@ -338,9 +336,12 @@ def _stored(
 ) -> StoredTask:
     if row["Steps"] != len(steps):
         raise ValueError(f"{len(steps)} step rows instead of {row['Steps']}")
-    texts = {"reason": _joined(row, "Reason"), "output": _joined(row, "Output")}
-    facts = from_json(_text(row, "Facts"))
-    record = _TASK.validate_python({**facts, "order": order, "steps": steps, **texts})
+    facts = {
+        **from_json(_text(row, "Facts")),
+        "reason": _joined(row, "Reason"),
+        "output": _joined(row, "Output"),
+    }
+    record = _TASK.validate_python({**facts, "order": order, "steps": steps})
     writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
     return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index, search_keys)
 

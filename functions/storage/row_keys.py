@@ -16,9 +16,6 @@ from functions.storage.table_contract import RowQuery
 
 #: The query of all tasks: their ids start with a letter, a digit, `-` or `_`.
 ALL_TASKS = RowQuery('"', "~")
-#: The name in the keys of tasks that an operator suspended. No workflow has this name.
-BY_OPERATOR = "~operator"
-
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
@@ -87,7 +84,7 @@ def index_key(record: TaskRecord, columns: Columns) -> str:
     if record.suspension is None:
         return _timed(TaskIndex.DUE, columns.due_at, task)
     if record.suspension.by_operator:
-        return f"{TaskIndex.SUSPENDED}|{BY_OPERATOR}|{task}"
+        return f"{TaskIndex.SUSPENDED}|~operator|{task}"
     return f"{TaskIndex.SUSPENDED}|{record.order.workflow}|{record.order.version}|{task}"
 
 

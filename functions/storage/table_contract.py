@@ -14,8 +14,6 @@ MOST_OPERATIONS = 100
 #: Bytes of the body of one entity group transaction: 4 MiB (Table Storage), less the headers of its parts.
 MOST_BODY_BYTES = 4 * 1024 * 1024 - 64 * 1024
 
-_CONFLICTS = frozenset({404, 409, 412})
-
 
 class StorageError(Exception):
     """A task or a row cannot be read or written."""
@@ -66,7 +64,7 @@ class RefusedChanges:
     @property
     def is_conflict(self) -> bool:
         """Return whether a row was not as expected."""
-        return self.status in _CONFLICTS
+        return self.status in {404, 409, 412}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from itertools import batched
 
 from functions.storage import row_keys
 from functions.storage.group_commits import Committed, Conflicted
-from functions.storage.index_pages import listed_task, read_entries, row_key
+from functions.storage.index_pages import listed_task, read_entries
 from functions.storage.record_rows import StoredTask, difference, find_keys_of, index_keys_of, index_rows
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
 from functions.storage.table_contract import (
@@ -59,8 +59,7 @@ class IndexRepair:
     """Repairs the index rows by state and gate; rows of search keys and messages stay as they are."""
 
     def __init__(self, storage: TaskStorage, *, window: int = _WINDOW) -> None:
-        self._storage = storage
-        self._window = window
+        self._storage, self._window = storage, window
 
     async def compare(self, shard: int, cursor: str | None = None) -> RepairedWindow:
         """Compare the next tasks of a shard after `cursor`. Raises `TransientStorageError`."""
@@ -68,13 +67,8 @@ class IndexRepair:
         expected = await self._expected(shard, cursor, result)
         suspects = await self._suspects(shard, cursor, expected, result)
         suspects |= {task: set() for task, keys in expected.items() if keys and task not in suspects}
-        slots = asyncio.Semaphore(_REPAIRS_AT_ONCE)
-
-        async def one(task: str, seen: set[str]) -> None:
-            async with slots:
-                await self._repair(task, seen, result)
-
-        await asyncio.gather(*(one(task, seen) for task, seen in suspects.items()))
+        for some in batched(suspects.items(), _REPAIRS_AT_ONCE, strict=False):
+            await asyncio.gather(*(self._repair(task, seen, result) for task, seen in some))
         return result
 
     async def _expected(self, shard: int, cursor: str | None, result: RepairedWindow) -> dict[str, set[str]]:
@@ -91,11 +85,11 @@ class IndexRepair:
             for row in page.rows:
                 result.tasks += 1
                 try:
-                    expected[_task_of(row)] = set(index_keys_of(row))
+                    expected[_key(row).partition("|")[0]] = set(index_keys_of(row))
                 except CorruptRowError as error:
                     result.corrupt.append(error)
             if result.tasks >= self._window and page.rows and page.continuation is not None:
-                result.cursor = _task_of(page.rows[-1])
+                result.cursor = _key(page.rows[-1]).partition("|")[0]
                 break
         return expected
 
@@ -110,7 +104,7 @@ class IndexRepair:
         for index in _INDEXES:
             async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
-                    key = row_key(row)
+                    key = _key(row)
                     task = task_in(key)
                     if not _is_between(cursor, task, result.cursor):
                         continue
@@ -161,11 +155,11 @@ class IndexRepair:
         """Return the rows that exist, by key."""
         partition = shard_of(task, self._storage.shards)
         rows = await asyncio.gather(*(self._storage.table.read(partition, key) for key in sorted(keys)))
-        return {row_key(row): row for row in rows if row is not None}
+        return {_key(row): row for row in rows if row is not None}
 
 
-def _task_of(row: Row) -> str:
-    return row_key(row).partition("|")[0]
+def _key(row: Row) -> str:
+    return str(row["RowKey"])
 
 
 def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
@@ -175,7 +169,7 @@ def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
 
 
 def _is_sound(row: Row) -> bool:
-    key = row_key(row)
+    key = _key(row)
     if key.startswith(TaskIndex.GATE):
         return row.get("OrderID") == task_in(key)
     try:
@@ -211,7 +205,7 @@ class TaskRetention:
         A task that cannot be deleted is passed over, so it hides no other task.
         """
         query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
-        page = await read_entries(self._storage.table, shard_name(shard), query, row_key)
+        page = await read_entries(self._storage.table, shard_name(shard), query, _key)
         deleted = 0
         for key in page.entries:
             try:
@@ -234,7 +228,7 @@ class TaskRetention:
         if own is not None and index not in index_keys_of(own):
             return False  # an outdated index row, which the full sweep deletes
         pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
-        keys = [row_key(row) async for page in pages for row in page.rows]
+        keys = [_key(row) async for page in pages for row in page.rows]
         epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
         others = [key for key in keys if key not in epochs and key != task_key(task)]
         others += [index, *(find_keys_of(order, task) if order is not None else ())]

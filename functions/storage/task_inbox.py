@@ -82,6 +82,7 @@ class TaskInbox:
     def __init__(self, task: str, base: StoredTask | None) -> None:
         self.task = task
         self.base = base
+        self.worker: asyncio.Task[None] | None = None
         self.last = -1
         self.newest_at = -1
         self.missing = frozenset[str]()
@@ -119,12 +120,6 @@ class TaskInbox:
     def conflicted(self, etag: str, suspects: frozenset[str]) -> None:
         """Read again. If the task has not changed, the index rows `suspects` do not exist."""
         self.base, self._suspects, self._suspect_etag = None, suspects, etag
-
-    def unwritable(self, attempt: WriteAttempt, error: Exception) -> None:
-        """Read again, and try the events of a rejected transaction alone."""
-        self.in_doubt.remove(attempt)
-        self.base = None
-        self.isolate(attempt.events, error)
 
     def isolate(self, events: Sequence[PendingEvent], error: Exception) -> None:
         """Try the events of a failure one by one. An event that was alone fails."""
@@ -177,19 +172,15 @@ class TaskInbox:
         While a transaction with its plan is being sent, the caller waits: it must carry out recorded starts.
         """
         error = TransientStorageError(f"task {self.task}: not recorded before the deadline")
-        is_sent = any(pending in attempt.events for attempt in self.in_doubt)
-        if pending.plan is None or not is_sent:
+        if pending.plan is not None and any(pending in attempt.events for attempt in self.in_doubt):
+            pending.overdue = error
+            asyncio.get_running_loop().call_later(_LONGEST_DOUBT, settle, pending.result, error)
+        else:
             settle(pending.result, error)
-            return
-        pending.overdue = error
-        asyncio.get_running_loop().call_later(_LONGEST_DOUBT, settle, pending.result, error)
 
 
 class RecordCache:
-    """The newest records of unfinished tasks that this process has read or written.
-
-    A record may be outdated. A transaction that is based on it is guarded by its ETag.
-    """
+    """The latest records of unfinished tasks in this process; the ETag of an outdated one guards its use."""
 
     def __init__(self) -> None:
         self._records = OrderedDict[str, tuple[StoredTask, int]]()
@@ -197,8 +188,7 @@ class RecordCache:
 
     def find(self, task: str) -> StoredTask | None:
         """Return the record of a task."""
-        found = self._records.get(task)
-        return None if found is None else found[0]
+        return self._records.get(task, (None, 0))[0]
 
     def keep(self, stored: StoredTask) -> None:
         """Replace the record of a task. The oldest records are dropped at the limits."""

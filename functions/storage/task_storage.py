@@ -21,6 +21,7 @@ from functions.storage.group_commits import CommitResult, Committed, Conflicted,
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
 from functions.storage.row_keys import message_key, record_range, shard_of, task_key
 from functions.storage.table_contract import (
+    MOST_OPERATIONS,
     CorruptRowError,
     RowChange,
     StorageError,
@@ -71,7 +72,6 @@ class TaskStorage:
         self._commits: dict[str, ShardCommits] = {}
         self._cache = RecordCache()
         self._inboxes: dict[str, TaskInbox] = {}
-        self._workers: dict[str, asyncio.Task[None]] = {}
 
     async def admit(self, record: TaskRecord, search_keys: Collection[str] = ()) -> tuple[TaskRecord, bool]:
         """Insert a new task, and return its record and whether it is new. Raises `UnwritableRowsError`.
@@ -119,9 +119,9 @@ class TaskStorage:
         inbox = self._inboxes.get(task)
         if inbox is None:
             inbox = self._inboxes[task] = TaskInbox(task, self._cache.find(task))
+            # It has no context of a caller, because it serves several callers.
+            inbox.worker = asyncio.create_task(self._work(inbox), context=Context())
         pending = inbox.add(event, plan, (until - self._now()).total_seconds())
-        if task not in self._workers:  # without the context of the caller, as it serves others as well
-            self._workers[task] = asyncio.create_task(self._work(inbox), context=Context())
         applied, transition = await pending.result
         if transition is not None:
             await self._announce(transition)
@@ -144,12 +144,9 @@ class TaskStorage:
         if stored is None or task in self._inboxes:
             return
         changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)
-        if moved.index == stored.index:
-            return
-        self._cache.drop(task)
-        result = await self.commit(task, changes)
-        if isinstance(result, Committed) and task not in self._inboxes:
-            self._cache.keep(replace(moved, etag=result.etag))
+        if moved.index != stored.index:
+            self._cache.drop(task)
+            await self.commit(task, changes)
 
     # Below the events: for the index, its repair, and retention
 
@@ -167,8 +164,7 @@ class TaskStorage:
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.
 
-        The rows of one page are consistent. Several pages are consistent if the task row, which is the last
-        one, has the version that it had at the end of the previous read.
+        Several pages are consistent if the task row, the last one, is as at the end of the previous read.
         """
         partition, etag = shard_of(task, self.shards), None
         for _ in range(_MOST_READS):
@@ -204,7 +200,7 @@ class TaskStorage:
             ended = error
         finally:
             inbox.fail(ended, inbox.last)
-            del self._workers[inbox.task], self._inboxes[inbox.task]
+            del self._inboxes[inbox.task]
             if inbox.base is None:
                 self._cache.drop(inbox.task)
             else:
@@ -239,7 +235,8 @@ class TaskStorage:
         try:
             result = await self.commit(inbox.task, changes)
         except UnwritableRowsError as error:
-            inbox.unwritable(attempt, error)
+            inbox.base = None
+            inbox.isolate(events, error)
             return True
         if isinstance(result, Conflicted):
             deleted = frozenset(each.key for each in changes if each.kind == "delete")
@@ -252,33 +249,27 @@ class TaskStorage:
     def _fold(
         self, base: StoredTask, events: Sequence[PendingEvent], write: str, missing: Collection[str]
     ) -> tuple[list[Applied], list[RowChange], StoredTask]:
-        """Apply as many events as fit into one transaction, and return its changes.
+        """Apply as many events as fit into one transaction, and of one event a part of its plan if necessary.
 
-        If one event does not fit with its whole plan, a part of the plan is applied. The change of an event
-        that does not fit at all is returned as well; its commit raises the error.
+        The change of an event that does not fit at all is returned as well; its commit raises the error.
         """
         count = len(events)
-        limits = iter(_FEWER_PLANNED)
-        most: int | None = None
+        limits, most = iter(_FEWER_PLANNED), MOST_OPERATIONS
         now = self._now()
         while True:
             answers: list[Applied] = []
             record = base.record
             for each in events[:count]:
-                plan = each.plan if each.plan is None or most is None else _part(each.plan, most)
+                plan = None if each.plan is None else _part(each.plan, most)
                 answers.append(fold(record, each.event, plan, now, self._settings))
                 record = answers[-1].record
             if record is base.record:
                 return answers, [], base
             changes, stored = difference(base, record, write, missing=missing)
-            if fits(changes):
+            most = most if count > 1 else next(limits, 0)
+            if fits(changes) or not most:
                 return answers, changes, stored
-            if count > 1:
-                count //= 2
-                continue
-            most = next(limits, None)
-            if events[0].plan is None or most is None:
-                return answers, changes, stored
+            count = max(1, count // 2)
 
 
 def _part(plan: Plan, most: int) -> Plan:

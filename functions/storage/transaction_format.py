@@ -31,15 +31,6 @@ _HEADERS = (
 _END = f"--{_CHANGESET}--\r\n--{_BATCH}--\r\n"
 _METHODS = {"insert": "POST", "update": "PUT", "upsert": "PUT", "delete": "DELETE"}
 
-_ANSWER = re.compile(
-    rb"--(?P<batch>[^\r\n]+)\r\n(?:[^\r\n]+\r\n)*?"
-    rb'Content-Type: *multipart/mixed; *boundary="?(?P<changeset>[^"\r\n]+)"?\r\n(?:[^\r\n]+\r\n)*\r\n',
-    re.IGNORECASE,
-)
-_PART_ANSWER = re.compile(
-    rb"^HTTP/1\.1 (?P<status>\d{3})\b[^\r\n]*\r\n(?P<headers>(?:[^\r\n]+\r\n)*)\r\n(?P<content>.*)",
-    re.MULTILINE | re.DOTALL,
-)
 _ETAG = re.compile(rb"^ETag: *([^\r\n]+?) *\r$", re.MULTILINE | re.IGNORECASE)
 _INDEX = re.compile(r"(\d{1,3}):")
 
@@ -70,22 +61,14 @@ def transaction_body(table: str, partition: str, changes: Sequence[RowChange]) -
 def parse_transaction(content: bytes, changes: Sequence[RowChange]) -> list[str] | RefusedChanges:
     """Return the ETag of each change (empty for a deleted row), or the refusal.
 
-    Raises `TransientStorageError` for a fault of the service, and for an answer that is cut off.
+    Raises `TransientStorageError` for a fault of the service, and for an incomplete answer.
     """
-    start = _ANSWER.match(content)
-    if start is None:
-        raise TransientStorageError("the answer is no transaction of one changeset")
-    _, *parts = content[start.end() :].split(b"--" + start["changeset"])
-    if not parts or parts.pop().split() != [b"--", b"--" + start["batch"] + b"--"]:
-        raise TransientStorageError("the answer is cut off")
     etags: list[str] = []
-    for part in parts:
-        answer = _PART_ANSWER.search(part)
-        if answer is None:
-            raise TransientStorageError("a part of the answer is no HTTP")
-        if not answer["status"].startswith(b"2"):
-            return parse_refusal(int(answer["status"]), answer["content"])
-        etag = _ETAG.search(answer["headers"])
+    for part in content.split(b"HTTP/1.1 ")[1:]:
+        if not part.startswith(b"2"):
+            status = int(part[:3]) if part[:3].isdigit() else 500
+            return parse_refusal(status, part[part.find(b"{") : part.rfind(b"}") + 1])
+        etag = _ETAG.search(part)
         etags.append(etag[1].decode("ascii") if etag else "")
     is_complete = len(etags) == len(changes) and all(
         etag or change.kind == "delete" for etag, change in zip(etags, changes, strict=True)
