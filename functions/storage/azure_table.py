@@ -37,7 +37,6 @@ from functions.storage.table_contract import (
 
 #: Seconds for a connection and for an answer, and for both with the wait for a free connection.
 _LIMITS = aiohttp.ClientTimeout(total=60, sock_connect=5, sock_read=20)
-_MOST_CONNECTIONS = 100
 #: Bytes of a body above which it is sent in parts, so that it does not block the event loop.
 _LARGE_BYTES = 512 * 1024
 _TRIES = 4
@@ -59,6 +58,8 @@ _NEXT = ("NextPartitionKey", "NextRowKey")
 _TOKEN = TypeAdapter(dict[str, str])
 _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
 
+#: The key of the account (local runs), or an identity of azure-identity.
+type TableCredential = AzureNamedKeyCredential | AsyncTokenCredential
 type _Answer = tuple[int, Mapping[str, str], bytes]
 
 
@@ -81,17 +82,9 @@ class _FaultError(TransientStorageError):
 
 
 class StorageSession:
-    """Requests to the tables of one account, with its key (local runs) or an identity of azure-identity.
+    """Requests to the tables of the account at `address`. `clock` returns seconds since 1970."""
 
-    `address` is that of the account's tables. `clock` returns seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        credential: AzureNamedKeyCredential | AsyncTokenCredential,
-        clock: Callable[[], float] = time,
-    ) -> None:
+    def __init__(self, address: str, credential: TableCredential, clock: Callable[[], float] = time) -> None:
         self.address = address.rstrip("/")
         self._path = URL(self.address).raw_path.rstrip("/")
         self._credential, self._clock = credential, clock
@@ -113,12 +106,10 @@ class StorageSession:
         data = BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
         url = URL(f"{self.address}{path}", encoded=True).update_query(query or {})
         if self._session is None:  # it needs the event loop
-            connector = aiohttp.TCPConnector(limit=_MOST_CONNECTIONS)
-            jar = aiohttp.DummyCookieJar()
+            connector, jar = aiohttp.TCPConnector(limit=100), aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=_LIMITS)
-        sent = self._session.request(
-            method, url, headers={**headers, **signed}, data=data, allow_redirects=False
-        )
+        every = {**headers, **signed}
+        sent = self._session.request(method, url, headers=every, data=data, allow_redirects=False)
         try:
             async with sent as answer:
                 content = await answer.read()
@@ -195,9 +186,8 @@ class AzureTable:
     async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
         start = f"ge {_literal(query.first)}" if query.beyond is None else f"gt {_literal(query.beyond)}"
-        bounds = (
-            f"PartitionKey eq {_literal(partition)} and RowKey {start} and RowKey lt {_literal(query.end)}"
-        )
+        keys = f"RowKey {start} and RowKey lt {_literal(query.end)}"
+        bounds = f"PartitionKey eq {_literal(partition)} and {keys}"
         parameters = {"$filter": bounds, "$top": str(min(query.most, 1000))}
         if query.having is not None:
             parameters["$filter"] += f" and {query.having} gt ''"

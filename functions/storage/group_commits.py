@@ -35,10 +35,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """Nothing was written: the row `key` was not as expected (None: the service does not name the row).
-
-    It may be the sender's own write, whose answer was lost.
-    """
+    """Nothing was written, as the row `key` was not as expected, maybe by the sender's own earlier write."""
 
     key: str | None
 
@@ -70,8 +67,7 @@ class ShardCommits:
     """Commits the transactions of one shard, each one as a whole or not at all."""
 
     def __init__(self, table: Table, partition: str) -> None:
-        self._table = table
-        self._partition = partition
+        self._table, self._partition = table, partition
         self._waiting: deque[_Pending] = deque()
         self._sending = 0
         self._is_collecting = False

@@ -14,16 +14,7 @@ from functions.storage.record_rows import decoded
 from functions.storage.row_keys import task_in, time_in
 from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, Table, every_page
 
-_LISTED = (
-    *KEYS,
-    "OrderID",
-    "Workflow",
-    "WorkflowVersion",
-    "Submitter",
-    "SubmittedAt",
-    "ProcessState",
-    "Reason",
-)
+_ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "SubmittedAt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +27,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedTask(IndexEntry):
-    """An index row or an order in an operators' list; `at` of an order is None.
-
-    `state` and `reason` are those of the moment at which the row was written.
-    """
+    """An index row with state and reason of the moment at which it was written, or an order without them."""
 
     workflow: str
     version: int
@@ -53,8 +41,7 @@ class ListedTask(IndexEntry):
 class EntryPage[EntryT]:
     """Entries in the order of their keys, and the corrupt rows between them.
 
-    `cursor` is the key of the last row, for `beyond` of the next query; None: there are no more rows. It is
-    valid after any time, and also if the row was deleted.
+    `cursor` is the key of the last row, for `beyond` of the next query; None: there are no more rows.
     """
 
     entries: Sequence[EntryT]
@@ -84,7 +71,7 @@ async def read_entries[EntryT](
 
 def orders_query(prefix: str) -> RowQuery:
     """Return the query of the orders whose task ids start with a prefix, for `listed_order`."""
-    return RowQuery(prefix, f"{prefix}~", columns=_LISTED, having="Specs")
+    return RowQuery(prefix, f"{prefix}~", columns=_ORDER, having="Specs")
 
 
 def index_entry(row: Row) -> IndexEntry:

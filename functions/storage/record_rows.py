@@ -1,7 +1,6 @@
 """The rows of a task: order, task, one for each step on record, closed epochs, index rows and its outbox.
 
-The values that operators filter by are columns. All other facts are JSON in few columns. The difference of
-two records is the list of changes of one transaction.
+Values that operators filter by are columns; all other facts are JSON in few columns.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ _MOST_REASON_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A record as it was read or written.
+    """A record with the version of the task row and the ids of its latest writes, the newest first.
 
-    `etag` is the version of the task row, `writes` are the ids of the latest writes, the newest first.
-    `index` is the key of the task's index row. `search_keys` are the keys by which operators find the task.
+    `index` is the key of the task's index row. Operators find the task by its `search_keys`.
     """
 
     record: TaskRecord
@@ -51,14 +49,8 @@ def admission(
 ) -> tuple[list[RowChange], StoredTask]:
     """Return the changes that insert a new task, the task row first. `write` is the id of the write."""
     columns, order = derive(record), record.order
-    stored = StoredTask(
-        record=_without_additions(record),
-        columns=columns,
-        etag="",
-        writes=(write,),
-        index=index_key(record, columns),
-        search_keys=tuple(search_keys),
-    )
+    index, bare = index_key(record, columns), _without_additions(record)
+    stored = StoredTask(bare, columns, "", (write,), index, tuple(search_keys))
     found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
@@ -97,7 +89,7 @@ def difference(
     obsolete = [base.index] if index != base.index else []
     changes += [RowChange("upsert", index, _index_row(stored)) for _ in obsolete]
     if base.columns.gates or columns.gates:
-        earlier, later = _gate_rows(task, base.columns), _gate_rows(task, columns)
+        earlier, later = _gate_rows(after.order, base.columns), _gate_rows(after.order, columns)
         changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
         obsolete += [key for key in earlier if key not in later]
     changes += [RowChange("delete", key) for key in obsolete if key not in missing]
@@ -106,7 +98,7 @@ def difference(
 
 def index_rows(stored: StoredTask) -> dict[str, Row]:
     """Return the rows by which a task is found by state and gate, by key."""
-    return {stored.index: _index_row(stored), **_gate_rows(stored.record.order.task, stored.columns)}
+    return {stored.index: _index_row(stored), **_gate_rows(stored.record.order, stored.columns)}
 
 
 def _without_additions(record: TaskRecord) -> TaskRecord:
@@ -130,12 +122,10 @@ def _additions(record: TaskRecord) -> Iterator[RowChange]:
         yield RowChange("upsert", message_key(message), row)
 
 
-def _gate_rows(task: str, columns: Columns) -> dict[str, Row]:
-    """Return the index rows of a task whose steps wait behind gates."""
-    return {
-        gate_key(gate, since, task): {"OrderID": task, "Count": count}
-        for gate, (since, count) in columns.gates.items()
-    }
+def _gate_rows(order: Order, columns: Columns) -> dict[str, Row]:
+    """Return the index rows of a task whose steps wait behind gates. `Count` is the number of these steps."""
+    gates = columns.gates.items()
+    return {gate_key(gate, at, order.task): {**_listed(order), "Count": count} for gate, (at, count) in gates}
 
 
 # Columns
@@ -207,7 +197,7 @@ def _task_row(stored: StoredTask) -> Row:
         **_split("Reason", record.reason),
         **_split("Output", record.output),
         **_split("LockedBy", columns.locked_by),
-        **_split("Gates", "\n".join(_gate_rows(record.order.task, columns)) or None),
+        **_split("Gates", "\n".join(_gate_rows(record.order, columns)) or None),
     }
     for name, time in times.items():
         row |= {} if time is None else _time(name, time)

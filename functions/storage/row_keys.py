@@ -1,7 +1,6 @@
 """The keys of the table `Tasks`. All rows of a task are in one partition, so one transaction changes them.
 
-A key is the id of a task, `|` and the part of the record. Keys of index rows and of messages start with `!`,
-so they are before all tasks. Times in keys are UTC, and keys sort by them.
+Keys of index rows and of messages start with `!`, so they are before all tasks. Keys sort by their times.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def rows_of(task: str) -> RowQuery:
     return RowQuery(f"{task}|", f"{task}}}")
 
 
-def record_range(task: str) -> RowQuery:
+def record_of(task: str) -> RowQuery:
     """Return the query of the order, the steps and the task; closed epochs are outside."""
     return RowQuery(f"{task}|order", f"{task}|task~")
 
@@ -70,8 +69,7 @@ def task_key(task: str) -> str:
 
 def message_key(message: Message) -> str:
     """Return the key of an outbox row: by receiver, so that a slow one does not delay the others."""
-    receiver = (message.to or message.kind).replace("/", ":")
-    return f"!send|{receiver}|{message.id}"
+    return f"!send|{(message.to or message.kind).replace('/', ':')}|{message.id}"
 
 
 def index_key(record: TaskRecord, columns: Columns) -> str:

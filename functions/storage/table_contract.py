@@ -41,10 +41,9 @@ class CorruptRowError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """The change of one row.
+    """The change of one row. `update` and `upsert` replace the row.
 
-    `insert` requires that the row does not exist. `update` and `delete` require that it exists, with `etag`
-    unless that is `*`. `update` and `upsert` replace the row.
+    `insert` requires that it does not exist, `update` and `delete` that it exists with `etag` (`*`: any).
     """
 
     kind: Literal["insert", "update", "upsert", "delete"]
@@ -71,9 +70,8 @@ class RefusedChanges:
 class RowQuery:
     """The rows of a partition with keys from `first` to before `end`, and after `beyond` if it is set.
 
-    A page has at most `most` rows (1,000); it may be short, or empty, although more rows follow.
-    `continuation` is that of the previous page. With `columns`, the rows have only these columns and no ETag.
-    With `having`, the pages have only rows with this column, which is a text.
+    A page has at most `most` rows (1,000); it may be short or empty although more follow (`continuation`).
+    With `columns`, rows have only these and no ETag. With `having`, all rows have this column, a text.
     """
 
     first: str

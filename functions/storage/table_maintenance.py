@@ -1,7 +1,6 @@
 """Maintenance of the table: the full sweep of the index, and the deletion of old tasks.
 
-Both work shard by shard in parts that continue at a cursor, so a run that is cut short has made progress, and
-a task that fails hides no other task.
+Both continue at a cursor, so a run that is cut short has made progress, and a task that fails hides no other.
 """
 
 from __future__ import annotations
@@ -169,9 +168,6 @@ def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
 
 
 def _is_sound(row: Row) -> bool:
-    key = _key(row)
-    if key.startswith(TaskIndex.GATE):
-        return row.get("OrderID") == task_in(key)
     try:
         listed_task(row)
     except CorruptRowError:
@@ -192,7 +188,7 @@ class DeletedTasks:
 
 
 class TaskRetention:
-    """Deletes tasks shard by shard. A run that is cut short has made progress."""
+    """Deletes finished tasks."""
 
     def __init__(self, storage: TaskStorage) -> None:
         self._storage = storage
@@ -200,10 +196,7 @@ class TaskRetention:
     async def delete_finished(
         self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
     ) -> DeletedTasks:
-        """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`.
-
-        A task that cannot be deleted is passed over, so it hides no other task.
-        """
+        """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
         query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
         page = await read_entries(self._storage.table, shard_name(shard), query, _key)
         deleted = 0
@@ -217,21 +210,19 @@ class TaskRetention:
     async def _delete(self, task: str, index: str) -> bool:
         """Delete all rows of a task whose index row is `index`; return whether they are deleted.
 
-        Closed epochs are deleted first. The task row is deleted in the last transaction, together with the
-        order and the index row. So a reader sees a whole task or none, and the next run finds the rest.
+        Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
+        sees a whole task or none, and the next run finds the rest.
         """
         table, partition = self._storage.table, shard_of(task, self._storage.shards)
-        own, order = (
-            await table.read(partition, task_key(task)),
-            await table.read(partition, f"{task}|order"),
-        )
+        own = await table.read(partition, task_key(task))
+        order = await table.read(partition, f"{task}|order")
         if own is not None and index not in index_keys_of(own):
             return False  # an outdated index row, which the full sweep deletes
         pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
         keys = [_key(row) async for page in pages for row in page.rows]
         epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
-        others = [key for key in keys if key not in epochs and key != task_key(task)]
-        others += [index, *(find_keys_of(order, task) if order is not None else ())]
+        others = find_keys_of(order, task) if order is not None else []
+        others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
         early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
         for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
             if not await self._delete_rows(task, list(some), None):

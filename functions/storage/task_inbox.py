@@ -74,9 +74,8 @@ class WriteAttempt:
 class TaskInbox:
     """The state of one task's writer.
 
-    `base` is the record to which the next events are applied; None: it must be read. It was the newest one
-    when event number `newest_at` had arrived. `missing` are keys of index rows that do not exist.
-    The transactions `in_doubt` are sent and may be written.
+    Events are applied to `base`, the newest record when event number `newest_at` arrived; None: it must be
+    read. The transactions `in_doubt` may be written. `missing` are keys of index rows that do not exist.
     """
 
     def __init__(self, task: str, base: StoredTask | None) -> None:
@@ -167,10 +166,7 @@ class TaskInbox:
                 settle(pending.result, error)
 
     def _expire(self, pending: PendingEvent) -> None:
-        """End an event whose deadline has passed.
-
-        While a transaction with its plan is being sent, the caller waits: it must carry out recorded starts.
-        """
+        """End an event at its deadline. The caller of a plan that is being sent waits for its starts."""
         error = TransientStorageError(f"task {self.task}: not recorded before the deadline")
         if pending.plan is not None and any(pending in attempt.events for attempt in self.in_doubt):
             pending.overdue = error

@@ -1,7 +1,6 @@
 """The tasks in the state store: admission, reads, and changes by events.
 
-Each process has one inbox for each task. Events that wait for a task at the same moment are applied to its
-newest record and written in one transaction.
+Each process has an inbox for each task. Events of the same moment are written in one transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from functions.core.rules import Applied, Plan, fold
 from functions.core.task_events import Event
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
-from functions.storage.row_keys import message_key, record_range, shard_of, task_key
+from functions.storage.row_keys import message_key, record_of, shard_of, task_key
 from functions.storage.table_contract import (
     MOST_OPERATIONS,
     CorruptRowError,
@@ -168,7 +167,7 @@ class TaskStorage:
         """
         partition, etag = shard_of(task, self.shards), None
         for _ in range(_MOST_READS):
-            pages = [each async for each in every_page(self.table, partition, record_range(task))]
+            pages = [each async for each in every_page(self.table, partition, record_of(task))]
             rows = [row for page in pages for row in page.rows]
             own = [row for row in rows if row["RowKey"] == task_key(task)]
             if not own:
@@ -274,12 +273,5 @@ class TaskStorage:
 
 def _part(plan: Plan, most: int) -> Plan:
     """Return a plan that returns at most `most` events in all."""
-    left = most
-
-    def part(record: TaskRecord, now: datetime) -> Sequence[Event]:
-        nonlocal left
-        events = plan(record, now)[:left]
-        left -= len(events)
-        return events
-
-    return part
+    left = iter(range(most))
+    return lambda record, now: [event for event, _ in zip(plan(record, now), left, strict=False)]

@@ -1,7 +1,6 @@
 """Entity group transactions as bytes: the body of a request, and its answer (REST of Table Storage).
 
-azure-data-tables builds and parses transactions with Python's `email` package, which takes most of the CPU
-time of a busy host. This module joins strings.
+azure-data-tables uses Python's `email` package, which takes most of the CPU time of a busy host.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ _TABLE_FAULTS = ("TableNotFound", "TableBeingDeleted", "TableBeingCreated")
 
 
 def transaction_body(table: str, partition: str, changes: Sequence[RowChange]) -> bytes:
-    """Return the body of a request. `table` is the address of the table. Raises `ValueError`.
-
-    A text that is not Unicode, and a value without a JSON type, raise an error.
-    """
+    """Return the body of a request to the address of a table. Raises `ValueError` for a lone surrogate."""
     parts = [_START]
     start = f" {table}(PartitionKey='{quoted(partition)}',RowKey='"
     for change in changes:
@@ -79,10 +75,9 @@ def parse_transaction(content: bytes, changes: Sequence[RowChange]) -> list[str]
 
 
 def parse_refusal(status: int, content: bytes) -> RefusedChanges:
-    """Return the refusal of an HTTP status other than success.
+    """Return the refusal of an HTTP status. The text of an error starts with the number of the change.
 
-    The text of an error starts with the number of the change. Raises `TransientStorageError` where the
-    reason is not in the rows.
+    Raises `TransientStorageError` if the reason is not in the rows.
     """
     try:
         error: Any = json.loads(content)["odata.error"]
