@@ -17,6 +17,7 @@ from io import BytesIO
 from random import Random
 from time import time
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import aiohttp
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential
@@ -104,7 +105,8 @@ class StorageSession:
         """Send one request and return status, headers and content. Raises `TransientStorageError`."""
         signed = await self._signed(f"{self._path}{path}")
         data = BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
-        url = URL(f"{self.address}{path}", encoded=True).update_query(query or {})
+        parameters = urlencode(query or {}, quote_via=quote)  # a space is %20, not +
+        url = URL(f"{self.address}{path}?{parameters}".rstrip("?"), encoded=True)
         if self._session is None:  # it needs the event loop
             connector, jar = aiohttp.TCPConnector(limit=100), aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=_LIMITS)
@@ -152,8 +154,7 @@ class AzureTable:
     """One table; see `Table` for its methods."""
 
     def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
-        self.session = session
-        self.name = name
+        self.session, self.name = session, name
         self._random = random or Random()  # noqa: S311 - it spreads retries
         self.figures = TableFigures()
 

@@ -68,7 +68,7 @@ class ShardCommits:
 
     def __init__(self, table: Table, partition: str) -> None:
         self._table, self._partition = table, partition
-        self._waiting: deque[_Pending] = deque()
+        self._waiting = deque[_Pending]()
         self._sending = 0
         self._is_collecting = False
         self._flushes = set[asyncio.Task[None]]()
@@ -79,7 +79,7 @@ class ShardCommits:
         Raises `TransientStorageError`, and `UnwritableRowsError` for changes that the service always rejects.
         """
         size = sum(map(size_of, changes))
-        if not fits(changes):
+        if len(changes) > MOST_OPERATIONS or size > MOST_BODY_BYTES:
             raise UnwritableRowsError(f"task {task}: {len(changes)} rows of {size} bytes do not fit")
         pending = _Pending(task, changes, size, asyncio.get_running_loop().create_future())
         self._waiting.append(pending)

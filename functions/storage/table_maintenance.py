@@ -145,10 +145,9 @@ class IndexRepair:
         rows = await self._read(task, {*right, stored.index, *seen})
         missing = [key for key in right if key not in rows or not _is_sound(rows[key])]
         wrong = [key for key in rows if key not in right]
-        if not wrong and not missing:
-            return [], 0, 0
-        created = [RowChange("upsert", key, right[key]) for key in missing]
-        return [guard[0], *created, *(RowChange("delete", key) for key in wrong)], len(missing), len(wrong)
+        changes = [RowChange("upsert", key, right[key]) for key in missing]
+        changes += [RowChange("delete", key) for key in wrong]
+        return [guard[0], *changes] if changes else [], len(missing), len(wrong)
 
     async def _read(self, task: str, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows that exist, by key."""

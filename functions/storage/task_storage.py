@@ -34,12 +34,11 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 _log = logging.getLogger(__name__)
 
 #: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
-_FIRST_WAIT, _LONGEST_WAIT = 0.005, 1.0
-_MOST_DOUBLINGS = 8
+_FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.005, 1.0, 8
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 #: Planned events of a transaction that did not fit with all of them.
-_FEWER_PLANNED = (48, 16, 4, 1)
+_FEWER_PLANNED = (48, 24, 12, 6, 3, 1)
 _WRITE_ID_CHARACTERS = 8
 
 #: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
@@ -61,8 +60,7 @@ class TaskStorage:
         announce: Announce,
         random: Random | None = None,
     ) -> None:
-        self.table = table
-        self.shards = shards
+        self.table, self.shards = table, shards
         self._settings = settings
         self._now = now
         self._new_id = new_id

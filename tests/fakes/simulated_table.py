@@ -130,7 +130,11 @@ class SimulatedTable:
     ) -> RefusedChanges | None:
         if len(changes) > MOST_OPERATIONS or len({each.key for each in changes}) != len(changes):
             return RefusedChanges(400, "InvalidInput")
-        if len(transaction_body("http://account/Tasks", partition, changes)) > _MOST_BODY_BYTES:
+        try:
+            body = transaction_body("http://account/Tasks", partition, changes)
+        except ValueError:
+            return RefusedChanges(400, "InvalidInput")
+        if len(body) > _MOST_BODY_BYTES:
             return RefusedChanges(413, "RequestBodyTooLarge")
         for number, change in enumerate(changes):
             row = self.rows.get((partition, change.key))

@@ -13,8 +13,9 @@ import pytest
 
 from functions.core.derive import ProcessState, derive
 from functions.core.record import OperationState, StepSpec, StepType, TaskRecord
-from functions.core.rules import admit
+from functions.core.rules import Applied, admit
 from functions.core.task_events import Due, Event, EventReceived, Rejection, RunStarted, Suspended
+from functions.storage import task_inbox
 from functions.storage.row_keys import message_key
 from functions.storage.table_contract import (
     CorruptRowError,
@@ -272,6 +273,70 @@ async def test_event_that_cannot_be_written_fails_alone() -> None:
     record = await process.storage.load("t1")
     assert record is not None
     assert [record.step(spec.name).event for spec in EVENTS] == ["{}", None, "{}"]
+
+
+@virtual
+async def test_text_that_is_not_unicode_concerns_its_own_task() -> None:
+    """Table Storage cannot hold half of a character."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    broken = admit(order("t1", payload='"\ud800"'), virtual_now(), process.settings)
+    results = await asyncio.gather(
+        process.storage.admit(broken), process.admit("t2", *EVENTS), return_exceptions=True
+    )
+    assert isinstance(results[0], UnwritableRowsError)
+    assert isinstance(results[1], TaskRecord)
+    changed = await asyncio.gather(
+        process.change("t2", received("e0", '"\ud800"')),
+        process.change("t2", received("e1")),
+        return_exceptions=True,
+    )
+    assert [type(each) for each in changed] == [UnwritableRowsError, Applied]
+
+
+@virtual
+async def test_defect_ends_the_events_that_wait() -> None:
+    """No caller waits forever, and the next event is tried again."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    await process.admit("t1", *EVENTS)
+    fresh = StorageProcess(table)
+
+    def defect() -> None:
+        raise KeyError("defect")
+
+    table.before_read = defect
+    with pytest.raises(KeyError):
+        await fresh.change("t1", received("e0"))
+    table.before_read = lambda: None
+    assert (await fresh.change("t1", received("e0"))).rejection is None
+
+
+@virtual
+async def test_cached_record_saves_a_read() -> None:
+    """A task that is unknown to the process is read once."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    record = await process.admit("t1", *EVENTS)
+    assert await process.storage.cached("t1") is record
+    fresh = StorageProcess(table)
+    assert await fresh.storage.cached("t1") == await fresh.storage.cached("t1") == record
+    assert table.reads == 1
+
+
+@virtual
+async def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the number of records, and by their texts."""
+    process = StorageProcess(SimulatedTable())
+    monkeypatch.setattr(task_inbox, "_MOST_RECORDS", 2)
+    monkeypatch.setattr(task_inbox, "_MOST_CACHED_BYTES", 1000)
+    cache = process.storage._cache
+    for task in ("t1", "t2", "t3"):
+        await process.admit(task)
+    assert [cache.find(task) is not None for task in ("t1", "t2", "t3")] == [False, True, True]
+    await process.admit("t4", payload='"' + "x" * 999 + '"')
+    assert [cache.find(task) is not None for task in ("t2", "t3", "t4")] == [False, False, False]
+    assert cache._bytes == 0
 
 
 @virtual
