@@ -98,10 +98,9 @@ def quoted(key: str) -> str:
 
 def size_of(change: RowChange) -> int:
     """Return an upper bound of the bytes that a change takes in a request."""
-    row = change.row or {}
-    sizes = (_escaped_size(value) for value in row.values() if isinstance(value, str))
-    return 1024 + 40 * len(row) + 4 * len(change.key) + sum(sizes)
-
-
-def _escaped_size(text: str) -> int:
-    return 2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16", "surrogatepass"))
+    size = 1024 + 4 * len(change.key)
+    for value in (change.row or {}).values():
+        size += 40
+        if isinstance(value, str):  # as JSON in ASCII
+            size += 2 * len(value) if value.isascii() else 3 * len(value.encode("utf-16", "surrogatepass"))
+    return size

@@ -11,7 +11,7 @@ import pytest
 from functions.core.derive import ProcessState
 from functions.core.record import StepSpec, TaskRecord
 from functions.core.rules import admit
-from functions.core.task_events import Cancelled, Canceller, Suspended
+from functions.core.task_events import Cancelled, Canceller, GateReleased, StepDeferred, Suspended
 from functions.storage.index_pages import (
     EntryPage,
     IndexEntry,
@@ -119,6 +119,24 @@ async def test_lists_of_operators() -> None:
     assert await tasks_of(table, orders_query("a"), listed_order) == ["a1", "a2"]
     found = index_range(TaskIndex.FIND, "customer|7")
     assert sorted(await tasks_of(table, found, listed_task)) == ["a1", "a2", "b1"]
+
+
+@virtual
+async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
+    """The release chain of a gate reads its rows from the oldest."""
+    table = SimulatedTable()
+    process = await admitted(table, "t2", "t1")
+    for task in ("t2", "t1"):
+        await process.change(task, StepDeferred(epoch=1, step="s0"))
+    waiting = await page_of(table, index_range(TaskIndex.GATE, "a"), index_entry)
+    assert [each.task for each in waiting.entries] == ["t2", "t1"]
+    listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
+    assert [each.workflow for each in listed.entries] == ["w", "w"]
+    assert await compared(process, 10) == RepairedWindow(tasks=2, index_rows=4)
+    del table.rows["000", table.keys("!gate|")[0]]
+    assert (await compared(process, 10)).created == 1
+    await process.change("t1", GateReleased(gate="a", most=1))
+    assert [key.rpartition("|")[2] for key in table.keys("!gate|")] == ["t2"]
 
 
 @virtual
