@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -20,6 +20,7 @@ from functions.storage.row_keys import message_key
 from functions.storage.table_contract import (
     CorruptRowError,
     NoSuchTaskError,
+    RowChange,
     TransientStorageError,
     UnwritableRowsError,
 )
@@ -115,12 +116,19 @@ async def test_lost_answer_applies_an_event_once(fault: TableFault) -> None:
 
 @virtual
 async def test_late_write_is_recognised() -> None:
-    """A transaction without an answer that is written while its sender tries again is the sender's own."""
-    table = SimulatedTable(seconds=0.01)
-    table.late_by = 0.035
+    """A transaction without an answer that is written before its repetition is the sender's own."""
+    table = SimulatedTable()
     process = StorageProcess(table)
     await process.admit("t1", *EVENTS)
-    table.fail_next(TableFault.LATE)
+    sent: list[Sequence[RowChange]] = []
+
+    def write_first_one_late(changes: Sequence[RowChange]) -> None:
+        sent.append(changes)
+        if len(sent) == 2:
+            table.write("000", sent[0])
+
+    table.before_send = write_first_one_late
+    table.fail_next(TableFault.NOT_SENT)
     applied = await process.change("t1", received("e0"))
     assert (applied.rejection, applied.record.step("e0").event) == (None, "{}")
     assert [len(each.after.steps) for each in process.announced] == [0, 1]
