@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
 import warnings
@@ -51,7 +50,6 @@ def first_violation(seeds: Iterable[int]) -> tuple[int, str] | None:
 
 def search(first: int, count: int, *, has_story: bool = False) -> int:
     """Run `count` seeds, print a summary, and return the number of violated seeds."""
-    logging.disable(logging.CRITICAL)
     violated, tasks, faults, covered = 0, 0, Counter[str](), Counter[str]()
     began = time.process_time()
     for seed in range(first, first + count):
