@@ -8,7 +8,6 @@ from typing import Any
 
 from functions.core.record import (
     FailurePolicy,
-    Operation,
     Order,
     RuleSettings,
     StepSpec,
@@ -159,8 +158,3 @@ NOT_DEPLOYED = Suspended(reason="w version 1 is not deployed")
 def alerts(record: TaskRecord) -> list[object]:
     """Return the causes of the alerts of a change."""
     return [message.body.get("cause") for message in record.outbox if message.kind == "alert"]
-
-
-def operation(record: TaskRecord, step: str) -> Operation:
-    """Return the operation of a step in the direction of its task."""
-    return record.current(step)
