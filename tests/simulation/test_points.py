@@ -20,4 +20,4 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1_200)]
 @pytest.mark.parametrize("path", _PATHS)
 def test_fault_at_any_request_changes_no_end(path: str) -> None:
     """The task ends as it would have ended, and no invariant is violated."""
-    assert violated("--path", path) == ""
+    assert violated("--path", path, "--processes", "2") == ""
