@@ -84,7 +84,6 @@ class QueueSender:
             await self._drop(self._sender)
             raise
         self._figures.messages += len(messages)
-        self._figures.batches += 1
         return [None] * len(messages)
 
     async def _drop(self, sender: ServiceBusSender) -> None:

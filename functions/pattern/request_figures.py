@@ -16,7 +16,6 @@ class StoreFigures:
 
 @dataclass(slots=True)
 class BusFigures:
-    """Messages sent to Service Bus, and the batches they left in."""
+    """Messages sent to Service Bus."""
 
     messages: int = 0
-    batches: int = 0

@@ -42,16 +42,16 @@ class Found[ItemT]:
     """Items in order, the next cursor (None: the end), `more` that no cursor leads to, and corrupt rows."""
 
     items: tuple[ItemT, ...]
-    next: Cursor | None = None
-    more: bool = False
-    unreadable: tuple[UnreadableError, ...] = ()
+    next: Cursor | None
+    more: bool
+    unreadable: tuple[UnreadableError, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
     entries: list[IndexEntry]
-    more: bool = False
-    damaged: tuple[UnreadableError, ...] = ()
+    more: bool
+    damaged: tuple[UnreadableError, ...]
 
 
 class Listing:

@@ -105,6 +105,7 @@ async def test_body_of_48_kib_is_taken(api: Api) -> None:
         ("GET", "/api/journeys/a"),
         ("POST", "/api/journeys"),
         ("GET", "/api/orders/a/b"),
+        ("GET", "/api/orders/a/"),
         ("GET", "/"),
     ],
 )

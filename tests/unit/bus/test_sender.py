@@ -93,7 +93,7 @@ async def test_messages_that_wait_together_leave_together(
     assert sum(len(batch) for batch in client.batches) == 20
     assert len(client.batches) <= 2
     assert client.queues == ["submissions"]
-    assert (figures.messages, figures.batches) == (20, len(client.batches))
+    assert figures.messages == 20
 
 
 async def test_batch_is_never_larger_than_the_service_takes(client: BusClient, sender: QueueSender) -> None:
@@ -111,7 +111,7 @@ async def test_unreachable_queue_is_a_transient_fault(
     client.failure = ServiceBusConnectionError(message="no road")
     with pytest.raises(TransientError):
         await sender.send(_outgoing("m-1"))
-    assert (figures.messages, figures.batches) == (0, 0)
+    assert figures.messages == 0
 
 
 async def test_submission_is_known_by_id_and_content(client: BusClient, sender: QueueSender) -> None:
