@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.breaker import BreakerRecord, new_record
+from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker, Swap
@@ -165,13 +165,20 @@ class TableTimes:
         return {name: at for name, at in times.items() if at is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    apply: Callable[[bytes | None], tuple[bytes, Any]]
+    key: object = field(default_factory=object)  # any two can be written together
+    share: float = 1 / 1000
+
+
 class TableContent:
-    """A row of bytes; of those that change it at once in a process, one goes after the other."""
+    """A row of bytes; the changes of one moment in a process are written together."""
 
     def __init__(self, rows: ConditionalRows, key: str) -> None:
         self._rows = rows
         self._key = key
-        self._turn = asyncio.Lock()
+        self._changes = Coalescer[_Change, Any](self._write)
 
     async def read(self) -> bytes | None:
         """Read them; None before they were written."""
@@ -180,14 +187,20 @@ class TableContent:
 
     async def change[ResultT](self, change: Callable[[bytes | None], tuple[bytes, ResultT]]) -> ResultT:
         """Replace what is there by what `change` makes of it; after a conflict, of what is there then."""
-        async with self._turn:
-            row = await self._rows.read(self._key)
-            for _ in range(_MOST_CONFLICTS):
-                content, result = change(None if row is None else row.entity.get(_CONTENT))
-                entity = {"RowKey": self._key, _CONTENT: content}
-                won, row = await self._rows.swap(entity, None if row is None else row.version)
-                if won:
-                    return result
+        result: ResultT = await self._changes.submit(_Change(change))
+        return result
+
+    async def _write(self, changes: Sequence[_Change]) -> Sequence[Any]:
+        row = await self._rows.read(self._key)
+        for _ in range(_MOST_CONFLICTS):
+            content, results = None if row is None else row.entity.get(_CONTENT), []
+            for change in changes:
+                content, result = change.apply(content)
+                results.append(result)
+            entity = {"RowKey": self._key, _CONTENT: content}
+            won, row = await self._rows.swap(entity, None if row is None else row.version)
+            if won:
+                return results
         raise TransientError(f"row {self._key}: too many others change it")
 
 

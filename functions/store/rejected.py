@@ -46,8 +46,8 @@ _KEPT_ROWS = ('"', "~")
 _DISCARDED_ROWS = (_DISCARDED, "!discarded}")
 
 #: A property holds at most 64 KiB, and a row 1 MiB; a message of a queue has at most 256 KiB.
-_PART_BYTES = 60 * 1024
-_MOST_BODY_BYTES = 10 * _PART_BYTES
+_PART_BYTES = 64 * 1024
+_MOST_BODY_BYTES = 4 * _PART_BYTES
 
 _CODEC = RowCodec(RejectedMessage, {"message_id": "MessageID", "size": "BodyBytes"}, elsewhere="id")
 

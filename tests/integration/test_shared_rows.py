@@ -285,8 +285,8 @@ async def test_damaged_time_is_none_and_is_noted_anew(make_process: MakeProcess)
     assert await times.latest(Occasion.REPLIED) == {"drone": after(0), "payment": after(1)}
 
 
-def _content(table: TableClient) -> TableContent:
-    rows = ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures())
+def _content(table: TableClient, figures: StoreFigures | None = None) -> TableContent:
+    rows = ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=figures or StoreFigures())
     return TableContent(rows, ALERT_MINUTE)
 
 
@@ -302,6 +302,14 @@ async def test_changes_of_several_instances_at_once_all_count(table: TableClient
     counts = await asyncio.gather(*(each.change(_one_more) for each in instances for _ in range(8)))
     assert sorted(counts) == list(range(1, 25))
     assert await instances[1].read() == b"24"
+
+
+async def test_changes_of_one_moment_are_written_together(table: TableClient) -> None:
+    """So none waits long for the others."""
+    figures = StoreFigures()
+    content = _content(table, figures)
+    counts = await asyncio.gather(*(content.change(_one_more) for _ in range(500)))
+    assert (counts, figures.operations) == ([*range(1, 501)], 1)
 
 
 _MINUTE = START.replace(second=0, microsecond=0)

@@ -146,7 +146,7 @@ class Alerts:
         self._limit = limit
 
     async def alert_task(self, body: bytes) -> None:
-        """Log and post a queued alert. Raises `TransientError` if not posted, and `NotAnAlertError`."""
+        """Log a queued alert, and post it or count it. Raises `TransientError` and `NotAnAlertError`."""
         try:
             message = AnnouncementMessage.model_validate_json(body)
         except ValidationError as error:
@@ -154,11 +154,19 @@ class Alerts:
             raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
         alert = task_alert(message)
         _log.error(alert.line())
-        await self._post_within_limit(alert)
+        await self._post_or_count(alert, 60)
 
-    async def _post_within_limit(self, alert: Alert, seconds: float = 60) -> None:
-        if self._post is not None and (self._limit is None or await self._limit.allows(alert.cause)):
+    async def _post_or_count(self, alert: Alert, seconds: float) -> None:
+        """Post an alert singly; the summary counts the others, and each that is not taken in time."""
+        if self._post is None or not (self._limit is None or await self._limit.allows(alert.cause)):
+            return
+        try:
             await within(seconds, self._post(alert))
+        except TransientError as fault:
+            if self._limit is None:
+                raise
+            _log.warning("%s not posted: %s", alert.line(), fault)
+            await self._limit.add(alert.cause)
 
     async def post_summary(self) -> None:
         """Post the alerts that were not posted singly. Raises `TransientError` when it is not taken."""
@@ -167,16 +175,11 @@ class Alerts:
             await self._limit.post_summary(lambda minute: within(_POST_SECONDS, post(summary_alert(minute))))
 
     async def post_recorded(self, alert: Alert) -> None:
-        """Post an alert of what is recorded and logged already.
-
-        If the post fails, or takes longer than `_POST_SECONDS`, the summary counts it.
-        """
+        """Post or count an alert of what is recorded and logged already. It raises nothing."""
         try:
-            await self._post_within_limit(alert, _POST_SECONDS)
+            await self._post_or_count(alert, _POST_SECONDS)
         except TransientError as fault:
-            _log.warning("%s not posted: %s", alert.line(), fault)
-            if self._limit is not None:
-                await self._limit.add(alert.cause)
+            _log.warning("%s neither posted nor counted: %s", alert.line(), fault)
 
     async def alert_refused(self, about: About, reason: str) -> None:
         """Log that an Agent's reply was refused, and post it; the message itself is kept."""

@@ -59,10 +59,14 @@ class AlertLimit:
 
     async def allows(self, cause: str) -> bool:
         """Count an alert, and return whether it is posted singly; otherwise it waits for the summary."""
-        return await self._count(cause, self._per_minute)
+        try:
+            return await self._count(cause, self._per_minute)
+        except TransientError as fault:
+            _log.warning("an alert can't be counted: %s", fault)
+            return True
 
     async def add(self, cause: str) -> None:
-        """Count an alert for the summary."""
+        """Count an alert for the summary. Raises `TransientError`."""
         await self._count(cause, 0)
 
     async def _count(self, cause: str, most: int) -> bool:
@@ -79,11 +83,7 @@ class AlertLimit:
                 minute.add(cause)
             return minute.model_dump_json().encode(), is_single
 
-        try:
-            return await within(_COUNT_SECONDS, self._row.change(counted))
-        except TransientError as fault:
-            _log.warning("an alert can't be counted: %s", fault)
-            return True
+        return await within(_COUNT_SECONDS, self._row.change(counted))
 
     async def post_summary(self, post: Callable[[AlertMinute], Awaitable[None]]) -> None:
         """Post the summary of a minute that is over. Raises `TransientError`: then it is posted later."""
