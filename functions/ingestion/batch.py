@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 import azure.functions as func
@@ -88,6 +88,8 @@ def _carried(properties: object) -> dict[str, Any]:
     return carried
 
 
+#: Bytes of events that are read before other work of the process has its turn.
+_TURN_BYTES = 64 * 1024
 #: Seconds for which one invocation retries an event; then the host retries the batch.
 _PATIENCE_SECONDS = 45
 
@@ -117,9 +119,12 @@ class EventBatches:
         age = (self._clock.now() - events[0].enqueued_at).total_seconds()
         # Measured before the attempt: the age of a batch that fails grows with each retry.
         instruments.EVENT_AGE.record(max(0.0, age), labels)
-        results = await asyncio.gather(
-            *(self._take_one(each, schedulers) for each in events), return_exceptions=True
+        bytes_before = accumulate((len(each.body) for each in events), initial=0)
+        taking = (
+            self._take_one(event, schedulers, before // _TURN_BYTES)
+            for event, before in zip(events, bytes_before, strict=False)
         )
+        results = await asyncio.gather(*taking, return_exceptions=True)
         outcomes = Counter(each for each in results if isinstance(each, Disposition))
         for outcome, count in outcomes.items():
             instruments.EVENTS.add(count, {**labels, Field.OUTCOME.value: str(outcome)})
@@ -127,7 +132,9 @@ class EventBatches:
         if failed:
             raise ExceptionGroup(f"partition {events[0].partition}: the batch must be retried", failed)
 
-    async def _take_one(self, event: HubEvent, schedulers: SchedulerStarts) -> Disposition:
+    async def _take_one(self, event: HubEvent, schedulers: SchedulerStarts, turns: int) -> Disposition:
+        for _ in range(turns):
+            await asyncio.sleep(0)
         admit = partial(self._admit, event, schedulers)
         return await process(self._source, event, admit, patience=_PATIENCE_SECONDS)
 

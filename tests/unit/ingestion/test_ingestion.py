@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from functions.ingestion.batch import MOST_EVENT_BYTES, events_of
+from functions.ingestion.batch import MOST_EVENT_BYTES, HubEvent, events_of
+from functions.messages.reading import content_of
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
+from functions.pattern.rejected import Content
 from tests.fakes.clock import START
 from tests.fakes.hub_events import batch
 from tests.fakes.tasks import FIRST, claimed, pending, told
@@ -55,6 +57,28 @@ async def test_poison_is_set_aside_and_its_neighbours_go_on(
     assert reason in aside.reason
     assert {task for task, _ in bench.schedulers.started} == {"a", "b"}
     assert bench.alerts == []
+
+
+async def test_others_have_their_turn_between_large_events(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events of 64 KiB in all are read in one turn of the event loop."""
+    turns = [0]
+
+    async def work_beside() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns.append(0)
+
+    def read(event: HubEvent) -> Content:
+        turns[-1] += len(event.body)
+        return content_of(event)
+
+    monkeypatch.setattr("functions.ingestion.batch.content_of", read)
+    others = asyncio.create_task(work_beside())
+    await bench.take(batch(*(order(f"t-{number}").ljust(24 * 1024) for number in range(30))))
+    others.cancel()
+    assert (max(turns), sum(turns)) == (72 * 1024, 720 * 1024)
 
 
 async def test_set_aside_twice_is_one_message(bench: Bench) -> None:
