@@ -54,9 +54,9 @@ class Course:
         """Tell whether there is more."""
         return bool(self.left)
 
-    def figures(self) -> dict[str, str]:
-        """Give what is left, for the heartbeat."""
-        return {_LEFT: json.dumps(self.left)}
+    def figures(self) -> dict[str, bytes]:
+        """Return what is left, for the heartbeat: bytes, since a text has half the room."""
+        return {_LEFT: json.dumps(self.left).encode()}
 
 
 def _left_by(latest: Mapping[str, Any] | None) -> dict[int, str | None]:

@@ -219,6 +219,16 @@ def test_shards_without_a_turn_come_first() -> None:
     assert [following.begin(shard) for shard in following.shards] == [None, None, "place", None, None, None]
 
 
+def test_places_in_all_shards_fit_into_one_property() -> None:
+    """Bytes have 64 KiB; a continuation of Table Storage takes up to 190 characters."""
+    course = Course(256, None)
+    for shard in course.shards:
+        course.begin(shard)
+        course.came_to(shard, "x" * 190)
+    [left] = course.figures().values()
+    assert (type(left), len(left) <= 64 * 1024) == (bytes, True)
+
+
 def test_course_that_came_to_its_end_leaves_nothing() -> None:
     """The next one begins anew."""
     course = Course(2, None)
