@@ -1,7 +1,7 @@
 """Which fields of a payload are secret, as its model marks them, and JSON without what they hold.
 
 Secret is what the model's JSON schema calls `writeOnly`, as it does of pydantic's `SecretStr`, or would call
-so without an annotation that says something else.
+so without an annotation that says something else, and pydantic's `Secret` of any type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Secret, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 #: Stands in the place of a secret.
@@ -23,6 +23,10 @@ _OF_PARTS = ("items", "additionalProperties", "contentSchema")
 #: Stands for what can't be looked up: nothing of it is shown.
 _UNKNOWN: Mapping[str, Any] = {_MARK: True}
 _ANYTHING: Mapping[str, Any] = {}
+
+#: How pydantic writes a `Secret`, whose JSON schema is that of its content.
+_OF_SECRETS = TypeAdapter(Secret[str]).core_schema["serialization"]
+_SAID = ("pydantic_js_annotation_functions", "pydantic_js_updates", "pydantic_js_extra")
 
 type _Schemas = tuple[Mapping[str, Any], ...]
 
@@ -45,7 +49,9 @@ class _WhateverIsSaid(GenerateJsonSchema):
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         """Make the schema of what is annotated."""
-        metadata = {**schema.get("metadata", {}), "pydantic_js_annotation_functions": ()}
+        if schema.get("serialization") == _OF_SECRETS:
+            return {_MARK: True}
+        metadata = {name: each for name, each in schema.get("metadata", {}).items() if name not in _SAID}
         return super().generate_inner({**schema, "metadata": metadata})
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:  # noqa: ARG002

@@ -64,6 +64,10 @@ class Tree(BaseModel):
     below: list[Tree] = []
 
 
+class Pin(Secret[int]):
+    """Shows a part of itself, as pydantic's documentation has it."""
+
+
 class ByKind(BaseModel):
     """One of a union that is told apart."""
 
@@ -84,7 +88,9 @@ SHOWN = {"password": HIDDEN, "user": "ann"}
     [
         (SecretStr, SECRET, HIDDEN),
         (SecretBytes, SECRET, HIDDEN),
-        (Annotated[Secret[int], Field(json_schema_extra={"writeOnly": True})], 730_214, HIDDEN),
+        (Secret[int], 730_214, HIDDEN),
+        (Pin, 730_214, HIDDEN),
+        (Annotated[SecretStr, Field(json_schema_extra=dict.clear)], SECRET, HIDDEN),
         (Marked, SECRET, HIDDEN),
         (SkipJsonSchema[SecretStr], SECRET, HIDDEN),
         (list[Annotated[SecretStr, WithJsonSchema({"type": "string"})]], [SECRET], [HIDDEN]),
