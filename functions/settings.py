@@ -96,7 +96,7 @@ class Settings(Connections):
     """the failures in a row that open a circuit"""
     breaker_open_seconds: float = Field(15, gt=0, le=86_400)
     """the seconds that a circuit stays open"""
-    supervisor_schedule: str = Field("*/30 * * * * *", min_length=9)
+    supervisor_schedule: str = Field("*/30 * * * * *", pattern=r"^[\d*/,-]+( +[\dA-Za-z*/,-]+){5}$")
     """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
     supervisor_threshold: int = Field(3, ge=0, le=100)
     """the recoveries without an extra wait; later ones use EXTENDED_WAITS"""
@@ -106,8 +106,8 @@ class Settings(Connections):
     """the seconds to wait before each further recovery, such as 60,300,900"""
     crowd_tasks: int = Field(20, ge=2)
     """the tasks that must be late for one reason for it to be a crowd, which counts as no failure"""
-    crowd_per_minute: int = Field(600, ge=1)
-    """the tasks of a crowd that go on a minute"""
+    crowd_per_minute: int = Field(600, ge=1, le=1_000_000)
+    """the tasks of a crowd that continue a minute"""
     crowd_hours: float = Field(24, gt=0, le=168)
     """the hours for which a task's time can be extended in crowds, all in all"""
     skew_seconds: float = Field(5, ge=0, le=300)

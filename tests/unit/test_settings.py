@@ -97,6 +97,9 @@ def test_missing_setting_is_named_with_its_fix(
         ("BREAKER_OPEN_SECONDS", "1e9"),
         ("RETENTION_DAYS", "1000000"),
         ("ROLES", ","),
+        ("CROWD_PER_MINUTE", "1000000000000"),
+        ("SUPERVISOR_SCHEDULE", "every minute"),
+        ("SUPERVISOR_SCHEDULE", "* * * * *"),
         ("SAMPLE_SERVICES", "perhaps"),
     ],
 )
