@@ -32,8 +32,6 @@ _NAME = re.compile(NAME_PATTERN)
 _ROLE = re.compile(r"[A-Z][A-Za-z0-9.-]{0,31}")
 _MOST_SECONDS = 365 * 86_400
 _MOST_DEFAULT_BYTES = 8 * 1024
-_USUAL_AT_ONCE = 16
-_USUAL_SECONDS = 30
 
 _EVERY_TYPE = frozenset({"needs", "when"})
 _OF_REQUESTS = frozenset({"request", "result", "for_each", "at_once", "complete_within", "on_failure"})
@@ -78,11 +76,11 @@ def defined_step(step: BaseStep[Any]) -> DefinedStep:
             f"{name}: {type(step).__name__} has no such option: use {', '.join(sorted(allowed))}"
         )
     check_name("name", step.name)
-    inputs = ["the payload", "the results"]
-    if step.step_type in {StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW}:
-        return _with_request(step, given, inputs)
+    inputs = ["the payload", "the results", *(["the item"] if "for_each" in given else [])]
     if "when" in given:
         check_function("when", given["when"], inputs)
+    if step.step_type in {StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW}:
+        return _with_request(step, given, inputs)
     if step.step_type is StepType.EVENT:
         return _event_step(step, given)
     check_function("until", given.get("until"), inputs)
@@ -90,21 +88,16 @@ def defined_step(step: BaseStep[Any]) -> DefinedStep:
     return DefinedStep(spec=spec, when=given.get("when"), until=given["until"])
 
 
-def _with_request(  # noqa: C901 - one check for each option
-    step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]
-) -> DefinedStep:
+def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]) -> DefinedStep:
     for_each, at_once = given.get("for_each"), given.get("at_once")
     if for_each is not None:
         check_function("for_each", for_each, inputs[:1])
-        at_once = _USUAL_AT_ONCE if at_once is None else at_once
+        at_once = 16 if at_once is None else at_once
         if type(at_once) is not int or not 1 <= at_once <= MOST_STEPS:
             raise OptionError(f"at_once: {at_once!r} is out of bounds: use an integer from 1 to {MOST_STEPS}")
-        inputs = [*inputs, "the item"]
     elif at_once is not None:
         raise OptionError("at_once: the step has no for_each: add for_each, or remove at_once")
     check_function("request", given.get("request"), inputs)
-    if "when" in given:
-        check_function("when", given["when"], inputs)
     undo = given.get("undo", False)
     if not isinstance(undo, bool):
         check_function("undo", undo, [*inputs[:2], "its own result", *inputs[2:]])
@@ -126,7 +119,7 @@ def _with_request(  # noqa: C901 - one check for each option
         type=step.step_type,
         needs=_needs(given),
         agent=agent,
-        complete_within=check_seconds("complete_within", given.get("complete_within", _USUAL_SECONDS)),
+        complete_within=check_seconds("complete_within", given.get("complete_within", 30)),
         idempotent=idempotent,
         undo=undo is not False,
         on_failure=_policy("on_failure", given.get("on_failure")),
@@ -182,6 +175,8 @@ def _check_role(role: object) -> None:
             f"role: {role!r} is no role: use Submitter, Operator or a name such as Approver"
             " (a capital letter, then up to 31 letters, digits, dots and dashes)"
         )
+    if role.lower() == "reader":
+        raise OptionError("role: a Reader cannot act: use another role")
     for built_in in BUILT_IN_ROLES:
         if role != built_in and role.lower() == built_in.lower():
             raise OptionError(f"role: {role!r} differs from a built-in role by case: use {built_in!r}")

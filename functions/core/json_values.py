@@ -28,7 +28,7 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     """Return a dict as compact JSON of at most `most` bytes in UTF-16.
 
     `name` is its name in error texts. A function of a definition makes the value, so it may be anything.
-    Raises `UnfitValueError`.
+    Raises `UnfitValueError`, whose text names members of the dict and nothing below: that may be secret.
     """
     if not isinstance(value, dict):
         raise UnfitValueError(f"the {name} is of type {type(value).__name__}: return a dict")
@@ -36,46 +36,42 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     if fault is not None:
         raise UnfitValueError(fault)
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    size = utf16_bytes(name, text)
+    try:
+        size = len(text.encode("utf-16-le"))
+    except UnicodeEncodeError:
+        raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
     if size > most:
         raise UnfitValueError(f"the {name} has {size} bytes in UTF-16; the limit is {most}")
     return text
 
 
-def utf16_bytes(name: str, text: str) -> int:
-    """Return the size of a text as Table Storage stores it. Raises `UnfitValueError` for no valid text."""
-    try:
-        return len(text.encode("utf-16-le"))
-    except UnicodeEncodeError:
-        raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
-
-
 def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
-    """Return the first place that JSON cannot hold and the fix, without any text of the value."""
+    """Return the first member that JSON cannot hold and the fix, without any text of a value."""
     if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
-        return f"{place.partition('.')[0].partition('[')[0]} is nested deeper than {_MOST_DEPTH} levels"
+        return f"{place} is nested deeper than {_MOST_DEPTH} levels"
     match value:
         case dict():
             names = [name for name in value if not isinstance(name, str)]
             if names:
                 return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            faults = (_fault(f"{place}.{name}", member, depth + 1) for name, member in value.items())
+            places = {name: f"{place}.{name}" if depth == 1 else place for name in value}
+            faults = (_fault(places[name], member, depth + 1) for name, member in value.items())
             return next(filter(None, faults), None)
         case list() | tuple():
-            faults = (_fault(f"{place}[{number}]", item, depth + 1) for number, item in enumerate(value))
-            return next(filter(None, faults), None)
+            return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)
         case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
-            return f"{place} is no finite double: use a smaller number or a text"
+            return f"{place} has a number that is no finite double: use a smaller number or a text"
         case str() | int() | float() | None:
             return None
         case _:
-            return f"{place} is of type {type(value).__name__}, which JSON cannot hold"
+            return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"
 
 
 def error_text(defect: BaseException) -> str:
     """Return the type and the text of an exception, printable, in at most `MOST_ERROR_BYTES`.
 
-    The text of a validation error holds no input. An exception whose text cannot be made costs its text only.
+    The text of a validation error holds no input: it names fields of the model and no place below them, since
+    names below a field may be secret. An exception whose text cannot be made costs its text only.
     """
     if isinstance(defect, ValidationError):
         return bounded(_validation_text(defect))
@@ -88,7 +84,7 @@ def error_text(defect: BaseException) -> str:
 
 def _validation_text(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    texts = [f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults[:3]]
+    texts = [f"{(*fault['loc'], 'value')[0]}: {fault['msg']}" for fault in faults[:3]]
     return f"{error.title} rejects it: {'; '.join(texts)}"
 
 

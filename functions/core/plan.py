@@ -6,10 +6,10 @@ results, and whatever a function raises or returns becomes an event. Times are U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -17,21 +17,8 @@ from pydantic_core import from_json
 from functions.core.definition_checks import DefinedStep
 from functions.core.derive import ready_steps, with_needs
 from functions.core.gate_rules import Gate
-from functions.core.json_values import (
-    UnfitValueError,
-    bounded,
-    error_text,
-    item_digest,
-    json_text,
-)
-from functions.core.record import (
-    Direction,
-    NotDeployedError,
-    OperationState,
-    StepSpec,
-    StepType,
-    TaskRecord,
-)
+from functions.core.json_values import UnfitValueError, bounded, error_text, item_digest, json_text
+from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_definition import Results
 from functions.core.task_events import (
     Event,
@@ -220,20 +207,15 @@ class _Definition:
         step = self._step(spec)
         if self._record.direction is Direction.UNDO:
             return self._undo_request(spec, step)
-        match spec.type:
-            case StepType.EVENT | StepType.TIMER:
-                return "{}"
-            case StepType.ACTIVITY | StepType.QUEUE:
-                return self._made(step.request, self._inputs(spec, step))
-            case StepType.WORKFLOW:
-                request = self._made(step.request, self._inputs(spec, step))
-                child = self._registry.find(spec.workflow)
-                if child is None:
-                    raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
-                child.specs_of(child.payload.model_validate_json(request))
-                return request
-            case _:
-                assert_never(spec.type)
+        if step.request is None:
+            return "{}"
+        request = json_text("request", step.request(*self._inputs(spec, step)))
+        if spec.type is StepType.WORKFLOW:
+            child = self._registry.find(spec.workflow)
+            if child is None:
+                raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
+            child.specs_of(child.payload.model_validate_json(request))
+        return request
 
     def until(self, spec: StepSpec, now: datetime) -> datetime:
         """Return the time at which a timer ends. Raises `UnfitValueError` for no time within a year."""
@@ -268,15 +250,10 @@ class _Definition:
             own = _read_result(step, do.result)
         except Exception:  # noqa: BLE001 - a model's validator may raise anything
             own = None  # the model has changed: the undo function handles an unknown result
-        return self._made(step.undo, (payload, results, own, *item))
-
-    @staticmethod
-    def _made(function: Callable[..., Any] | None, inputs: tuple[Any, ...]) -> str:
-        return "{}" if function is None else json_text("request", function(*inputs))
+        return json_text("request", step.undo(payload, results, own, *item))
 
     def _step(self, spec: StepSpec) -> DefinedStep:
-        steps: Mapping[str, DefinedStep] = self.workflow.steps
-        return steps[spec.step]
+        return self.workflow.steps[spec.step]
 
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""

@@ -86,18 +86,14 @@ class Workflow[P: BaseModel]:
         """Return an error of this definition."""
         return DefinitionError(f'{self.file}: workflow "{self.name}": {text}')
 
-    def limited(self, seconds: Mapping[str, float]) -> Workflow[P]:
-        """Return the workflow with other `complete_within` of steps: `seconds` by step name."""
-        if not seconds:
-            return self
+    def limited(self, step_seconds: Mapping[str, float]) -> Workflow[P]:
+        """Return the workflow with other `complete_within` of steps, in seconds by `{workflow}.{step}`."""
+        steps = dict(self.steps)
+        for name, step in self.steps.items():
+            seconds = step_seconds.get(f"{self.name}.{name}", step.spec.complete_within)
+            steps[name] = replace(step, spec=replace(step.spec, complete_within=seconds))
         limited = copy(self)
-        limits = {name: seconds.get(name, step.spec.complete_within) for name, step in self.steps.items()}
-        limited.steps = MappingProxyType(
-            {
-                name: replace(step, spec=replace(step.spec, complete_within=limits[name]))
-                for name, step in self.steps.items()
-            }
-        )
+        limited.steps = MappingProxyType(steps)
         return limited
 
     def specs_of(self, payload: P, finders: frozenset[str] = frozenset()) -> tuple[StepSpec, ...]:
@@ -253,7 +249,8 @@ class WorkflowRegistry:
         for one, other in combinations(workflows, 2):
             _check_distinct(one, other)
         _check_overrides(workflows, step_seconds)
-        workflows = [_limited(each, step_seconds) for each in workflows]
+        if step_seconds:
+            workflows = [each.limited(step_seconds) for each in workflows]
         for workflow in workflows:
             _check_calls(workflow, run_seconds)
         self._versions = {(each.name, each.version): each for each in workflows}
@@ -312,12 +309,6 @@ def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[s
     for name in sorted(step_seconds.keys() - known):
         steps = ", ".join(sorted(known))
         raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")
-
-
-def _limited(workflow: Workflow[Any], step_seconds: Mapping[str, float]) -> Workflow[Any]:
-    own = f"{workflow.name}."
-    limits = {name: seconds for name, seconds in step_seconds.items() if name.startswith(own)}
-    return workflow.limited({name.removeprefix(own): seconds for name, seconds in limits.items()})
 
 
 def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:

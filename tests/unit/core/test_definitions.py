@@ -243,6 +243,10 @@ class _Callable:
             {"role": "OPERATOR"},
             "role: 'OPERATOR' differs from a built-in role by case: use 'Operator'",
         ),
+        *(
+            ("event", {"role": role}, "role: a Reader cannot act: use another role")
+            for role in ("Reader", "READER")
+        ),
         ("event", {"on_timeout": "wait"}, "on_timeout: 'wait' is no policy"),
         (
             "event",
@@ -252,7 +256,7 @@ class _Callable:
         (
             "event",
             {"on_timeout": {"amount": object()}},
-            "default.amount is of type object, which JSON cannot",
+            "default.amount has a value of type object, which JSON cannot",
         ),
         ("event", {"on_timeout": {"amount": 1, "x": "x" * 9_000}}, "bytes in UTF-16; the limit is 8192"),
         (

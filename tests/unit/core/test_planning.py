@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from functions.core.definition_checks import DefinedStep
 from functions.core.derive import ProcessState, WaitingFor, derive
@@ -245,11 +246,12 @@ _CYCLE["self"] = _CYCLE
         (lambda *_: {1: 2}, "request has a name of type int: use str"),
         (
             lambda *_: {"a": [float("nan")]},
-            "request.a[0] is no finite double: use a smaller number or a text",
+            "request.a has a number that is no finite double: use a smaller number or a text",
         ),
-        (lambda *_: {"a": 10**400}, "request.a is no finite double"),
-        (lambda *_: {"a": object()}, "request.a is of type object, which JSON cannot hold"),
-        (lambda *_: _CYCLE, "request is nested deeper than 99 levels"),
+        (lambda *_: {"a": 10**400}, "request.a has a number that is no finite double"),
+        (lambda *_: {"a": object()}, "request.a has a value of type object, which JSON cannot hold"),
+        (lambda *_: {"a": {2: 2}}, "request.a has a name of type int: use str"),
+        (lambda *_: _CYCLE, "request.self is nested deeper than 99 levels"),
         (lambda *_: {"a": "\ud800"}, "the request holds half of a character (a lone surrogate)"),
         (lambda *_: {"a": "x" * 30_000}, "the request has 60016 bytes in UTF-16; the limit is 60000"),
         (lambda *_: {"a": "😀" * 15_000}, "the request has 60016 bytes in UTF-16; the limit is 60000"),
@@ -262,6 +264,46 @@ def test_function_that_raises_or_returns_no_request_stops_its_task(request_funct
     assert isinstance(broken, StepBroken)
     assert error in broken.error
     assert len(broken.error.encode()) <= 1024
+
+
+class Vault(BaseModel):
+    """A payload, result and event with names that are secret."""
+
+    doors: dict[SecretStr, int] = {}
+
+
+class Open(BaseModel):
+    """A payload of any names."""
+
+    doors: dict[str, Any] = {}
+    weight: int = 1
+
+
+def test_error_text_names_no_place_below_a_secret_field() -> None:
+    """Neither in an event nor in the reason of a suspension: names below a field may be secret."""
+    secret = '{"doors":{"c4n4ry":"x"}}'
+    reads = Step("b", needs=["a"], request=_request)
+    registry = _registry(Step("a", request=_request, result=Vault), reads, payload=Open)
+    record = _done(_task(registry, secret), registry, "a", secret)
+    [rejected] = _plan(record, registry)
+    assert isinstance(rejected, ResultRejected)
+    missing = with_valid_result(record, registry, end(record, "a", result=secret))
+    strict = _registry(Step("a", request=_request, result=Vault), reads, payload=Vault)
+    [suspended] = _plan(record, strict)
+    assert isinstance(suspended, Suspended)
+    texts = [rejected.error, missing.error or "", suspended.reason]
+    functions: list[Callable[..., Any]] = [
+        lambda *_: {"doors": {"c4n4ry": object()}},
+        lambda *_: Vault.model_validate_json(secret),
+    ]
+    for function in functions:
+        registry = _registry(Step("a", request=function))
+        [broken] = _plan(_task(registry), registry)
+        assert isinstance(broken, StepBroken)
+        texts.append(broken.error)
+    for text in texts:
+        assert "doors" in text
+        assert "c4n4ry" not in text
 
 
 def test_function_that_changes_its_inputs_changes_no_record() -> None:
