@@ -103,14 +103,7 @@ def _question(record: TaskRecord) -> Decision | None:
 
 
 def _stopped(record: TaskRecord, now: datetime, reason: str) -> TaskRecord:
-    record = replace(
-        record,
-        finished_at=now,
-        error=reason,
-        reason=reason,
-        decision=None,
-        resume_at=None,
-    )
+    record = replace(record, finished_at=now, error=reason, reason=reason, decision=None, resume_at=None)
     record = add_message(record, MessageKind.ALERT, now, body={"cause": "error", "reason": reason})
     return add_message(record, MessageKind.FAILED, now, body={"reason": reason})
 
@@ -185,10 +178,9 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
         body = {"cause": "exhausted", "reason": decision.reason}
         opened = add_message(opened, MessageKind.ALERT, now, body=body)
-    for name, step in opened.steps.items():
-        if step.note == _WITHOUT_UNDO and record.steps[name].note != _WITHOUT_UNDO:
-            body = {"cause": "noted", "reason": _WITHOUT_UNDO}
-            opened = add_message(opened, MessageKind.ALERT, now, step=name, body=body)
+    for name, step in record.steps.items() if is_turned else ():
+        if step.do.state is OperationState.UNKNOWN and not record.order.by_name[name].undo:
+            opened = add_note(opened, name, _WITHOUT_UNDO, now)
     return opened
 
 
@@ -212,9 +204,7 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
         return replace(step, do=do, undo=undo)
     if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:
         do = replace(do, state=OperationState.SKIPPED)
-    is_in_doubt = do.state is OperationState.UNKNOWN and not spec.undo
-    do = replace(do, find_by=None, gate=None)
-    return replace(step, do=do, undo=undo, note=_WITHOUT_UNDO if is_in_doubt else step.note)
+    return replace(step, do=replace(do, find_by=None, gate=None), undo=undo)
 
 
 def request_run(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:

@@ -98,26 +98,19 @@ def _act_on_overdue_step(
     operation, is_do = record.current(spec.name), record.direction is Direction.DO
     if spec.must_not_repeat(record.direction):
         return mark_unknown(record, spec, now, None)
-    if spec.type is StepType.QUEUE and spec.gate not in event.queues:
-        return record
-    if _is_unreached(spec, operation, event, now, settings):
-        operation = operation.with_attempt(now, UNREACHED)
-        record = record.with_operation(spec.name, operation)
-        return not_begun(record, spec, now, settings, direction=record.direction, error=UNREACHED)
+    if spec.type is StepType.QUEUE:
+        gate = event.queues.get(spec.gate)
+        if gate is None:
+            return record
+        sent_at, ends_at = operation.started_at or now, operation.complete_by or now
+        if is_unreached(gate, sent_at, ends_at, now, settings):
+            record = record.with_operation(spec.name, operation.with_attempt(now, UNREACHED))
+            return not_begun(record, spec, now, settings, direction=record.direction, error=UNREACHED)
     if is_do and spec.may_fail:
         error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
         failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
         return record.with_operation(spec.name, failed)
-    return _recovered(record, event, spec, now, settings)
-
-
-def _is_unreached(
-    spec: StepSpec, operation: Operation, event: Due, now: datetime, settings: RuleSettings
-) -> bool:
-    gate, sent_at, ends_at = event.queues.get(spec.gate), operation.started_at, operation.complete_by
-    if spec.type is not StepType.QUEUE or gate is None or sent_at is None or ends_at is None:
-        return False
-    return is_unreached(gate, sent_at, ends_at, now, settings)
+    return _decide_on_recovery(record, event, spec, now, settings)
 
 
 def _act_on_deferral(
@@ -134,10 +127,10 @@ def _act_on_deferral(
     if record.direction is Direction.DO and spec.may_fail:
         failed = operation.ended(OperationState.REFUSED, now, error=DEFERRED_TOO_LONG)
         return record.with_operation(spec.name, failed)
-    return _recovered(record, event, spec, now, settings)
+    return _decide_on_recovery(record, event, spec, now, settings)
 
 
-def _recovered(
+def _decide_on_recovery(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Decide on a recovery for an overdue step. An exhausted undo counts as refused."""
@@ -175,7 +168,7 @@ def _act_on_missed_pick_up(
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None or not event.may_recover:
         return record
-    return replace(record, decision=_recovery(record, settings, "task"))
+    return replace(record, decision=_recovery(record, settings, "the task"))  # no name of a step
 
 
 def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:

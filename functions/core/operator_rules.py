@@ -55,9 +55,7 @@ def resume(record: TaskRecord, event: Resumed, now: datetime) -> TaskRecord | Re
     record = replace(record, suspension=None, expires_at=_later(record.expires_at, length))
     for spec, operation in record.operations():
         moved = replace(
-            operation,
-            defer_by=_later(operation.defer_by, length),
-            find_by=_later(operation.find_by, length),
+            operation, defer_by=_later(operation.defer_by, length), find_by=_later(operation.find_by, length)
         )
         is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
         if not is_call and spec.type is not StepType.TIMER and operation.state is OperationState.RUNNING:
@@ -106,8 +104,9 @@ def resubmit(
 ) -> TaskRecord | Rejection:
     """Open the next epoch of a task in `Error`, and start its refused steps again.
 
-    The step `rebuild` begins another generation, with a new request and effect key. A repeatable step
-    whose result is missing starts again with the same key.
+    The step `rebuild` begins another generation, with a new request and effect key. A workflow step whose
+    child was undone does so with the recorded request. A repeatable step whose result is missing starts
+    again with the same key.
     """
     rejection = _check_seen(record, event.epoch)
     if rejection is not None:
@@ -119,7 +118,7 @@ def resubmit(
         spec, step = by_name.get(event.rebuild), record.step(event.rebuild)
         if spec is None or record.direction is Direction.UNDO or not can_rebuild(spec, step.do):
             return Rejection.NOT_OPEN
-        record = record.with_step(replace(step, do=Operation(), earlier_dos=(*step.earlier_dos, step.do)))
+        record = record.with_step(step.with_new_do())
     decision = Decision(end=EpochEnd.RESUBMITTED, reason=event.reason, who=event.who)
     limit = record.order.complete_within
     if limit is not None:
@@ -140,10 +139,11 @@ def _check_seen(record: TaskRecord, epoch: int) -> Rejection | None:
 def can_rebuild(spec: StepSpec, do: Operation) -> bool:
     """Return whether no request under the step's effect key can take effect any more.
 
-    A queue may hold a copy of a request, so the request of a queue step is never rebuilt.
+    A queue may hold a copy of a request, so the request of a queue step is never rebuilt. A child task that
+    has not ended in time may still end.
     """
-    is_refused = do.state is OperationState.REFUSED
-    return spec.type is StepType.ACTIVITY and is_refused and do.unknown_starts == 0
+    is_rebuilt = spec.type in {StepType.ACTIVITY, StepType.WORKFLOW}
+    return is_rebuilt and do.state is OperationState.REFUSED and do.unknown_starts == 0
 
 
 def _can_repeat(spec: StepSpec, do: Operation) -> bool:
@@ -157,9 +157,13 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     opened = replace(next_epoch(record, decision, now, settings), failures=0)
     if questions(opened):
         return opened  # which stays in `Error`
+    is_do = record.direction is Direction.DO
     for spec, operation in opened.operations():
-        is_do = record.direction is Direction.DO
-        if operation.state is OperationState.REFUSED and not (is_do and is_settled(spec, operation)):
+        if is_do and is_settled(spec, operation):
+            continue
+        if is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation):
+            opened = opened.with_step(opened.step(spec.name).with_new_do(operation.request))
+        elif operation.state is OperationState.REFUSED:
             again = replace(operation, state=OperationState.NOT_STARTED, error=None)
             opened = opened.with_operation(spec.name, again)
         elif operation.gate is not None:

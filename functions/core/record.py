@@ -88,13 +88,7 @@ class EpochEnd(StrEnum):
 
 #: Ends of an epoch after which every dispatched operation is undone.
 UNDOING_ENDS = frozenset(
-    {
-        EpochEnd.EXHAUSTED,
-        EpochEnd.REFUSED,
-        EpochEnd.CANCELLED,
-        EpochEnd.UNDO_REQUESTED,
-        EpochEnd.TIMED_OUT,
-    }
+    {EpochEnd.EXHAUSTED, EpochEnd.REFUSED, EpochEnd.CANCELLED, EpochEnd.UNDO_REQUESTED, EpochEnd.TIMED_OUT}
 )
 
 
@@ -199,9 +193,10 @@ class Order:
         key = f"{self.task}.{self.run_id}/{step}/{direction}"
         return f"{key}/{generation}" if generation else key
 
-    def child(self, step: str) -> str:
-        """Return the task id of a workflow step, which is the same in every epoch."""
-        return "c-" + hashlib.sha256(f"{self.task}.{self.run_id}/{step}".encode()).hexdigest()[:40]
+    def child(self, step: str, generation: int = 0) -> str:
+        """Return the task id of a workflow step: a digest of its effect key."""
+        key = self.effect_key(step, Direction.DO, generation)
+        return "c-" + hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,8 +285,8 @@ NOT_STARTED = Operation()
 class StepRecord:
     """One step: its two operations, its event, and a note for operators.
 
-    `earlier_dos` are the dos whose request was rebuilt. Each has its own effect key and is undone as well,
-    the newest first. `undone` counts the generations that are undone.
+    `earlier_dos` are the dos of earlier generations: the request was rebuilt, or the child was undone. Each
+    has its own effect key and is undone as well, the newest first. `undone` counts the undone generations.
     """
 
     name: str
@@ -320,6 +315,16 @@ class StepRecord:
     def operation(self, direction: Direction) -> Operation:
         """Return the operation of a direction."""
         return self.do if direction is Direction.DO else self.undo
+
+    def with_new_do(self, request: str | None = None) -> StepRecord:
+        """Return the step in its next generation. Without a request, the definition makes another one."""
+        return replace(self, do=Operation(request=request), earlier_dos=(*self.earlier_dos, self.do))
+
+    def with_undone(self, undo: Operation) -> StepRecord:
+        """Return the step after the undo of a generation; the next older generation is undone next."""
+        if self.undone + 1 < len(self.dispatched):
+            return replace(self, undo=Operation(), undone=self.undone + 1)
+        return replace(self, undo=undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,20 +438,18 @@ class NotDeployedError(LookupError):
     """The version of a task's workflow is not deployed on this instance as it was submitted."""
 
 
-def no_output(_record: TaskRecord) -> str | None:
-    """Return no output, for workflows without an output function."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
     """The settings of the rules.
 
     `start_within` is the time in which a requested run must start a step. `skew` is the largest difference
     between the clocks of two instances. `threshold` is the number of immediate recoveries; `extended_waits`
-    are the waits before each further one. `defer_for` bounds one step's deferral. `open_after` failures in
-    a row open a queue's circuit. `output` makes the output (JSON) of a processed task; it raises
-    `NotDeployedError` where the task's version is not deployed, and may raise anything.
+    are the waits before each further one. `open_after` failures in a row open a queue's circuit. It stays
+    open for `first_deferral`, and twice as long each time up to `longest_opening`. Gates release steps each
+    `release_interval`, and probe a queue each `probe_interval`. `defer_for` bounds one step's deferral; a
+    task without a run is deferred for up to `longest_deferral` at a time. `output` makes the output (JSON)
+    of a processed task; it raises `NotDeployedError` where the task's version is not deployed, and may raise
+    anything.
     """
 
     start_within: timedelta = timedelta(seconds=30)
@@ -460,7 +463,7 @@ class RuleSettings:
     probe_interval: timedelta = timedelta(seconds=5)
     open_after: int = 5
     defer_for: timedelta = timedelta(hours=6)
-    output: Callable[[TaskRecord], str | None] = no_output
+    output: Callable[[TaskRecord], str | None] = lambda _record: None
 
 
 def scheduler_id(task: str, epoch: int, run: int) -> str:

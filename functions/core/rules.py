@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.core import deadline_rules, operator_rules, step_rules, wait_rules
+from functions.core import deadline_rules, operator_rules, step_rules
 from functions.core.conclusions import add_message, conclude, request_run
 from functions.core.derive import needs_run, pending_work
 from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord
@@ -68,8 +68,7 @@ def fold(
         return Applied(record, after)
     if plan is not None:
         after = _planned(after, plan, now, settings)
-    is_new_epoch = after.epoch != record.epoch  # an epoch begins with its own run
-    if is_new_epoch:
+    if after.epoch != record.epoch:  # an epoch begins with its own run
         return Applied(after)
     if plan is None and pending_work(after) - pending_work(record):
         return Applied(request_run(after, now, settings))
@@ -122,9 +121,9 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case StepEnded():
             return step_rules.end_step(record, event, now, settings)
         case EventReceived():
-            return wait_rules.receive_event(record, event, now)
+            return step_rules.receive_event(record, event, now)
         case ChildEnded():
-            return wait_rules.end_child(record, event, now)
+            return step_rules.end_child(record, event, now)
         case Due():
             return deadline_rules.act_on_deadlines(record, event, now, settings)
         case GateReleased():

@@ -1,4 +1,4 @@
-"""The rules of a run and its steps: start, skip, defer, stop at a defect, and record outcomes.
+"""The rules of a run and its steps: start, skip, defer, stop at a defect, and record outcomes and events.
 
 Times are UTC. Results are JSON.
 """
@@ -24,6 +24,8 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.task_events import (
+    ChildEnded,
+    EventReceived,
     OutcomeKind,
     Rejection,
     ResultRejected,
@@ -40,6 +42,7 @@ OUTCOME_UNKNOWN = "outcome unknown"
 _EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
 _DONE_TWICE = "a late outcome reports an earlier start as done, too"
 _REFUSED_AFTER_ANSWER = "recorded as done by an operator, but a late outcome reports it as refused"
+_DONE_AFTER_REFUSAL = "recorded as refused, but its task was processed"
 
 #: The outcome that a final state comes from; a repeated event changes nothing.
 _OUTCOMES = {
@@ -106,7 +109,9 @@ def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRec
         return record
     kind = MessageKind.START_CHILD if direction is Direction.DO else MessageKind.CANCEL_CHILD
     body = {"workflow": spec.workflow, "payload": started.request, "step": event.step}
-    return add_message(record, kind, now, to=record.order.child(event.step), step=event.step, body=body)
+    generation = step.generation(direction)
+    name = f"{event.step}/{generation}" if generation else event.step
+    return add_message(record, kind, now, to=record.order.child(event.step, generation), step=name, body=body)
 
 
 def skip_step(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord | Rejection:
@@ -226,12 +231,54 @@ def _with_outcome(
             after = replace(operation, complete_by=now, error=event.error)  # overdue from now on
         case _:
             assert_never(event.kind)
-    record = record.with_operation(spec.name, after, event.direction)
-    step = record.step(spec.name)
-    is_undone = event.direction is Direction.UNDO and after.state is OperationState.DONE
-    if is_undone and step.undone + 1 < len(step.dispatched):
-        return record.with_step(replace(step, undo=Operation(), undone=step.undone + 1))
-    return record
+    if event.direction is Direction.UNDO and after.state is OperationState.DONE:
+        return record.with_step(record.step(spec.name).with_undone(after))
+    return record.with_operation(spec.name, after, event.direction)
+
+
+def receive_event(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Rejection:
+    """Record the event of a step, also before the step starts. A repeated event changes nothing."""
+    spec = record.order.by_name.get(event.step)
+    if spec is None or spec.type is not StepType.EVENT:
+        return Rejection.NOT_OPEN
+    step = record.step(event.step)
+    if step.event is not None:
+        return record if step.event == event.body else Rejection.NOT_OPEN
+    is_finished = record.finished_at is not None and record.error is None
+    if record.direction is Direction.UNDO or is_finished or record.decision is not None:
+        return Rejection.FINISHED
+    if step.do.state not in {OperationState.NOT_STARTED, OperationState.RUNNING}:
+        return Rejection.NOT_OPEN
+    if record.suspension is not None and not record.suspension.by_operator:
+        return Rejection.NOT_DEPLOYED
+    received = replace(step, event=event.body, event_by=event.who)
+    if step.do.state is OperationState.RUNNING:
+        received = replace(received, do=step.do.ended(OperationState.DONE, now, result=event.body))
+    return record.with_step(received)
+
+
+def end_child(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecord | Rejection:
+    """Record the end of the child task of a workflow step, or the end of its undo.
+
+    A child that was undone has no effect left, and never has another one.
+    """
+    spec, step = record.order.by_name.get(event.step), record.step(event.step)
+    children = [record.order.child(event.step, number) for number in range(len(step.earlier_dos) + 1)]
+    child = event.child or children[0]
+    is_own = record.order.run_id == event.run_id and child in children
+    if spec is None or spec.type is not StepType.WORKFLOW or not is_own:
+        return Rejection.NOT_OPEN
+    is_undo = step.undo.state is OperationState.RUNNING
+    if is_undo and not event.is_done and child == children[step.generation(Direction.UNDO)]:
+        return record.with_step(step.with_undone(step.undo.ended(OperationState.DONE, now)))
+    if step.do.state is OperationState.RUNNING and child == children[-1]:
+        state = OperationState.DONE if event.is_done else OperationState.REFUSED
+        if event.is_done and event.result is None:
+            state = OperationState.DONE_WITHOUT_RESULT
+        ended = step.do.ended(state, now, result=event.result, error=event.error)
+        return record.with_step(replace(step, do=replace(ended, unknown_starts=0)))
+    is_news = event.is_done and step.do.state is OperationState.REFUSED and record.direction is Direction.DO
+    return add_note(record, event.step, _DONE_AFTER_REFUSAL, now) if is_news else record
 
 
 def defer_step(

@@ -155,11 +155,15 @@ class EventReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEnded:
-    """The task of a workflow step was processed (with an output) or compensated (with a reason)."""
+    """The task of a workflow step was processed (with an output) or compensated (with a reason).
+
+    `run_id` is that of the parent. `child` is the id of the task; empty: that of the step's first generation.
+    """
 
     step: str
     run_id: str
     is_done: bool
+    child: str = ""
     result: str | None = None
     error: str | None = None
 
@@ -217,7 +221,8 @@ class Cancelled:
 class Resubmitted:
     """An operator resumes a task in `Error` in its direction. `epoch` is the one that the operator saw.
 
-    The request of the refused step `rebuild` is made again, under a new effect key.
+    The request of the refused step `rebuild` is made again, under a new effect key. A workflow step whose
+    child was undone starts another child.
     """
 
     epoch: int

@@ -115,7 +115,13 @@ class Checks:
             self.require(not (old.number and not step.number), f"{task} {name}: dispatch lost")
             self.require(len(step.earlier_dos) >= len(old.earlier_dos), f"{task} {name}: generation lost")
             if (len(step.earlier_dos), step.undone) != (len(old.earlier_dos), old.undone):
-                self.world.cover(task, "generation undone" if step.undone else "request rebuilt")
+                is_child = spec.type is StepType.WORKFLOW
+                cause = "child started again" if is_child else "request rebuilt"
+                self.world.cover(task, "generation undone" if step.undone else cause)
+                if is_child:
+                    is_started = len(step.earlier_dos) > len(old.earlier_dos)
+                    earlier = len(old.earlier_dos) if is_started else old.generation(Direction.UNDO)
+                    self._check_child_undone(after, name, earlier)
                 continue
             for direction in Direction:
                 was, now = old.operation(direction), step.operation(direction)
@@ -127,6 +133,20 @@ class Checks:
                 if now.state in _ENDED and was.state not in _ENDED and spec.type not in WAITING_TYPES:
                     self._check_end(after, spec, direction, was, now)
             self._check_event(before, after, spec)
+            is_refused = old.do.state is OperationState.RUNNING and step.do.state is OperationState.REFUSED
+            if (
+                spec.type is StepType.WORKFLOW
+                and is_refused
+                and not (step.do.error or "").startswith("its task did not end")
+            ):
+                self._check_child_undone(after, name, len(step.earlier_dos))
+
+    def _check_child_undone(self, record: TaskRecord, name: str, generation: int) -> None:
+        """Check that the child of a generation was undone, if it was admitted."""
+        child = self.world.records.get(record.order.child(name, generation))
+        state = ProcessState.COMPENSATED if child is None else derive(child).state
+        place = f"{record.order.task} {name}"
+        self.require(state is ProcessState.COMPENSATED, f"{place}: its child {generation} is {state}")
 
     def _check_held(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that a deferral behind a held gate does not end, neither as a recovery nor as a failure."""
@@ -392,6 +412,11 @@ class Checks:
 
     def _check_effects(self, record: TaskRecord, state: ProcessState, name: str) -> None:
         spec, step, place = record.order.by_name[name], record.steps[name], f"{record.order.task} {name}"
+        is_done = step.do.state is OperationState.DONE and state is ProcessState.PROCESSED
+        is_undone = state is ProcessState.COMPENSATED and step.undo.state is OperationState.DONE
+        if spec.type is StepType.WORKFLOW and (is_done or is_undone):
+            for generation in range(len(step.earlier_dos) + is_undone):
+                self._check_child_undone(record, name, generation)
         if spec.type in WAITING_TYPES:
             return
         effects = [
@@ -399,7 +424,7 @@ class Checks:
             for number in range(len(step.dispatched))
         ]
         newest = effects[-1] if effects else None
-        if step.do.state is OperationState.DONE and state is ProcessState.PROCESSED:
+        if is_done:
             self.require(newest and newest.done and not newest.undone, f"{place}: not done")
         if state is ProcessState.COMPENSATED and spec.undo:
             self.require(all(each and each.undone for each in effects), f"{place}: not undone")

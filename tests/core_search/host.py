@@ -238,6 +238,7 @@ class Host:
             case MessageKind.CANCEL_CHILD:
                 cancelled = Cancelled(by=Canceller.PARENT, who=message.task, reason="its parent is undone")
                 await self.record(message.to, cancelled)  # type: ignore[union-attr]
+                await self._repeat_end(message)
             case MessageKind.CHILD_ENDED:
                 await self._end_child(message)
 
@@ -255,6 +256,15 @@ class Host:
         if child.finished_at is not None and child.error is None:  # its parent starts it again
             ended = add_child_ended(replace(child, outbox=()), now).outbox[0]
             await self._end_child(ended)
+        await self._repeat_end(message)
+
+    async def _repeat_end(self, message: Message | Envelope) -> None:
+        """Repeat the end of the other children of a step, as a late message does."""
+        step, child = (message.task, message.body["step"]), getattr(message, "to", "")
+        for other in list(self.world.records.values()):
+            is_of_step = (other.order.parent, other.order.parent_step) == step
+            if is_of_step and other.order.task != child and self.world.intensity:
+                await self._end_child(replace(message, task=other.order.task))
 
     async def _end_child(self, message: Message | Envelope) -> None:
         child = await self.load(message.task)
@@ -268,6 +278,7 @@ class Host:
             step=order.parent_step,
             run_id=self.world.records[order.parent].order.run_id,
             is_done=is_done,
+            child=order.task,
             result=(child.output or "{}") if is_done else None,
             error=None if is_done else child.reason or "it was undone",
         )

@@ -104,7 +104,24 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "rebuild_after_an_unknown_start": (
-        Edit("operator_rules", " and is_refused and do.unknown_starts == 0", " and is_refused"),
+        Edit(
+            "operator_rules",
+            "do.state is OperationState.REFUSED and do.unknown_starts == 0",
+            "do.state is OperationState.REFUSED",
+        ),
+    ),
+    "child_is_started_beside_one_that_may_still_end": (
+        Edit(
+            "operator_rules",
+            "do.state is OperationState.REFUSED and do.unknown_starts == 0",
+            "do.state is OperationState.REFUSED and (not do.unknown_starts or not spec.agent)",
+        ),
+    ),
+    "end_of_an_earlier_child_counts": (
+        Edit("step_rules", "OperationState.RUNNING and child == children[-1]:", "OperationState.RUNNING:"),
+    ),
+    "undo_of_an_earlier_child_counts_for_a_later_one": (
+        Edit("step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),
     ),
     "verdict_of_another_epoch_counts": (
         Edit(
@@ -117,11 +134,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "undo_of_the_newest_generation_only": (
-        Edit(
-            "step_rules",
-            "if is_undone and step.undone + 1 < len(step.dispatched):",
-            "if is_undone and step.undone < 0:",
-        ),
+        Edit("record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
         Edit(
@@ -148,7 +161,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit("deadline_rules", "return is_unreached(gate, sent_at, ends_at, now, settings)", "return False"),
+        Edit("deadline_rules", "if is_unreached(gate, sent_at, ends_at, now, settings):", "if not gate:"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(

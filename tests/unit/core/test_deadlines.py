@@ -74,7 +74,7 @@ def test_recoveries_end() -> None:
             record = after(record, LOOK, seconds=seconds + 9_000) if is_extended else record
         record = after(record, LOOK, seconds=seconds + 20_000)
         assert (derive(record).state, record.direction) == (state, direction)
-        assert record.reason == "task: overdue after 5 recoveries"
+        assert record.reason == "the task: overdue after 5 recoveries"
 
 
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:

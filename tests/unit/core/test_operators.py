@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
-from functions.core.derive import ProcessState, WaitingFor, derive, ready_steps
+from functions.core.derive import ProcessState, WaitingFor, derive, ready_steps, undo_order
 from functions.core.record import Direction, FailurePolicy, OperationState, StepType
+from functions.core.rules import fold
 from functions.core.task_events import (
     Cancelled,
     Canceller,
@@ -141,6 +143,23 @@ def test_resubmission_starts_refused_steps_again() -> None:
     again = after(record, resubmit(record), seconds=9)
     assert (ready_steps(again), again.epoch, again.closed[0].end) == (["a"], 2, "resubmitted")
     assert again.closed[0].steps == {"o": "refused", "a": "refused"}
+
+
+def test_action_is_previewed_by_its_rule() -> None:
+    """The rules are pure: the record after an action shows its effects, and nothing is written."""
+    record = new(
+        spec("a", undo=True), spec("b", "a", undo=True), spec("c", "b"), on_failure=FailurePolicy.KEEP
+    )
+    record = run(run(run(record, "a"), "b"), "c", OutcomeKind.REFUSED)
+    seen = deepcopy(record)
+    undone, resubmitted, cancelled = (
+        fold(record, action, None, at(9), SETTINGS).record
+        for action in (undo_request(record), resubmit(record), cancel())
+    )
+    assert (undo_order(undone), undo_order(cancelled)) == (["b", "a"], ["b", "a"])
+    assert ready_steps(resubmitted) == ["c"]
+    assert fold(record, SUSPEND, None, at(9), SETTINGS).rejection is Rejection.FINISHED
+    assert record == seen
 
 
 def test_undo_is_requested_in_error_only() -> None:

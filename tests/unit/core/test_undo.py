@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functions.core.derive import ProcessState, StepState, derive, ready_steps, step_state
-from functions.core.record import Direction, FailurePolicy, OperationState, TaskRecord
-from functions.core.task_events import Canceller, OutcomeKind, Rejection, StepBroken, Verdict
+from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
+from functions.core.task_events import Canceller, ChildEnded, OutcomeKind, Rejection, StepBroken, Verdict
 from tests.unit.core.builders import (
     LOOK,
     after,
@@ -127,6 +127,64 @@ def test_request_with_an_unknown_start_is_never_rebuilt() -> None:
     assert rejection(lost, resubmit(lost, "a")) is Rejection.NOT_OPEN
     retried = run(task, "a", OutcomeKind.REFUSED, has_unanswered=True)
     assert rejection(retried, resubmit(retried, "a")) is Rejection.NOT_OPEN
+
+
+def _child_ended(record: TaskRecord, generation: int, *, is_done: bool = False) -> ChildEnded:
+    child = record.order.child("w", generation)
+    return ChildEnded(step="w", run_id="r", child=child, is_done=is_done, result="{}" if is_done else None)
+
+
+def _with_child() -> TaskRecord:
+    """Return a task in `Error` whose child was undone."""
+    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
+    record = after(record, start(record, "w", request='{"n":1}'))
+    return after(record, _child_ended(record, 0))
+
+
+def test_resubmission_starts_another_child_after_one_that_was_undone() -> None:
+    """It has its own id and the recorded request; the end of the earlier child does not count for it."""
+    record = _with_child()
+    again = after(record, resubmit(record))
+    again = after(again, start(again, "w", request='{"n":2}'))
+    assert (again.outbox[-1].kind, again.outbox[-1].to) == ("start child", record.order.child("w", 1))
+    assert (again.do("w").request, again.step("w").generation(Direction.DO)) == ('{"n":1}', 1)
+    assert len({record.order.child("w", number) for number in range(3)}) == 3
+    assert after(again, _child_ended(again, 0)) is again
+    assert rejection(again, _child_ended(again, 2)) is Rejection.NOT_OPEN
+    assert derive(after(again, _child_ended(again, 1, is_done=True))).state is ProcessState.PROCESSED
+
+
+def test_rebuild_makes_the_request_of_another_child_again() -> None:
+    """The definition may have been wrong."""
+    rebuilt = after(record := _with_child(), resubmit(record, "w"))
+    assert (rebuilt.do("w").request, rebuilt.step("w").generation(Direction.DO)) == (None, 1)
+
+
+def test_child_that_may_still_end_is_started_again_under_its_id() -> None:
+    """Two children at once could both take effect."""
+    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
+    record = after(after(record, start(record, "w")), LOOK, seconds=60)
+    assert derive(record).state is ProcessState.ERROR
+    assert rejection(record, resubmit(record, "w")) is Rejection.NOT_OPEN
+    again = after(record, resubmit(record), seconds=61)
+    assert (ready_steps(again), again.step("w").generation(Direction.DO)) == (["w"], 0)
+
+
+def test_every_child_is_undone_the_newest_first() -> None:
+    """An earlier child repeats that it was undone."""
+    record = _with_child()
+    record = after(record, resubmit(record))
+    record = after(record, start(record, "w"), cancel())
+    cancelled = []
+    for generation in (1, 0):
+        record = after(record, start(record, "w", f"u{generation}"))
+        cancelled.append(record.outbox[-1])
+        other = after(record, _child_ended(record, 1 - generation))
+        assert other.step("w").undo.state is OperationState.RUNNING
+        record = after(record, _child_ended(record, generation))
+    assert [message.to for message in cancelled] == [record.order.child("w", number) for number in (1, 0)]
+    assert cancelled[0].id != cancelled[1].id
+    assert derive(record).state is ProcessState.COMPENSATED
 
 
 def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
