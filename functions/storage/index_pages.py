@@ -27,7 +27,10 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedTask(IndexEntry):
-    """An index row with state and reason of the moment at which it was written, or an order without them."""
+    """An index row with state and reason of the moment at which it was written, or an order without them.
+
+    A task in `Error` also has its failed step, if its error names one, and the class of the error.
+    """
 
     workflow: str
     version: int
@@ -35,6 +38,8 @@ class ListedTask(IndexEntry):
     submitted_at: datetime
     state: ProcessState | None
     reason: str | None
+    failed_step: str | None
+    error_class: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +110,6 @@ def _listed(row: Row, task: str, at: datetime | None) -> ListedTask:
         submitted_at=datetime.fromisoformat(row["SubmittedAt"]),
         state=None if state is None else ProcessState(state),
         reason=row.get("Reason"),
+        failed_step=row.get("FailedStep"),
+        error_class=row.get("ErrorClass"),
     )

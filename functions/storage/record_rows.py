@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from functions.core import record as core
 from functions.core.derive import Columns, derive
+from functions.core.error_causes import error_class, failed_step
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord
 from functions.storage.row_keys import TaskIndex, find_key, gate_key, index_key, message_key, task_key
@@ -33,7 +34,7 @@ _MOST_REASON_BYTES = 256
 class StoredTask:
     """A record with the version of the task row and the ids of its latest writes, the newest first.
 
-    `index` is the key of the task's index row. Operators find the task by its `search_keys`.
+    `index` is the key of the task's index row.
     """
 
     record: TaskRecord
@@ -41,16 +42,17 @@ class StoredTask:
     etag: str
     writes: tuple[str, ...]
     index: str
-    search_keys: tuple[str, ...] = ()
 
 
 def admission(
     record: TaskRecord, write: str, search_keys: Collection[str] = ()
 ) -> tuple[list[RowChange], StoredTask]:
-    """Return the changes that insert a new task, the task row first. `write` is the id of the write."""
+    """Return the changes that insert a new task, the task row first. `write` is the id of the write.
+
+    Operators find the task by its `search_keys`.
+    """
     columns, order = derive(record), record.order
-    index, bare = index_key(record, columns), _without_additions(record)
-    stored = StoredTask(bare, columns, "", (write,), index, tuple(search_keys))
+    stored = StoredTask(_without_additions(record), columns, "", (write,), index_key(record, columns))
     found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
@@ -83,7 +85,7 @@ def difference(
     if is_later and not columns.gates and not moves_index:
         index = base.index
     writes = (write, *base.writes)[:_MOST_WRITES]
-    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index, base.search_keys)
+    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index)
     changes = [RowChange("update", task_key(task), _task_row(stored), base.etag)]
     changes += _step_changes(after, base.record.steps)
     obsolete = [base.index] if index != base.index else []
@@ -157,22 +159,20 @@ def _split(name: str, text: str | None) -> dict[str, str]:
 
 
 def _joined(row: Row, name: str) -> str | None:
-    """Return a text from its columns, None if there is none."""
-    text: str | None = row.get(name)
-    if f"{name}_1" not in row:
-        return text
-    parts, number = [row[name]], 1
-    while f"{name}_{number}" in row:
-        parts.append(row[f"{name}_{number}"])
-        number += 1
+    """Return a text from its columns, None if there is none. Raises `TypeError` for another value."""
+    if name not in row:
+        return None
+    parts = [row[name]]
+    while f"{name}_{len(parts)}" in row:
+        parts.append(row[f"{name}_{len(parts)}"])
     return "".join(parts)
 
 
 def _text(row: Row, name: str) -> str:
-    """Return a required text from its columns. Raises `ValueError`."""
+    """Return a required text from its columns. Raises `ValueError` and `TypeError`."""
     text = _joined(row, name)
-    if not isinstance(text, str):
-        raise ValueError(f"the column {name} is no text")  # noqa: TRY004 - an error of the row
+    if text is None:
+        raise ValueError(f"the column {name} is missing")
     return text
 
 
@@ -221,10 +221,17 @@ def _listed(order: Order) -> dict[str, Any]:
 
 
 def _index_row(stored: StoredTask) -> Row:
-    """Return the row for lists. State and reason are those of the moment at which the row was moved."""
-    row = {**_listed(stored.record.order), "ProcessState": str(stored.columns.state)}
-    if stored.record.reason is not None:
-        row["Reason"] = bounded(stored.record.reason, _MOST_REASON_BYTES)
+    """Return the row for lists. State and reason are those of the moment at which the row was moved.
+
+    The row of a task in `Error` also has the cause, so a list by causes reads no task.
+    """
+    record = stored.record
+    row = {**_listed(record.order), "ProcessState": str(stored.columns.state)}
+    if record.reason is not None:
+        row["Reason"] = bounded(record.reason, _MOST_REASON_BYTES)
+    if record.error is not None:
+        row["ErrorClass"] = error_class(record.error, record.order.task)
+        row |= _split("FailedStep", failed_step(record))
     return row
 
 
@@ -270,7 +277,7 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     if own is None:
         return None
     key = f"{task}|order"
-    order, search_keys = decoded(key, lambda: _order_of(by_key[key], task))
+    order = decoded(key, lambda: _order_of(by_key[key], task))
     start = f"{task}|step|"
     steps = {
         name: decoded(key, partial(_step_of, name, row, order))
@@ -278,7 +285,7 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
         if key.startswith(start)
         for name in [key.removeprefix(start)]
     }
-    return decoded(task_key(task), lambda: _stored(own, order, steps, search_keys))
+    return decoded(task_key(task), lambda: _stored(own, order, steps))
 
 
 def message_of(row: Row) -> core.Message:
@@ -312,18 +319,16 @@ def decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
         raise CorruptRowError(row_key, reason) from error
 
 
-def _order_of(row: Row, task: str) -> tuple[Order, tuple[str, ...]]:
+def _order_of(row: Row, task: str) -> Order:
     facts = from_json(_text(row, "Facts"))
     specs, payload = _specs_of(_text(row, "Specs")), _text(row, "Payload")
     order = _ORDER.validate_python({**facts, "specs": specs, "payload": payload})
     if order.task != task:
         raise ValueError("it is of another task")
-    return order, tuple(_texts(row, "SearchKeys"))
+    return order
 
 
-def _stored(
-    row: Row, order: Order, steps: Mapping[str, StepRecord], search_keys: tuple[str, ...]
-) -> StoredTask:
+def _stored(row: Row, order: Order, steps: Mapping[str, StepRecord]) -> StoredTask:
     if row["Steps"] != len(steps):
         raise ValueError(f"{len(steps)} step rows instead of {row['Steps']}")
     facts = {
@@ -333,7 +338,7 @@ def _stored(
     }
     record = _TASK.validate_python({**facts, "order": order, "steps": steps})
     writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
-    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index, search_keys)
+    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index)
 
 
 def _step_of(name: str, row: Row, order: Order) -> StepRecord:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from functions.core.record import Operation, OperationState, StepRecord, StepType, TaskRecord
+from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
 from functions.core.task_events import GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import (
     StoredTask,
     admission,
@@ -125,12 +126,12 @@ def read(table: SimulatedTable) -> StoredTask:
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_record_is_read_as_it_was_written(name: str) -> None:
-    """All facts, derived columns, search keys, and the keys of the index rows."""
+    """All facts, derived columns, and the keys of the index rows."""
     record = RECORDS[name]
     table = written(record)
     stored = read(table)
     assert stored.record == replace(record, outbox=(), closed=())
-    assert (stored.writes, stored.search_keys) == (("w1",), ("customer|7",))
+    assert stored.writes == ("w1",)
     found_by = table.keys("!d") + table.keys("!e") + table.keys("!su") + table.keys("!g")
     assert sorted(index_rows(stored)) == sorted(found_by)
     assert sorted(index_keys_of(table.rows["000", "t|task"])) == sorted(found_by)
@@ -182,6 +183,23 @@ def test_columns_of_operators() -> None:
     table = written(unknown())
     [key] = table.keys("!error|")
     assert "outcome is unknown" in table.rows["000", key]["Reason"]
+
+
+def test_index_row_of_an_error_has_its_cause() -> None:
+    """A list by failed step and class of error reads no task."""
+    kept = new(spec("a.1", item=1), on_failure=FailurePolicy.KEEP)
+    table = written(run(kept, "a.1", OutcomeKind.REFUSED, error="no seat 17 for t"))
+    [key] = table.keys("!error|")
+    listed = listed_task(table.rows["000", key])
+    assert (listed.failed_step, listed.error_class) == ("a", "a: no seat … for …")
+    table = written(replace(kept, finished_at=at(9), error="not finished within 9 s"))
+    [key] = table.keys("!error|")
+    listed = listed_task(table.rows["000", key])
+    assert (listed.failed_step, listed.error_class) == (None, "not finished within … s")
+    for name in ("new", "processed", "cancelled"):
+        table = written(RECORDS[name])
+        [key] = table.keys("!due|") + table.keys("!done|")
+        assert not {"FailedStep", "ErrorClass"} & set(table.rows["000", key])
 
 
 @pytest.mark.parametrize(
