@@ -10,10 +10,10 @@ import asyncio
 import hmac
 import re
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
 from random import Random
 from time import time
@@ -63,16 +63,6 @@ _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
 #: The key of the account (local runs), or an identity of azure-identity.
 type TableCredential = AzureNamedKeyCredential | AsyncTokenCredential
 type _Answer = tuple[int, Mapping[str, str], bytes]
-
-
-@dataclass(slots=True)
-class TableFigures:
-    """Counts of requests: transactions, their operations, reads (a page or a row each), and retries."""
-
-    transactions: int = 0
-    operations: int = 0
-    reads: int = 0
-    retries: int = 0
 
 
 class _FaultError(TransientStorageError):
@@ -152,12 +142,15 @@ class StorageSession:
 
 
 class AzureTable:
-    """One table; see `Table` for its methods."""
+    """One table; see `Table` for its methods.
+
+    `figures` counts transactions, their operations, reads (a page or a row each), and retries.
+    """
 
     def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
         self.session, self.name = session, name
         self._random = random or Random()  # noqa: S311 - it spreads retries
-        self.figures = TableFigures()
+        self.figures = Counter[str]()
 
     async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
         """Write all changes or none; a lost answer is followed by a repetition."""
@@ -166,12 +159,9 @@ class AzureTable:
         except ValueError as error:
             return RefusedChanges(400, type(error).__name__)
 
-        async def post() -> _Answer:
-            self.figures.transactions += 1
-            self.figures.operations += len(changes)
-            return await self.session.request("POST", "/$batch", _BATCH_HEADERS, body=body)
-
-        status, _, content = await self._retried(post)
+        self.figures["operations"] += len(changes)
+        post = partial(self.session.request, "POST", "/$batch", _BATCH_HEADERS, body=body)
+        status, _, content = await self._retried("transactions", post)
         if status == _ACCEPTED:
             return form.parse_transaction(content, changes)
         refused = form.parse_refusal(status, content)
@@ -217,12 +207,8 @@ class AzureTable:
         self, path: str, query: Mapping[str, str] | None = None
     ) -> tuple[Mapping[str, str], Mapping[str, Any]] | None:
         """Return the headers and the JSON object of an answer, None if there is no such row."""
-
-        async def get() -> _Answer:
-            self.figures.reads += 1
-            return await self.session.request("GET", path, _READ_HEADERS, query=query)
-
-        status, headers, content = await self._retried(get)
+        get = partial(self.session.request, "GET", path, _READ_HEADERS, query=query)
+        status, headers, content = await self._retried("reads", get)
         if status != _OK:
             refused = form.parse_refusal(status, content)
             if status == _NOT_FOUND:
@@ -234,15 +220,17 @@ class AzureTable:
             raise TransientStorageError("the answer is no JSON") from error
         return headers, found if isinstance(found, dict) else {}
 
-    async def _retried(self, request: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Repeat a request after faults."""
+    async def _retried(self, figure: str, request: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Send a request, and repeat it after faults; each one counts in a figure."""
         for number in range(1, _TRIES):
+            self.figures[figure] += 1
             try:
                 return await request()
             except _FaultError as fault:
-                self.figures.retries += 1
+                self.figures["retries"] += 1
                 pause = self._random.uniform(0.5, 1) * _FIRST_PAUSE * 2 ** (number - 1) if number > 1 else 0
                 await asyncio.sleep(min(max(pause, fault.after), _LONGEST_PAUSE))
+        self.figures[figure] += 1
         return await request()
 
 

@@ -140,13 +140,10 @@ class ShardCommits:
             remaining = [each for each in remaining if each not in ended]
             if not remaining:
                 return
-        await asyncio.gather(*map(self._send_alone, remaining))
-
-    async def _send_alone(self, pending: _Pending) -> None:
-        try:
-            await self._attempt([pending])
-        except Exception as error:  # noqa: BLE001 - returned to the sender
-            settle(pending.result, error)
+        alone = (self._attempt([each]) for each in remaining)
+        for each, result in zip(remaining, await asyncio.gather(*alone, return_exceptions=True), strict=True):
+            if isinstance(result, Exception):
+                settle(each.result, result)
 
     async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
         """Send a group as one transaction, and return the members that have a result."""

@@ -15,6 +15,8 @@ from functions.storage.table_contract import RowQuery
 
 #: The query of all tasks: their ids start with a letter, a digit, `-` or `_`.
 ALL_TASKS = RowQuery('"', "~")
+#: The query of all messages that are not deleted, receiver by receiver.
+OUTBOX = RowQuery("!send|", "!send}")
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
@@ -31,10 +33,6 @@ class TaskIndex(StrEnum):
 
 #: Indexes whose newest entries are first.
 _NEWEST_FIRST = frozenset({TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.FIND})
-
-
-#: The query of all messages that are not deleted, receiver by receiver.
-OUTBOX = RowQuery("!send|", "!send}")
 
 
 def shard_of(task: str, shards: int) -> str:

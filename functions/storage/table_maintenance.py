@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from itertools import batched
 from functions.storage import row_keys
 from functions.storage.group_commits import Committed, Conflicted
 from functions.storage.index_pages import listed_task, read_entries
-from functions.storage.record_rows import StoredTask, difference, find_keys_of, index_keys_of, index_rows
+from functions.storage.record_rows import difference, find_keys_of, index_keys_of, index_rows
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
 from functions.storage.table_contract import (
     KEYS,
@@ -118,12 +119,14 @@ class IndexRepair:
         """Repair the index rows of one task, after another look at the task and at these rows."""
         try:
             for _ in range(_MOST_TRIES):
-                changes, created, deleted = await self._changes(task, await self._storage.read(task), seen)
+                changes = await self._changes(task, seen)
                 if not changes:
                     return
                 if isinstance(await self._storage.commit(task, changes), Committed):
-                    _log.warning("task %s: %d index rows created, %d deleted", task, created, deleted)
-                    result.created, result.deleted = result.created + created, result.deleted + deleted
+                    kinds = Counter(each.kind for each in changes)
+                    result.created += kinds["upsert"]
+                    result.deleted += kinds["delete"]
+                    _log.warning("task %s: its index rows are repaired: %s", task, dict(kinds))
                     return
         except CorruptRowError as error:
             result.corrupt.append(error)
@@ -132,22 +135,19 @@ class IndexRepair:
             _log.warning("task %s: its index rows are not repaired: %s", task, error)
         result.failed += 1
 
-    async def _changes(
-        self, task: str, stored: StoredTask | None, seen: set[str]
-    ) -> tuple[list[RowChange], int, int]:
-        """Return the changes of a repair, and the numbers of created and deleted rows."""
+    async def _changes(self, task: str, seen: set[str]) -> list[RowChange]:
+        """Return the changes of a repair."""
+        stored = await self._storage.read(task)
         if stored is None:  # without a task, each row is deleted if it is still as it was read
             rows = await self._read(task, seen)
-            orphans = [RowChange("delete", key, etag=str(row["odata.etag"])) for key, row in rows.items()]
-            return orphans, 0, len(orphans)
+            return [RowChange("delete", key, etag=str(row["odata.etag"])) for key, row in rows.items()]
         guard, after = difference(stored, stored.record, self._storage.new_write())
         right = index_rows(after)
         rows = await self._read(task, {*right, stored.index, *seen})
         missing = [key for key in right if key not in rows or not _is_sound(rows[key])]
-        wrong = [key for key in rows if key not in right]
         changes = [RowChange("upsert", key, right[key]) for key in missing]
-        changes += [RowChange("delete", key) for key in wrong]
-        return [guard[0], *changes] if changes else [], len(missing), len(wrong)
+        changes += [RowChange("delete", key) for key in rows if key not in right]
+        return [guard[0], *changes] if changes else []
 
     async def _read(self, task: str, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows that exist, by key."""
@@ -210,7 +210,7 @@ class TaskRetention:
         """Delete all rows of a task whose index row is `index`; return whether they are deleted.
 
         Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
-        sees a whole task or none, and the next run finds the rest.
+        sees a complete task or none, and the next run finds the rest.
         """
         table, partition = self._storage.table, shard_of(task, self._storage.shards)
         own = await table.read(partition, task_key(task))

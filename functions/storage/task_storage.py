@@ -37,8 +37,6 @@ _log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.005, 1.0, 8
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
-#: Planned events of a transaction that did not fit with all of them.
-_FEWER_PLANNED = (48, 24, 12, 6, 3, 1)
 _WRITE_ID_CHARACTERS = 8
 
 #: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
@@ -250,26 +248,26 @@ class TaskStorage:
 
         The change of an event that does not fit at all is returned as well; its commit raises the error.
         """
-        count = len(events)
-        limits, most = iter(_FEWER_PLANNED), MOST_OPERATIONS
-        now = self._now()
+        count, most, now = len(events), MOST_OPERATIONS, self._now()
         while True:
             answers: list[Applied] = []
             record = base.record
             for each in events[:count]:
-                plan = None if each.plan is None else _part(each.plan, most)
+                plan = None if each.plan is None else _limited(each.plan, most)
                 answers.append(fold(record, each.event, plan, now, self._settings))
                 record = answers[-1].record
             if record is base.record:
                 return answers, [], base
             changes, stored = difference(base, record, write, missing=missing)
-            most = most if count > 1 else next(limits, 0)
             if fits(changes) or not most:
                 return answers, changes, stored
-            count = max(1, count // 2)
+            if count > 1:
+                count //= 2
+            else:
+                most //= 2
 
 
-def _part(plan: Plan, most: int) -> Plan:
+def _limited(plan: Plan, most: int) -> Plan:
     """Return a plan that returns at most `most` events in all."""
     left = iter(range(most))
     return lambda record, now: [event for event, _ in zip(plan(record, now), left, strict=False)]

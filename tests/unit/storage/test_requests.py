@@ -111,7 +111,7 @@ async def test_fault_is_retried(service: Serving, fault: int) -> None:
     server, table = service
     server.answers = [fault, fault, written()]
     assert await table.send("000", CHANGES) == ['W/"1"']
-    assert (table.figures.transactions, table.figures.retries) == (3, 2)
+    assert (table.figures["transactions"], table.figures["retries"]) == (3, 2)
     assert len(set(server.bodies)) == 1
 
 
@@ -121,7 +121,7 @@ async def test_fault_ends_after_four_tries(service: Serving) -> None:
     server.answers = [503] * 4
     with pytest.raises(TransientStorageError, match="503"):
         await table.read("000", "a")
-    assert table.figures.reads == 4
+    assert table.figures["reads"] == 4
 
 
 @pytest.mark.parametrize(
