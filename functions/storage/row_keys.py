@@ -67,7 +67,7 @@ def task_key(task: str) -> str:
 
 def message_key(message: Message) -> str:
     """Return the key of an outbox row: by receiver, so that a slow one does not delay the others."""
-    return f"!send|{(message.to or message.kind).replace('/', ':')}|{message.id}"
+    return f"!send|{message.to or message.kind}|{message.id}".replace("/", ":")
 
 
 def index_key(record: TaskRecord, columns: Columns) -> str:

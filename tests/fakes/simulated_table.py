@@ -138,6 +138,8 @@ class SimulatedTable:
             return RefusedChanges(413, "RequestBodyTooLarge")
         for number, change in enumerate(changes):
             row = self.rows.get((partition, change.key))
+            if not change.key.isprintable() or set(change.key) & set("/\\#?"):
+                return RefusedChanges(400, "OutOfRangeInput", number)
             if change.kind == "insert" and row is not None:
                 return RefusedChanges(409, "EntityAlreadyExists", number)
             if change.kind in {"update", "delete"} and row is None:

@@ -427,6 +427,7 @@ async def test_sent_messages_are_deleted_in_one_transaction() -> None:
     messages = [each for announced in process.announced for each in announced.after.outbox]
     assert table.keys("!send|") == sorted(map(message_key, messages))
     assert table.keys("!send|replies:one|")
+    assert message_key(replace(messages[0], id="t1.r.1.start child.w/1")).endswith("|t1.r.1.start child.w:1")
     table.fail_next(TableFault.NOT_SENT)
     await process.storage.forget(messages)
     assert len(table.keys("!send|")) == len(messages)
