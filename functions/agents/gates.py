@@ -75,7 +75,7 @@ class NoFreeSlotError(Exception):
     """No call of a gate ended in time, so that another one could begin: the service was not called."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class _Waiting:
     """An index row of a task that waits behind a gate since a time (sortable text)."""
 
@@ -376,9 +376,9 @@ class Gates:
         self._passed_over = {task: end for task, end in self._passed_over.items() if end > now}
         shards = map(shard_name, range(self._storage.shards))
         pages = await asyncio.gather(*(self._waiting(name, most, each, beyond) for each in shards))
-        oldest = sorted((each for page in pages for each in page), key=lambda each: (each.since, each.task))
-        beyond |= {each.shard: each.key for each in oldest[:most]}
-        return oldest[:most]
+        oldest = sorted(each for page in pages for each in page)[:most]
+        beyond |= {each.shard: each.key for each in oldest}
+        return oldest
 
     async def _waiting(self, name: str, most: int, shard: str, beyond: Mapping[str, str]) -> list[_Waiting]:
         """Return the `most` tasks of a shard that wait longest, without those that are passed over."""
@@ -481,15 +481,13 @@ def _gate_of(row: Row) -> Gate:
 
 def _alerts(gate: Gate, after: Gate) -> list[Message]:
     """Return the alert of a circuit that opens: one for each absence of a service, none for its probes."""
-    since = after.away_from
-    if gate.is_away or not after.is_away or since is None:
-        return []
-    if gate.away_from is not None and since - gate.away_from < _ONE_ALERT:
+    since, previous = after.away_from, gate.away_from
+    if since is None or (previous is not None and since - previous < _ONE_ALERT):
         return []
     body = {
         "cause": "gate closed",
         "gate": after.name,
-        "reason": f"{after.name} does not serve: its steps are deferred until a call succeeds",
+        "reason": f"the gate of {after.name} has closed: its steps are deferred until a call succeeds",
     }
     alert_id = f"{after.name}.{sortable(since)}"
     return [Message(kind=MessageKind.ALERT, id=alert_id, task="", at=since, body=body)]

@@ -31,7 +31,7 @@ from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, Swee
 #: Time of a sweep, after which no further page is read.
 _SWEEP_TIME = timedelta(seconds=120)
 #: Tasks of one page, tasks that are examined at once in a shard, and shards that are swept at once.
-_PAGE, _TASKS_AT_ONCE, _SHARDS_AT_ONCE = 40, 8, 4
+_PAGE, _TASKS_AT_ONCE, _SHARDS_AT_ONCE = 32, 8, 4
 #: Index rows of suspended tasks in one page; most of them are not read further.
 _SUSPENDED_PAGE = 1000
 #: Seconds for one task, and for the record of its event.

@@ -84,8 +84,8 @@ class Service:
 class QueueAgent:
     """An Agent behind a queue, which takes one request after the other, each in `pace` seconds.
 
-    It is away for some times, and never replies to the requests of `hanging` tasks. It replies `not_taken` to
-    requests that are older than `patience` seconds.
+    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to requests
+    after `patience` seconds in the queue.
     """
 
     def __init__(self, *away: tuple[float, float], pace: float = 0.01) -> None:

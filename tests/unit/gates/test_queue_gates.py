@@ -134,6 +134,19 @@ async def test_request_that_is_not_taken_closes_the_gate_until_the_next_probe() 
 
 
 @virtual
+async def test_not_taken_closes_the_gate_at_once() -> None:
+    """Without a request on record, too."""
+    scene = Scene()
+    for sent_at, host in zip((virtual_now(), None), scene.hosts, strict=False):
+        name = f"queue:{sent_at is None}"
+        await host.gates.reply(name, sent_at, is_taken=False)
+        gate = await scene.gate(name)
+        assert gate.circuit is Circuit.OPEN
+        assert gate.next_at is not None
+        assert timedelta(seconds=4.9) < gate.next_at - virtual_now() <= timedelta(seconds=5)
+
+
+@virtual
 async def test_reply_without_a_request_on_record_resets_the_failures() -> None:
     """A late reply proves that the Agent serves; it does not answer a probe."""
     scene = Scene()
