@@ -209,6 +209,21 @@ async def test_calls_of_an_instance_are_limited() -> None:
 
 
 @virtual
+async def test_healthy_traffic_costs_no_request() -> None:
+    """Neither a read nor a write, and an open circuit is not opened again."""
+    scene = Scene()
+    gates = scene.hosts[0].gates
+    await gates.report("down", OutcomeKind.NOT_BEGUN, virtual_now())
+    requests = scene.table.reads, len(scene.table.transactions)
+    for _ in range(5):
+        await gates.report(SERVICE, OutcomeKind.DONE, virtual_now())
+        await gates.report(SERVICE, OutcomeKind.REFUSED, virtual_now())
+        await gates.reply(QUEUE, virtual_now(), is_taken=True)
+        await gates.report("down", OutcomeKind.NOT_BEGUN, virtual_now())
+    assert (scene.table.reads, len(scene.table.transactions)) == requests
+
+
+@virtual
 async def test_unchanged_limit_writes_nothing() -> None:
     """A limit is at least 1."""
     scene = Scene()
