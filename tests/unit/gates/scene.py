@@ -84,14 +84,14 @@ class Service:
 class QueueAgent:
     """An Agent behind a queue, which takes one request after the other, each in `pace` seconds.
 
-    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to requests
-    after `patience` seconds in the queue.
+    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to a request
+    whose age exceeds `longest_wait` seconds.
     """
 
     def __init__(self, *away: tuple[float, float], pace: float = 0.01) -> None:
         self.away, self.pace = away, pace
         self.hanging: set[str] = set()
-        self.patience = 1e9
+        self.longest_wait = 1e9
         self.waiting = deque[Request]()
         self.expired = 0
         self.taken: list[tuple[float, str]] = []
@@ -109,7 +109,7 @@ class QueueAgent:
             request = self.waiting.popleft()
             if request.task in self.hanging:
                 continue
-            if (virtual_now() - request.sent_at).total_seconds() > self.patience:
+            if (virtual_now() - request.sent_at).total_seconds() > self.longest_wait:
                 self.not_taken.append(request.task)
                 await reply(request, OutcomeKind.NOT_BEGUN)
                 continue

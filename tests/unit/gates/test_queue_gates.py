@@ -124,7 +124,7 @@ async def test_served_up_to_is_written_at_most_each_two_seconds() -> None:
 async def test_request_that_is_not_taken_closes_the_gate_until_the_next_probe() -> None:
     """The steps are deferred, uncounted, and all of them end."""
     scene = Scene(agent=(agent := QueueAgent((0, 20), pace=0.2)))
-    agent.patience = 15
+    agent.longest_wait = 15
     await scene.admit(40, REQUEST, within=18)
     await scene.live(150, sweep_every=10)
     records = await scene.records()

@@ -155,8 +155,8 @@ async def test_sweep_without_time_left_continues_at_its_cursors() -> None:
         report = await process.sweep()
         counts.append(report.examined)
         assert heartbeat(table).left == report.left
-    assert len(counts) in {2, 3}
-    assert min(counts) >= 160
+    assert 2 <= len(counts) <= 4
+    assert min(counts) >= 100
 
 
 @virtual
