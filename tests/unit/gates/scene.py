@@ -84,8 +84,8 @@ class Service:
 class QueueAgent:
     """An Agent behind a queue, which takes one request after the other, each in `pace` seconds.
 
-    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to a request
-    whose age exceeds `longest_wait` seconds.
+    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to
+    requests whose age exceeds `longest_wait` seconds.
     """
 
     def __init__(self, *away: tuple[float, float], pace: float = 0.01) -> None:
