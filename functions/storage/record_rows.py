@@ -119,9 +119,13 @@ def _additions(record: TaskRecord) -> Iterator[RowChange]:
     for closed in record.closed:
         row = {"Epoch": closed.epoch, "Ended": str(closed.end), **_split("Facts", _json(_CLOSED, closed))}
         yield RowChange("upsert", f"{record.order.task}|epoch|{closed.epoch:06d}", row)
-    for message in {message.id: message for message in record.outbox}.values():
-        row = {"OrderID": message.task, **_split("Message", _json(_MESSAGE, message))}
-        yield RowChange("upsert", message_key(message), row)
+    yield from map(message_change, {message.id: message for message in record.outbox}.values())
+
+
+def message_change(message: core.Message) -> RowChange:
+    """Return the change that adds a message to the outbox."""
+    row = {"OrderID": message.task, **_split("Message", _json(_MESSAGE, message))}
+    return RowChange("upsert", message_key(message), row)
 
 
 def _gate_rows(order: Order, columns: Columns) -> dict[str, Row]:

@@ -1,0 +1,106 @@
+"""The outbox relay sends messages that were recorded and not sent, and deletes their rows. Times are UTC."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.core.record import NOTICES, Message
+from functions.storage.index_pages import read_entries
+from functions.storage.record_rows import message_of
+from functions.storage.row_keys import OUTBOX, message_key, next_receiver
+from functions.storage.table_contract import RefusedChanges, RowChange, StorageError, Table
+from functions.supervisor.sweep_progress import SweepReport
+
+_log = logging.getLogger(__name__)
+
+#: A younger message is still being sent by the process that recorded it.
+_SENT_WITHIN = timedelta(seconds=10)
+#: Age of a notice whose reply queue accepts nothing, after which it is dropped.
+_DROPPED_AFTER = timedelta(days=1)
+_PAGE = 100
+#: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
+_MOST_FAILURES, _SEND_SECONDS = 3, 10
+
+
+class OutboxRelay:
+    """Sends unsent messages of one sweep. `send` sends a message; it raises an error if it may not be sent.
+
+    A message is sent again after a crash, with the same id.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        report: SweepReport,
+        *,
+        send: Callable[[Message], Awaitable[None]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._table, self._report = table, report
+        self._send, self._now = send, now
+        self._failures = Counter[str]()
+
+    async def send_page(self, partition: str, cursor: str | None) -> str | None:
+        """Send the messages of the next page of a partition, to all destinations side by side.
+
+        Return the next cursor; it skips the further messages of a receiver that accepts nothing.
+        """
+        query = replace(OUTBOX, beyond=cursor, most=_PAGE)
+        page = await read_entries(self._table, partition, query, message_of)
+        self._report.add_corrupt(page.corrupt)
+        by_destination = defaultdict[str, list[Message]](list)
+        for message in page.entries:
+            if message.at <= self._now() - _SENT_WITHIN:
+                by_destination[_destination(message)].append(message)
+        await asyncio.gather(*(self._send_all(partition, *each) for each in by_destination.items()))
+        if page.cursor is None or not page.entries:
+            return page.cursor
+        is_failing = self._failures[_destination(page.entries[-1])] >= _MOST_FAILURES
+        return next_receiver(page.cursor) if is_failing else page.cursor
+
+    async def _send_all(self, partition: str, destination: str, messages: Sequence[Message]) -> None:
+        """Send messages to one destination until it fails several times in a row; drop outdated notices."""
+        finished: list[Message] = []
+        for message in messages:
+            if self._failures[destination] < _MOST_FAILURES and await self._is_sent(message):
+                self._failures[destination] = 0
+                self._report.sent += 1
+                finished.append(message)
+            else:
+                self._failures[destination] += 1
+                if message.kind in NOTICES and message.at <= self._now() - _DROPPED_AFTER:
+                    self._report.dropped += 1
+                    _log.warning(
+                        "task %s: %s dropped: %s accepts nothing", message.task, message.id, message.to
+                    )
+                    finished.append(message)
+        await self._delete(partition, [RowChange("delete", message_key(each)) for each in finished])
+
+    async def _is_sent(self, message: Message) -> bool:
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await self._send(message)
+        except Exception as error:  # noqa: BLE001 - a sender may raise anything
+            self._report.add_failure(f"message {message.id}", error)
+            return False
+        return True
+
+    async def _delete(self, partition: str, changes: Sequence[RowChange]) -> None:
+        """Delete rows, one by one if another Supervisor has deleted some of them."""
+        try:
+            answer = await self._table.send(partition, changes) if changes else None
+            if isinstance(answer, RefusedChanges) and len(changes) > 1:
+                for change in changes:
+                    await self._table.send(partition, [change])
+        except StorageError as error:
+            self._report.add_failure("outbox: rows not deleted", error)
+
+
+def _destination(message: Message) -> str:
+    """Return the reply queue of a notice; messages of another kind share a queue of the application."""
+    return message.to if message.kind in NOTICES else str(message.kind)

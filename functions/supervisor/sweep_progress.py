@@ -1,0 +1,195 @@
+"""The progress of sweeps: each is divided into units, and a sweep without time left continues at cursors.
+
+All Supervisors share the rows of one partition: a heartbeat for each kind of sweep with the cursors, and the
+corrupt rows that operators know. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from pydantic import TypeAdapter
+
+from functions.core.record import Message, MessageKind
+from functions.storage.record_rows import decoded, message_change
+from functions.storage.table_contract import (
+    CorruptRowError,
+    RefusedChanges,
+    RowChange,
+    StorageError,
+    Table,
+    TransientStorageError,
+)
+
+_log = logging.getLogger(__name__)
+
+#: The partition of the rows of all Supervisors, and of their alerts.
+SUPERVISOR = "supervisor"
+_CORRUPT = "corrupt-rows"
+#: Corrupt rows that the list keeps; further ones are logged and not alerted. An alert names some of them.
+_MOST_KNOWN, _MOST_NAMED = 500, 10
+#: Days after which a corrupt row that was not found again is alerted again.
+_FORGOTTEN_AFTER = timedelta(days=7)
+_MOST_TRIES = 5
+
+#: Handles a page of rows after a cursor. It returns the next cursor, None at the end.
+type Unit = Callable[[str | None], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What the last sweep of a kind did, and the units that it `left`, each with its cursor."""
+
+    began_at: datetime
+    ended_at: datetime
+    figures: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, str | None] = field(default_factory=dict)
+
+
+_HEARTBEAT, _KNOWN = TypeAdapter(Heartbeat), TypeAdapter(dict[str, date])
+
+
+@dataclass(slots=True)
+class SweepReport:
+    """What a sweep did.
+
+    `left` has the cursors of the units that are not at their end. `corrupt` is the reason by row key. `moved`
+    counts tasks that were due later, `created` and `deleted` index rows, and `purged` tasks.
+    """
+
+    began_at: datetime
+    left: dict[str, str | None] = field(default_factory=dict)
+    corrupt: dict[str, str] = field(default_factory=dict)
+    examined: int = 0
+    recovered: int = 0
+    moved: int = 0
+    resumed: int = 0
+    sent: int = 0
+    dropped: int = 0
+    created: int = 0
+    deleted: int = 0
+    purged: int = 0
+    failed: int = 0
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """Return the counts that are not zero."""
+        names = ("examined", "recovered", "moved", "resumed", "sent", "dropped", "created", "deleted")
+        counts = {name: int(getattr(self, name)) for name in (*names, "purged", "failed")}
+        return {name: count for name, count in {**counts, "corrupt": len(self.corrupt)}.items() if count}
+
+    def add_corrupt(self, errors: Iterable[CorruptRowError]) -> None:
+        """Add corrupt rows."""
+        self.corrupt |= {error.row_key: error.reason for error in errors}
+
+    def add_failure(self, what: str, error: Exception) -> None:
+        """Count an error that ends the work on one task, message or page, but not the sweep."""
+        if isinstance(error, CorruptRowError):
+            self.add_corrupt([error])
+            return
+        self.failed += 1
+        _log.warning("%s: %s: %s", what, type(error).__name__, error)
+
+
+async def run_units(
+    units: Mapping[str, Unit], report: SweepReport, *, at_once: int, is_over: Callable[[], bool]
+) -> None:
+    """Run units page by page, in the order of the report. A unit that fails keeps its cursor."""
+    waiting = iter([name for name in report.left if name in units])
+
+    async def work() -> None:
+        for name in waiting:
+            try:
+                while not is_over():
+                    cursor = await units[name](report.left[name])
+                    if cursor is None:
+                        del report.left[name]
+                        break
+                    report.left[name] = cursor
+            except Exception as error:  # noqa: BLE001 - the other units continue
+                report.add_failure(name, error)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+class SupervisorRows:
+    """The rows that all Supervisors share. Its methods raise `TransientStorageError`."""
+
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
+
+    async def begin(self, kind: str, units: Iterable[str]) -> SweepReport:
+        """Return the report of a new sweep; units that the last one left come first."""
+        row = await self._table.read(SUPERVISOR, kind)
+        left: Mapping[str, str | None] = {}
+        if row is not None:
+            try:
+                left = decoded(kind, lambda: _HEARTBEAT.validate_json(row["Heartbeat"])).left
+            except CorruptRowError as error:
+                _log.warning("%s; the sweep starts at the beginning", error)
+        names = list(units)
+        first = {name: left[name] for name in names if name in left}
+        return SweepReport(
+            self._now(), {**first, **dict.fromkeys(name for name in names if name not in left)}
+        )
+
+    async def record(self, kind: str, report: SweepReport) -> None:
+        """Write the heartbeat, and name the corrupt rows that operators do not know yet."""
+        if report.corrupt:
+            await self._name_corrupt(report.corrupt)
+        heartbeat = Heartbeat(
+            began_at=report.began_at, ended_at=self._now(), figures=report.figures, left=report.left
+        )
+        row = {"Heartbeat": _HEARTBEAT.dump_json(heartbeat).decode()}
+        answer = await self._table.send(SUPERVISOR, [RowChange("upsert", kind, row)])
+        if isinstance(answer, RefusedChanges):
+            raise StorageError(f"heartbeat {kind}: HTTP {answer.status} {answer.text}")
+
+    async def _name_corrupt(self, corrupt: Mapping[str, str]) -> None:
+        """Log and alert each corrupt row once, with the list of known rows in the same transaction."""
+        today = self._now().date()
+        for _ in range(_MOST_TRIES):
+            row = await self._table.read(SUPERVISOR, _CORRUPT)
+            listed = {} if row is None else _known(row.get("Known"))
+            known = {digest: day for digest, day in listed.items() if today - day < _FORGOTTEN_AFTER}
+            new = {key: reason for key, reason in corrupt.items() if _digest(key) not in known}
+            named = dict(list(new.items())[: max(0, _MOST_KNOWN - len(known))])
+            found = {_digest(key) for key in corrupt if key in named or key not in new}
+            after = known | dict.fromkeys(found, today)
+            if after == listed:
+                return
+            columns = {"Known": _KNOWN.dump_json(after).decode()}
+            etag = "" if row is None else str(row["odata.etag"])
+            changes = [RowChange("insert" if row is None else "update", _CORRUPT, columns, etag or "*")]
+            changes += [message_change(_alert(named, self._now()))] if named else []
+            if isinstance(await self._table.send(SUPERVISOR, changes), RefusedChanges):
+                continue
+            for key, reason in named.items():
+                _log.warning("row %s is corrupt and is skipped: %s", key, reason)
+            return
+        raise TransientStorageError("the list of corrupt rows changes all the time")
+
+
+def _known(text: object) -> dict[str, date]:
+    try:
+        return _KNOWN.validate_json(str(text))
+    except ValueError:
+        return {}
+
+
+def _digest(row_key: str) -> str:
+    return hashlib.sha256(row_key.encode()).hexdigest()[:16]
+
+
+def _alert(named: Mapping[str, str], now: datetime) -> Message:
+    """Return the alert of corrupt rows, which names the first ones."""
+    rows = dict(list(named.items())[:_MOST_NAMED])
+    reason = f"{len(named)} rows cannot be decoded; they are skipped until they are repaired"
+    body = {"cause": "corrupt rows", "reason": reason, "rows": rows}
+    alert_id = f"corrupt.{_digest('|'.join(named))}.{now:%Y%m%d}"
+    return Message(kind=MessageKind.ALERT, id=alert_id, task="", at=now, body=body)

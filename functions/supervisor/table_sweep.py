@@ -1,0 +1,79 @@
+"""The full sweep: compares the index with the tasks, and deletes tasks whose retention has ended.
+
+A sweep without time left continues at its cursors the next time. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+from functions.storage.table_maintenance import IndexRepair, TaskRetention
+from functions.storage.task_storage import TaskStorage
+from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
+
+#: Time of a sweep, after which no further page is read.
+_SWEEP_TIME = timedelta(seconds=180)
+#: Shards that are compared at once, about 20 MB each, and shards in which tasks are deleted at once.
+_COMPARED_AT_ONCE, _PURGED_AT_ONCE = 2, 8
+#: Tasks that are deleted before the time is looked at again.
+_PURGED_PAGE = 20
+_KIND = "full sweep"
+
+
+class TableSweep:
+    """The full sweeps of one Supervisor. A finished task is deleted after `retention`."""
+
+    def __init__(
+        self,
+        storage: TaskStorage,
+        *,
+        retention: timedelta,
+        now: Callable[[], datetime],
+        window: int = 50_000,
+    ) -> None:
+        self._shards, self._retention, self._now = storage.shards, retention, now
+        self._repair = IndexRepair(storage, window=window)
+        self._purge = TaskRetention(storage)
+        self._rows = SupervisorRows(storage.table, now)
+
+    async def run(self) -> SweepReport:
+        """Sweep once, and write the heartbeat. Raises `TransientStorageError`."""
+        repairs = {f"index {shard:03d}": shard for shard in range(self._shards)}
+        purges = {f"retention {shard:03d}": shard for shard in range(self._shards)}
+        report = await self._rows.begin(_KIND, [*repairs, *purges])
+        ends_at = report.began_at + _SWEEP_TIME
+
+        def is_over() -> bool:
+            return self._now() >= ends_at
+
+        compare = {name: partial(self._compare, report, shard) for name, shard in repairs.items()}
+        purge = {name: partial(self._delete_finished, report, shard) for name, shard in purges.items()}
+        await asyncio.gather(
+            run_units(compare, report, at_once=_COMPARED_AT_ONCE, is_over=is_over),
+            run_units(purge, report, at_once=_PURGED_AT_ONCE, is_over=is_over),
+        )
+        await self._rows.record(_KIND, report)
+        return report
+
+    async def _compare(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+        """Compare the next window of tasks with their index rows."""
+        if cursor is not None:  # a process that ends in a long window has made progress
+            await self._rows.record(_KIND, report)
+        window = await self._repair.compare(shard, cursor)
+        report.add_corrupt(window.corrupt)
+        report.examined += window.tasks
+        report.created += window.created
+        report.deleted += window.deleted
+        report.failed += window.failed
+        return window.cursor
+
+    async def _delete_finished(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+        """Delete the next tasks whose retention has ended."""
+        before = self._now() - self._retention
+        page = await self._purge.delete_finished(shard, before, cursor=cursor, most=_PURGED_PAGE)
+        report.purged += page.deleted
+        report.failed += page.failed
+        return page.cursor

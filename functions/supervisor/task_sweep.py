@@ -1,0 +1,209 @@
+"""The sweep: examines due tasks, resumes tasks whose version is deployed again, and sends unsent messages.
+
+The Supervisor calls no Agent and no function of a workflow; it records events, and Schedulers carry them out.
+A crash anywhere leaves a task due, and the next sweep finds it. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import batched
+from typing import Protocol
+
+from functions.core.derive import derive
+from functions.core.gate_rules import Gate
+from functions.core.plan import check_deployed
+from functions.core.record import Message, NotDeployedError, TaskRecord
+from functions.core.task_events import Due, Resumed
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.storage.index_pages import index_entry, read_entries
+from functions.storage.record_rows import decoded
+from functions.storage.row_keys import TaskIndex, index_range, shard_name
+from functions.storage.table_contract import KEYS, Row, RowQuery, StorageError
+from functions.storage.task_storage import TaskStorage
+from functions.supervisor.outbox_relay import OutboxRelay
+from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units
+
+#: Time of a sweep, after which no further page is read.
+_SWEEP_TIME = timedelta(seconds=120)
+#: Tasks of one page, tasks that are examined at once in a shard, and shards that are swept at once.
+_PAGE, _TASKS_AT_ONCE, _SHARDS_AT_ONCE = 32, 8, 4
+#: Index rows of suspended tasks in one page; most of them are not read further.
+_SUSPENDED_PAGE = 1000
+#: Seconds for one task, and for the record of its event.
+_TASK_SECONDS, _EVENT_TIME = 20, timedelta(seconds=10)
+
+#: The query of the tasks that are suspended because their version is not deployed.
+_NOT_DEPLOYED = RowQuery(f"{TaskIndex.SUSPENDED}|", f"{TaskIndex.SUSPENDED}|~", columns=KEYS)
+
+type _TaskWork = Callable[[str], Awaitable[None]]
+
+
+class SweptGates(Protocol):
+    """The gates as a sweep uses them. `partition` has their alerts; `corrupt` is the reason by row key."""
+
+    partition: str
+    corrupt: Mapping[str, str]
+
+    async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
+        """Return all gates. With `is_forced`, raise `TransientStorageError` if they cannot be read."""
+
+    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
+        """Count overdue requests of a task, and return the gates by which they are decided."""
+
+    async def start_missing_chains(self) -> None:
+        """Start the release chains whose messages were lost. Raises `TransientStorageError`."""
+
+
+class TaskSweep:
+    """The sweeps of one Supervisor, which recover at most `recoveries` tasks each.
+
+    `registry` has the workflows that are deployed. `send` sends a message of the outbox, and raises an error
+    if it may not be sent.
+    """
+
+    def __init__(
+        self,
+        storage: TaskStorage,
+        *,
+        gates: SweptGates,
+        registry: WorkflowRegistry,
+        send: Callable[[Message], Awaitable[None]],
+        now: Callable[[], datetime],
+        recoveries: int = 100,
+    ) -> None:
+        self._storage, self._gates, self._registry = storage, gates, registry
+        self._send, self._now, self._recoveries = send, now, recoveries
+        self._rows = SupervisorRows(storage.table, now)
+
+    async def run(self, *, is_overloaded: bool = False) -> SweepReport:
+        """Sweep once, and write the heartbeat. With `is_overloaded`, the backlog of submissions is old.
+
+        Raises `TransientStorageError` if the gates cannot be read: no deadline is decided without the holds.
+        """
+        shards = [shard_name(shard) for shard in range(self._storage.shards)]
+        due, suspended = ({f"{kind} {shard}": shard for shard in shards} for kind in ("due", "suspended"))
+        outboxes = {f"outbox {each}": each for each in (*shards, self._gates.partition, SUPERVISOR)}
+        report = await self._rows.begin("sweep", [*due, *suspended, *outboxes])
+        await self._gates.refresh(is_forced=True)
+        report.corrupt |= self._gates.corrupt
+        try:
+            await self._gates.start_missing_chains()
+        except StorageError as error:
+            report.add_failure("release chains", error)
+        relay = OutboxRelay(self._storage.table, report, send=self._send, now=self._now)
+        recoveries = asyncio.Semaphore(self._recoveries)
+        examine = partial(self._examine, report, recoveries, is_overloaded=is_overloaded)
+        work = (
+            (due, partial(self._examine_page, report, examine)),
+            (suspended, partial(self._resume_page, report)),
+            (outboxes, relay.send_page),
+        )
+        ends_at = report.began_at + _SWEEP_TIME
+        pools = (
+            run_units(
+                {name: partial(page, partition) for name, partition in units.items()},
+                report,
+                at_once=_SHARDS_AT_ONCE,
+                is_over=lambda: self._now() >= ends_at,
+            )
+            for units, page in work
+        )
+        await asyncio.gather(*pools)
+        await self._rows.record("sweep", report)
+        return report
+
+    async def _examine_page(
+        self, report: SweepReport, examine: _TaskWork, shard: str, cursor: str | None
+    ) -> str | None:
+        """Examine the next due tasks of a shard, the oldest first, and return the next cursor."""
+        query = replace(
+            index_range(TaskIndex.DUE, until=self._now()), beyond=cursor, most=_PAGE, columns=KEYS
+        )
+        page = await read_entries(self._storage.table, shard, query, index_entry)
+        report.add_corrupt(page.corrupt)
+        await _for_each([entry.task for entry in page.entries], examine, report)
+        return page.cursor
+
+    async def _examine(
+        self, report: SweepReport, recoveries: asyncio.Semaphore, task: str, *, is_overloaded: bool
+    ) -> None:
+        """Record that the time of a task has passed, or move the index row of a task that is due later."""
+        before = await self._storage.load(task)
+        report.examined += 1
+        if before is None:
+            return  # the full sweep deletes its index row
+        due_at = derive(before).due_at
+        if due_at is None or due_at > self._now():
+            await self._storage.move_index(task)
+            report.moved += 1
+            return
+        may_recover = not recoveries.locked()
+        if may_recover:
+            await recoveries.acquire()
+        is_recovered = False
+        try:
+            queues = await self._gates.judge(before, may_recover=may_recover)
+            gates = await self._gates.refresh()
+            due = Due(
+                may_recover=may_recover,
+                is_overloaded=is_overloaded,
+                holds={name: gate.holds for name, gate in gates.items() if gate.holds},
+                queues=queues,
+            )
+            applied = await self._storage.change(task, due, until=self._now() + _EVENT_TIME)
+            is_recovered = applied.rejection is None and applied.record.epoch > before.epoch
+            report.recovered += is_recovered
+        finally:
+            if may_recover and not is_recovered:
+                recoveries.release()
+
+    async def _resume_page(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
+        """Resume the next suspended tasks of a shard whose version is deployed; return the next cursor."""
+        query = replace(_NOT_DEPLOYED, beyond=cursor, most=_SUSPENDED_PAGE)
+        page = await read_entries(self._storage.table, shard, query, _suspended)
+        report.add_corrupt(page.corrupt)
+        found = self._registry.find
+        tasks = [task for task, name, version in page.entries if found(name, version) is not None]
+        await _for_each(tasks, partial(self._resume, report), report)
+        return page.cursor
+
+    async def _resume(self, report: SweepReport, task: str) -> None:
+        record = await self._storage.load(task)
+        if record is None:
+            return
+        try:
+            check_deployed(record, self._registry)
+        except NotDeployedError:
+            return
+        applied = await self._storage.change(task, Resumed(), until=self._now() + _EVENT_TIME)
+        report.resumed += applied.rejection is None
+
+
+async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) -> None:
+    """Do the work on tasks, some at once. The error of one task is counted and stops no other one."""
+
+    async def one(task: str) -> None:
+        try:
+            async with asyncio.timeout(_TASK_SECONDS):
+                await work(task)
+        except Exception as error:  # noqa: BLE001 - whatever one task raises
+            report.add_failure(f"task {task}", error)
+
+    for some in batched(tasks, _TASKS_AT_ONCE, strict=False):
+        await asyncio.gather(*map(one, some))
+
+
+def _suspended(row: Row) -> tuple[str, str, int]:
+    """Return task, workflow and version from the key of an index row. Raises `CorruptRowError`."""
+    key = str(row["RowKey"])
+
+    def decode() -> tuple[str, str, int]:
+        _, workflow, version, task = key.split("|")
+        return task, workflow, int(version)
+
+    return decoded(key, decode)

@@ -1,0 +1,157 @@
+"""The gate of an Agent's queue: its circuit counts requests without a reply. Three hosts share the gate."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from functions.core.derive import ProcessState, derive
+from functions.core.gate_rules import Circuit, Gate
+from tests.fakes.storage_process import START, virtual_now
+from tests.unit.gates.scene import QUEUE, REQUEST, QueueAgent, Scene
+from tests.unit.storage.virtual import virtual
+
+
+@pytest.mark.parametrize("count", [1, 4, 40])
+@virtual
+async def test_absent_agent_counts_at_most_n_failures_in_sum(count: int) -> None:
+    """N opens the circuit (here 3); one task alone may count all of them. All tasks end."""
+    scene = Scene(agent=QueueAgent((0, 600)))
+    await scene.admit(count, REQUEST, within=60)
+    await scene.live(840)
+    records = await scene.records()
+    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+    assert sum(record.failures for record in records) == 3
+    assert (await scene.gate(QUEUE)).circuit is Circuit.CLOSED
+
+
+@virtual
+async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
+    """Without one it stays half-open, also if nothing waits; half-open it gets one probe per five seconds."""
+    scene = Scene(agent=QueueAgent((0, 1000)))
+    await scene.admit(3, REQUEST)
+    await scene.live(400)
+    gate = await scene.gate(QUEUE)
+    assert gate.circuit is not Circuit.CLOSED
+    gates = scene.hosts[0].gates
+    changed = await scene.gate("queue:b")
+    for number in range(3):
+        changed = await count_overdue(scene, "queue:b", number)
+    assert changed.circuit is Circuit.OPEN
+    await gates.release("queue:b", changed.link)
+    await scene.live(10, sweep_every=50)
+    waiting = await scene.gate("queue:b")
+    assert (waiting.circuit, waiting.next_at) == (Circuit.HALF_OPEN, None)
+    await gates.refresh(is_forced=True)
+    await gates.reply("queue:b", START, is_taken=True)  # sent before the circuit opened
+    assert (await scene.gate("queue:b")).circuit is Circuit.HALF_OPEN
+    await gates.reply("queue:b", virtual_now(), is_taken=True)
+    await scene.live(5, sweep_every=50)
+    assert (await scene.gate("queue:b")).circuit is Circuit.CLOSED
+
+
+async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
+    """Count an overdue request at a gate, on one of the hosts."""
+    gates = scene.hosts[number % 3].gates
+    sent_at = virtual_now() - timedelta(seconds=40)
+    await gates._count_overdue(name, sent_at, sent_at + timedelta(seconds=30), virtual_now())
+    return await scene.gate(name)
+
+
+@virtual
+async def test_hanging_agent_is_recovered_and_counted() -> None:
+    """The Agent serves others: a request that it took and did not answer counts at its task."""
+    scene = Scene(agent=(agent := QueueAgent()))
+    agent.hanging = {"t0003"}
+    await scene.admit(30, REQUEST, within=120)
+    await scene.live(60)
+    agent.hanging.clear()
+    await scene.live(120)
+    records = await scene.records()
+    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+    failures = {record.order.task: record.failures for record in records if record.failures}
+    assert list(failures) == ["t0003"]
+    assert failures["t0003"] >= 1
+
+
+@virtual
+async def test_healthy_traffic_writes_no_gate() -> None:
+    """Replies in time leave no row."""
+    scene = Scene(agent=QueueAgent())
+    await scene.admit(30, REQUEST, within=60)
+    await scene.live(10)
+    assert {derive(record).state for record in await scene.records()} == {ProcessState.PROCESSED}
+    assert [place for place in scene.table.rows if place[0] == "gates"] == []
+
+
+@virtual
+async def test_agent_that_is_behind_costs_no_failure() -> None:
+    """`served_up_to` shows that it has not reached requests that expired behind others with more time."""
+    scene = Scene(agent=QueueAgent(pace=1.0))
+    await scene.admit(80, replace(REQUEST, complete_within=600), start="t-long")
+    await asyncio.sleep(5)
+    await scene.admit(20, REQUEST)
+    await scene.live(60, sweep_every=10)
+    gate = await scene.gate(QUEUE)
+    assert gate.served_up_to is not None
+    assert gate.served_at is not None
+    assert scene.agent.expired > 0
+    await scene.live(400, sweep_every=10)
+    records = await scene.records()
+    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+    assert sum(record.failures for record in records) == 0
+
+
+@virtual
+async def test_served_up_to_is_written_at_most_each_two_seconds() -> None:
+    """By one host: a lag of many replies is one fact."""
+    scene = Scene()
+    gates = scene.hosts[0].gates
+    for number in range(100):
+        await gates.reply(QUEUE, virtual_now() - timedelta(seconds=20 - number / 100), is_taken=True)
+        await scene.live(0.05, sweep_every=50)
+    assert 2 <= len(scene.table.transactions) <= 4
+    served = (await scene.gate(QUEUE)).served_up_to
+    assert served is not None
+    await gates.reply(QUEUE, virtual_now() - timedelta(seconds=9), is_taken=True)
+    assert (await scene.gate(QUEUE)).served_up_to == served
+
+
+@virtual
+async def test_request_that_is_not_taken_closes_the_gate_until_the_next_probe() -> None:
+    """The steps are deferred, uncounted, and all of them end."""
+    scene = Scene(agent=(agent := QueueAgent((0, 20), pace=0.2)))
+    agent.longest_wait = 15
+    await scene.admit(40, REQUEST, within=18)
+    await scene.live(150, sweep_every=10)
+    records = await scene.records()
+    assert agent.not_taken
+    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+    assert sum(record.failures for record in records) == 0
+
+
+@virtual
+async def test_not_taken_closes_the_gate_at_once() -> None:
+    """Without a request on record, too."""
+    scene = Scene()
+    for sent_at, host in zip((virtual_now(), None), scene.hosts, strict=False):
+        name = f"queue:{sent_at is None}"
+        await host.gates.reply(name, sent_at, is_taken=False)
+        gate = await scene.gate(name)
+        assert gate.circuit is Circuit.OPEN
+        assert gate.next_at is not None
+        assert timedelta(seconds=4.9) < gate.next_at - virtual_now() <= timedelta(seconds=5)
+
+
+@virtual
+async def test_reply_without_a_request_on_record_resets_the_failures() -> None:
+    """A late reply proves that the Agent serves; it does not answer a probe."""
+    scene = Scene()
+    await count_overdue(scene, QUEUE, 0)
+    assert (await count_overdue(scene, QUEUE, 1)).failures == 2
+    await scene.hosts[2].gates.refresh()
+    await scene.hosts[2].gates.reply(QUEUE, None, is_taken=True)
+    assert (await scene.gate(QUEUE)).failures == 0
