@@ -75,9 +75,8 @@ def difference(
 ) -> tuple[list[RowChange], StoredTask]:
     """Return the changes from a stored record to the next one; the first one guards by the task row's ETag.
 
-    The index row of a task that is due later stays: the sweep that finds it too early moves it, with
-    `moves_index`. So a quick task never moves it. A deferred task moves it at once. `missing` are keys of
-    index rows that do not exist.
+    The index row of a task that is due later stays, so a quick task never moves it: only a deferral and a
+    sweep (`moves_index`) do. `missing` are keys of index rows that do not exist.
     """
     task, columns = after.order.task, base.columns if after is base.record else derive(after)
     index, due = index_key(after, columns), f"{TaskIndex.DUE}|"
@@ -117,14 +116,14 @@ def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> list[
 def _additions(record: TaskRecord) -> Iterator[RowChange]:
     """Return the rows of closed epochs and of messages. The last message of an id counts."""
     for closed in record.closed:
-        row = {"Epoch": closed.epoch, "Ended": str(closed.end), **_split("Facts", _json(_CLOSED, closed))}
+        row = {"Epoch": closed.epoch, "Ended": str(closed.end), **split("Facts", _json(_CLOSED, closed))}
         yield RowChange("upsert", f"{record.order.task}|epoch|{closed.epoch:06d}", row)
     yield from map(message_change, {message.id: message for message in record.outbox}.values())
 
 
 def message_change(message: core.Message) -> RowChange:
     """Return the change that adds a message to the outbox."""
-    row = {"OrderID": message.task, **_split("Message", _json(_MESSAGE, message))}
+    row = {"OrderID": message.task, **split("Message", _json(_MESSAGE, message))}
     return RowChange("upsert", message_key(message), row)
 
 
@@ -151,7 +150,7 @@ def _json(adapter: TypeAdapter[Any], value: Any, without: set[str] | None = None
     return adapter.dump_json(value, exclude=without, exclude_defaults=True).decode()
 
 
-def _split(name: str, text: str | None) -> dict[str, str]:
+def split(name: str, text: str | None) -> dict[str, str]:
     """Return the columns of a text: `Name`, and for a long text also `Name_1`, `Name_2` and further ones."""
     if text is None:
         return {}
@@ -162,7 +161,7 @@ def _split(name: str, text: str | None) -> dict[str, str]:
     return {f"{name}_{number}" if number else name: part for number, part in enumerate(parts)}
 
 
-def _joined(row: Row, name: str) -> str | None:
+def joined(row: Row, name: str) -> str | None:
     """Return a text from its columns, None if there is none. Raises `TypeError` for another value."""
     if name not in row:
         return None
@@ -174,7 +173,7 @@ def _joined(row: Row, name: str) -> str | None:
 
 def _text(row: Row, name: str) -> str:
     """Return a required text from its columns. Raises `ValueError` and `TypeError`."""
-    text = _joined(row, name)
+    text = joined(row, name)
     if text is None:
         raise ValueError(f"the column {name} is missing")
     return text
@@ -182,33 +181,33 @@ def _text(row: Row, name: str) -> str:
 
 def _texts(row: Row, name: str) -> list[str]:
     """Return the lines of a text from its columns."""
-    return [line for line in (_joined(row, name) or "").split("\n") if line]
+    return [line for line in (joined(row, name) or "").split("\n") if line]
 
 
 def _task_row(stored: StoredTask) -> Row:
     record, columns = stored.record, stored.columns
-    times = {"CompleteBy": columns.complete_by, "DueAt": columns.due_at}
-    row: dict[str, Any] = {
+    return {
         "OrderID": record.order.task,
         "ProcessState": str(columns.state),
         "WaitingFor": str(columns.waiting_for),
         "FailureCount": record.failures,
         "Epoch": record.epoch,
         "Steps": len(record.steps),
-        **_split("Facts", _json(_TASK, record, _NOT_IN_TASK)),
+        **split("Facts", _json(_TASK, record, _NOT_IN_TASK)),
         "Writes": " ".join(stored.writes),
         "Index": stored.index,
-        **_split("Reason", record.reason),
-        **_split("Output", record.output),
-        **_split("LockedBy", columns.locked_by),
-        **_split("Gates", "\n".join(_gate_rows(record.order, columns)) or None),
+        **split("Reason", record.reason),
+        **split("Output", record.output),
+        **split("LockedBy", columns.locked_by),
+        **split("Gates", "\n".join(_gate_rows(record.order, columns)) or None),
+        **_time("CompleteBy", columns.complete_by),
+        **_time("DueAt", columns.due_at),
     }
-    for name, time in times.items():
-        row |= {} if time is None else _time(name, time)
-    return row
 
 
-def _time(name: str, time: datetime) -> dict[str, str]:
+def _time(name: str, time: datetime | None) -> dict[str, str]:
+    if time is None:
+        return {}
     text = time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00")
     return {name: f"{text}Z", f"{name}@odata.type": "Edm.DateTime"}
 
@@ -235,17 +234,17 @@ def _index_row(stored: StoredTask) -> Row:
         row["Reason"] = bounded(record.reason, _MOST_REASON_BYTES)
     if record.error is not None:
         row["ErrorClass"] = error_class(record.error, record.order.task)
-        row |= _split("FailedStep", failed_step(record))
+        row |= split("FailedStep", failed_step(record))
     return row
 
 
 def _order_row(order: Order, search_keys: Iterable[str]) -> Row:
     return {
         **_listed(order),
-        **_split("Payload", order.payload),
-        **_split("Specs", _specs_text(order.specs)),
-        **_split("Facts", _json(_ORDER, order, _NOT_IN_ORDER)),
-        **_split("SearchKeys", "\n".join(search_keys) or None),
+        **split("Payload", order.payload),
+        **split("Specs", _specs_text(order.specs)),
+        **split("Facts", _json(_ORDER, order, _NOT_IN_ORDER)),
+        **split("SearchKeys", "\n".join(search_keys) or None),
     }
 
 
@@ -263,12 +262,12 @@ def _step_row(record: TaskRecord, step: StepRecord) -> Row:
     row: dict[str, Any] = {"State": str(step.operation(record.direction).state)}
     for column, operation in (("Do", step.do), ("Undo", step.undo)):
         if operation is not NOT_STARTED:
-            row |= _split(column, _json(_OPERATION, operation, _NOT_IN_OPERATION))
-            row |= _split(f"{column}Request", operation.request)
-            row |= _split(f"{column}Result", operation.result)
+            row |= split(column, _json(_OPERATION, operation, _NOT_IN_OPERATION))
+            row |= split(f"{column}Request", operation.request)
+            row |= split(f"{column}Result", operation.result)
     if step.earlier_dos:
-        row |= {**_split("EarlierDos", _json(_EARLIER, step.earlier_dos)), "Undone": step.undone}
-    return row | _split("Event", step.event) | _split("EventBy", step.event_by) | _split("Note", step.note)
+        row |= {**split("EarlierDos", _json(_EARLIER, step.earlier_dos)), "Undone": step.undone}
+    return row | split("Event", step.event) | split("EventBy", step.event_by) | split("Note", step.note)
 
 
 # Reading
@@ -335,12 +334,9 @@ def _order_of(row: Row, task: str) -> Order:
 def _stored(row: Row, order: Order, steps: Mapping[str, StepRecord]) -> StoredTask:
     if row["Steps"] != len(steps):
         raise ValueError(f"{len(steps)} step rows instead of {row['Steps']}")
-    facts = {
-        **from_json(_text(row, "Facts")),
-        "reason": _joined(row, "Reason"),
-        "output": _joined(row, "Output"),
-    }
-    record = _TASK.validate_python({**facts, "order": order, "steps": steps})
+    facts = {**from_json(_text(row, "Facts")), "order": order, "steps": steps}
+    texts = {"reason": joined(row, "Reason"), "output": joined(row, "Output")}
+    record = _TASK.validate_python(facts | texts)
     writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
     return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index)
 
@@ -353,10 +349,10 @@ def _step_of(name: str, row: Row, order: Order) -> StepRecord:
         name=name,
         do=do,
         undo=undo,
-        event=_joined(row, "Event"),
-        event_by=_joined(row, "EventBy"),
-        note=_joined(row, "Note"),
-        earlier_dos=_EARLIER.validate_json(_joined(row, "EarlierDos") or "[]"),
+        event=joined(row, "Event"),
+        event_by=joined(row, "EventBy"),
+        note=joined(row, "Note"),
+        earlier_dos=_EARLIER.validate_json(joined(row, "EarlierDos") or "[]"),
         undone=int(row.get("Undone", 0)),
     )
 
@@ -364,5 +360,5 @@ def _step_of(name: str, row: Row, order: Order) -> StepRecord:
 def _operation_of(row: Row, column: str) -> Operation:
     if column not in row:
         return NOT_STARTED
-    texts = {"request": _joined(row, f"{column}Request"), "result": _joined(row, f"{column}Result")}
+    texts = {"request": joined(row, f"{column}Request"), "result": joined(row, f"{column}Result")}
     return _OPERATION.validate_python({**from_json(_text(row, column)), **texts})

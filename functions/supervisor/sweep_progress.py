@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from pydantic import TypeAdapter
 
 from functions.core.record import Message, MessageKind
-from functions.storage.record_rows import decoded, message_change
+from functions.storage.record_rows import decoded, joined, message_change, split
 from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
@@ -129,7 +129,7 @@ class SupervisorRows:
         left: Mapping[str, str | None] = {}
         if row is not None:
             try:
-                left = decoded(kind, lambda: _HEARTBEAT.validate_json(row["Heartbeat"])).left
+                left = decoded(kind, lambda: _HEARTBEAT.validate_json(joined(row, "Heartbeat") or "")).left
             except CorruptRowError as error:
                 _log.warning("%s; the sweep starts at the beginning", error)
         names = list(units)
@@ -145,7 +145,7 @@ class SupervisorRows:
         heartbeat = Heartbeat(
             began_at=report.began_at, ended_at=self._now(), figures=report.figures, left=report.left
         )
-        row = {"Heartbeat": _HEARTBEAT.dump_json(heartbeat).decode()}
+        row = split("Heartbeat", _HEARTBEAT.dump_json(heartbeat).decode())
         answer = await self._table.send(SUPERVISOR, [RowChange("upsert", kind, row)])
         if isinstance(answer, RefusedChanges):
             raise StorageError(f"heartbeat {kind}: HTTP {answer.status} {answer.text}")

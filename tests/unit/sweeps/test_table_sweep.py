@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from functions.storage.record_rows import joined
 from functions.storage.table_contract import StorageError, TransientStorageError
-from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR
+from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, SupervisorRows
 from functions.supervisor.table_sweep import TableSweep
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import StorageProcess, line, virtual_now
@@ -48,7 +49,7 @@ async def test_index_is_repaired_and_old_tasks_are_deleted() -> None:
     assert (report.created, report.purged, report.failed) == (1, 3, 0)
     assert sorted({key[:4] for key in table.keys("t")}) == ["t003", "t004", "t005"]
     assert missing in table.keys("!due")
-    beat = _HEARTBEAT.validate_json(table.rows[SUPERVISOR, "full sweep"]["Heartbeat"])
+    beat = _HEARTBEAT.validate_json(joined(table.rows[SUPERVISOR, "full sweep"], "Heartbeat") or "")
     assert (beat.figures, beat.left) == (report.figures, {})
     assert (await process.full.run()).figures.keys() == {"examined"}
 
@@ -85,7 +86,7 @@ async def test_progress_within_a_long_sweep_survives_the_end_of_the_process() ->
     run = asyncio.create_task(process.full.run())
     await asyncio.sleep(60)
     run.cancel()
-    beat = _HEARTBEAT.validate_json(table.rows[SUPERVISOR, "full sweep"]["Heartbeat"])
+    beat = _HEARTBEAT.validate_json(joined(table.rows[SUPERVISOR, "full sweep"], "Heartbeat") or "")
     cursor = beat.left["index 000"]
     assert cursor is not None
     assert cursor > "t003"
@@ -125,3 +126,14 @@ async def test_corrupt_task_is_named_and_the_heartbeat_may_fail() -> None:
     process.full._rows._now = lambda: (_ for _ in ()).throw(StorageError("no clock"))
     with pytest.raises(StorageError):
         await process.full.run()
+
+
+@virtual
+async def test_cursors_of_all_shards_fit_into_the_heartbeat() -> None:
+    """A property holds 64 KiB."""
+    table = SimulatedTable()
+    rows, units = SupervisorRows(table, virtual_now), [f"index {shard:03d}" for shard in range(768)]
+    report = await rows.begin("sweep", units)
+    report.left = dict.fromkeys(units, "x" * 150)
+    await rows.record("sweep", report)
+    assert (await rows.begin("sweep", units)).left == report.left
