@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
 from functions.core.gate_rules import Gate
 from functions.core.task_events import OutcomeKind
 
 
+class NoFreeSlotError(Exception):
+    """No call of a gate ended in time, so that another one could begin: the service was not called."""
+
+
 class Gates:
     """Reads and changes gates."""
+
+    def call(self, name: str, until: datetime) -> AbstractAsyncContextManager[None]:
+        """Limit the calls of this instance. Raises `NoFreeSlotError` if none may begin until a time (UTC)."""
+        raise NotImplementedError
 
     async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
         """Read all gates if they were not read lately. With `is_forced`, it raises storage errors."""

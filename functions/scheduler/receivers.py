@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
+from functions.agents.gates import Gates
 from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended
 from functions.core.derive import ProcessState, derive, needs_run
@@ -36,9 +37,6 @@ from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, S
 from functions.scheduler.run import record_outcome
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
-
-if TYPE_CHECKING:
-    from functions.agents.gates import Gates
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from functions.agents.agent_call import (
     Agent,
@@ -24,9 +24,10 @@ from functions.agents.agent_call import (
     look_up,
     request_of,
 )
+from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import look_ups, pending_work
 from functions.core.json_values import bounded, error_text
-from functions.core.plan import Runner, plan, with_valid_result
+from functions.core.plan import Runner, may_outlast, plan, with_valid_result
 from functions.core.record import Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded
@@ -34,9 +35,6 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
-
-if TYPE_CHECKING:
-    from functions.agents.gates import Gates
 
 _log = logging.getLogger(__name__)
 
@@ -187,8 +185,7 @@ class _Run:
 
     def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
-        needed = timedelta(seconds=min(spec.complete_within, self._runs.run_seconds / 2))
-        has_room = now + needed <= self._ends_at and self._room(record, now) > 0
+        has_room = not may_outlast(spec, self._ends_at, now) and self._room(record, now) > 0
         if key in self._begun or not has_room or find_by is None or find_by <= now:
             return
         self._begun.add(key)
@@ -205,13 +202,19 @@ class _Run:
             _log_fault(f"task {self._task}: a step", fault)
 
     async def _call(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
-        agent, began_at = self._runs.agents.get(spec.agent), self._runs.now()
-        if agent is None or began_at >= call.complete_by:
+        """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
+        agent, now = self._runs.agents.get(spec.agent), self._runs.now()
+        if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-            outcome = CallOutcome(OutcomeKind.NOT_BEGUN, reason)
-        else:
-            outcome = await carry_out(agent, call, began_at)
+            await self._record(record, call, CallOutcome(OutcomeKind.NOT_BEGUN, reason))
+            return
+        try:
+            async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
+                began_at = self._runs.now()
+                outcome = await carry_out(agent, call, began_at)
             await self._runs.gates.report(spec.gate, outcome.kind, began_at)
+        except NoFreeSlotError as error:
+            outcome = CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
         await self._record(record, call, outcome)
 
     async def _find(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:

@@ -35,6 +35,17 @@ async def test_five_step_order_takes_seven_transactions_and_no_read() -> None:
 
 
 @virtual
+async def test_tasks_in_flight_share_transactions() -> None:
+    """A hundred orders at once take at most 0.45 transactions each, and no read."""
+    world = World(workflow(*chain(5)))
+    await asyncio.gather(*(world.admit(f"t{number}") for number in range(100)))
+    await asyncio.sleep(20)
+    assert len(world.table.keys("!done|")) == 100
+    assert (len(world.table.transactions) <= 45, world.table.reads) == (True, 0)
+    assert len(world.services.calls) == 500
+
+
+@virtual
 async def test_call_has_the_recorded_request_and_its_start() -> None:
     """An Agent receives the request, the deadline and the retry option of its step."""
     retry = Retry(first=1, factor=1, longest=1)
@@ -172,7 +183,7 @@ async def test_call_ends_at_its_deadline() -> None:
 @virtual
 async def test_timeout_of_a_step_that_must_not_be_repeated_is_a_question() -> None:
     """It is recorded after the deadline, and no second call follows."""
-    world = World(workflow(once("s0")), run_seconds=20.5)
+    world = World(workflow(once("s0")), run_seconds=20.02)
     world.services.behaviour["s0"] = answering("{}", seconds=1000)
     await world.admit("t1")
     await asyncio.sleep(22)
@@ -248,6 +259,33 @@ async def test_unknown_outcome_is_looked_up(finding: Finding, *, fences: bool, s
     assert world.activities[0] == (RUN, "done")
 
 
+@virtual
+async def test_look_up_that_hangs_ends_at_its_deadline() -> None:
+    """The outcome stays unknown, and an operator decides."""
+    world = World(workflow(once("s0", agent="finder")))
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    world.services.find_seconds = 1000
+    await world.admit("t1")
+    await asyncio.sleep(25)
+    record = await world.record("t1")
+    assert (derive(record).state, record.do("s0").find_by) == (ProcessState.ERROR, None)
+    assert "find: TimeoutError" in (record.do("s0").error or "")
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_look_up_that_may_outlast_the_run_needs_another_activity() -> None:
+    """The call ends after 15 s of a run of 30 s, and its look-up may take 20 s."""
+    world = World(workflow(once("s0", agent="finder")), run_seconds=30)
+    world.services.seconds = 15
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    world.services.findings["s0"] = Finding.DONE
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.services.found)) == (ProcessState.PROCESSED, 1)
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
+
+
 # Limits
 
 
@@ -276,17 +314,20 @@ async def test_slot_of_a_hanging_call_is_free_after_its_deadline() -> None:
 
 @virtual
 async def test_look_ups_count_as_calls() -> None:
-    """Four unknown outcomes are looked up two at a time."""
+    """Four unknown outcomes are looked up two at a time, and no step starts beside them."""
     world = World(
-        workflow(once("s", agent="finder", for_each=lambda parcel: parcel.items, at_once=90)), steps_at_once=2
+        workflow(
+            once("s", agent="finder", for_each=lambda parcel: parcel.items, at_once=90),
+            step("last"),
+        ),
+        steps_at_once=2,
     )
     world.services.behaviour["s"] = raising(ConnectionError("lost"))
     world.services.findings |= {f"s.{n}": Finding.DONE for n in range(4)}
     await world.admit("t1", items=range(4))
     record = await world.until_rest("t1")
     assert derive(record).state is ProcessState.PROCESSED
-    assert len(world.services.found) == 4
-    assert world.services.most_under_way <= 2
+    assert (len(world.services.found), world.services.most_under_way) == (4, 2)
 
 
 @virtual
@@ -332,6 +373,21 @@ async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
     assert {progress for _, progress in world.activities[:-1]} == {"more"}
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
+
+
+@virtual
+async def test_call_waits_for_a_slot_of_its_gate() -> None:
+    """A call that gets none within half of its time is not begun, and says nothing about the service."""
+    world = World(workflow(once("s0", agent="a"), once("s1", agent="a"), step("s2", agent="a")))
+    world.process.gates.slots["a"] = asyncio.Semaphore(1)
+    world.services.behaviour["s0"] = answering('{"number":1}', seconds=8)
+    world.services.behaviour["s1"] = answering('{"number":1}', seconds=8)
+    await world.admit("t1")
+    await asyncio.sleep(19)
+    record = await world.record("t1")
+    assert [record.do(name).state for name in ("s0", "s1")] == [OperationState.DONE] * 2
+    assert (record.do("s2").gate, record.failures, world.services.most_under_way) == ("a", 0, 1)
+    assert world.process.gates.reports == [("a", OutcomeKind.DONE)] * 2
 
 
 # Requests to queues

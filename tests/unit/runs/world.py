@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -18,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.agents.agent_call import AgentCall, Found
-from functions.agents.gates import Gates
+from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
 from functions.core.plan import output_of
@@ -87,6 +88,21 @@ class OpenGates(Gates):
         self.reports: list[tuple[str, OutcomeKind]] = []
         self.replies: list[tuple[str, datetime | None, bool]] = []
         self.releases: list[tuple[str, int]] = []
+        self.slots: dict[str, asyncio.Semaphore] = {}
+
+    @asynccontextmanager
+    async def call(self, name: str, until: datetime) -> AsyncIterator[None]:
+        """Wait for a slot if the gate has a limit."""
+        slots = self.slots.get(name, asyncio.Semaphore(1000))
+        try:
+            async with asyncio.timeout((until - virtual_now()).total_seconds()):
+                await slots.acquire()
+        except TimeoutError:
+            raise NoFreeSlotError("no free slot") from None
+        try:
+            yield
+        finally:
+            slots.release()
 
     async def refresh(self, *, is_forced: bool = False) -> dict[str, Gate]:
         """Return all gates."""
@@ -125,7 +141,7 @@ class Services:
         self.behaviour: dict[str, Callable[[AgentCall], Awaitable[str]]] = {}
         self.findings: dict[str, Finding] = {}
         self.found: list[AgentCall] = []
-        self.seconds = 0.5
+        self.seconds, self.find_seconds = 0.5, 0.0
         self.under_way = self.most_under_way = 0
 
     def names(self) -> list[str]:
@@ -136,20 +152,27 @@ class Services:
         """Carry out a call."""
         self.calls.append(call)
         self.bodies[call.effect_key].add(call.request)
+        async with self._counted():
+            behaviour = self.behaviour.get(call.step.partition(".")[0])
+            return '{"number":7}' if behaviour is None else await behaviour(call)
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """Count a call or a look-up that is under way, for at least `seconds`."""
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             await asyncio.sleep(self.seconds)
-            behaviour = self.behaviour.get(call.step.partition(".")[0])
-            return '{"number":7}' if behaviour is None else await behaviour(call)
+            yield
         finally:
             self.under_way -= 1
 
     async def find(self, call: AgentCall) -> Found:
         """Look up a call: the finding of its step, by default unknown."""
         self.found.append(call)
-        await asyncio.sleep(self.seconds)
-        return Found(self.findings.get(call.step, Finding.UNKNOWN), '{"number":8}')
+        async with self._counted():
+            await asyncio.sleep(self.find_seconds)
+            return Found(self.findings.get(call.step, Finding.UNKNOWN), '{"number":8}')
 
 
 @dataclass
