@@ -121,7 +121,9 @@ async def test_reply_of_an_earlier_start_changes_nothing() -> None:
     assert (await world.reply(second, epoch=1)).rejection is Rejection.STALE_EPOCH
     assert (await world.reply(first, epoch=2)).rejection is Rejection.OTHER_START
     assert (await world.reply(second, step="other")).rejection is Rejection.NOT_OPEN
-    assert [at for _, at, _ in world.process.gates.replies[:1]] == [None]
+    assert (await world.reply(first, outcome="not_taken", result=None)).rejection is Rejection.STALE_EPOCH
+    assert world.process.gates.replies[0] == ("queue:ship", None, True)
+    assert world.process.gates.replies[-1] == ("queue:ship", None, True)
     assert (await world.reply(second)).rejection is None
     assert (await world.reply(second)).record.do("ship").state is OperationState.DONE
 
@@ -314,13 +316,16 @@ async def test_message_of_an_ended_wait_is_not_sent_again() -> None:
 # Child tasks
 
 
-def family(*steps: BaseStep[Any], **options: Any) -> World:
-    """Return a world whose first workflow has a step that is a task of the second one."""
+def family(*steps: BaseStep[Any], is_last: bool = False, **options: Any) -> World:
+    """Return a world whose first workflow has a step that is a task of the second one.
+
+    `is_last`: no other step needs it.
+    """
     child = WorkflowStep(
         "child", workflow="c", request=lambda *_: {"items": [1]}, complete_within=300, **options
     )
     return World(
-        workflow(child, mail(child), on_failure="compensate"),
+        workflow(child, *([] if is_last else [mail(child)])),
         workflow(*(steps or [SHIP]), name="c", output=lambda *_: {"number": 5}),
     )
 
@@ -373,12 +378,12 @@ async def test_repeated_start_of_a_child_requests_its_lost_run() -> None:
 
 @virtual
 async def test_output_that_the_step_rejects_is_a_question() -> None:
-    """The parent stops in `Error`, and the child stays processed."""
+    """The parent stops in `Error`, although no other step reads the result."""
 
     class Other(Receipt):
         text: str
 
-    world = family(result=Other)
+    world = family(result=Other, is_last=True)
     await world.admit("t1")
     parent = await world.until_rest("t1")
     assert parent.do("child").state is OperationState.DONE_WITHOUT_RESULT
@@ -440,7 +445,7 @@ async def test_child_that_is_cancelled_before_it_began_never_starts() -> None:
 
 @virtual
 async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> None:
-    """Start and cancellation arrive at the same moment, at two processes."""
+    """The start arrives at another process after the cancellation found no task."""
     world = family()
     world.delivers = False
     await world.admit("t1")
@@ -451,8 +456,16 @@ async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> Non
         kind=MessageKind.CANCEL_CHILD, id="cancel", task="t1", at=start.at, to=start.to, body=body
     )
     other = Process(world)
-    await asyncio.gather(world.process.receivers.receive(start), other.receivers.receive(cancel))
+    admit = other.storage.admit
+
+    async def admit_later(record: TaskRecord) -> tuple[TaskRecord, bool]:
+        await world.process.receivers.receive(start)
+        return await admit(record)
+
+    other.storage.admit = admit_later  # type: ignore[method-assign,assignment]
+    await other.receivers.receive(cancel)
     child = await child_of(world)
+    assert child.order.version == 1
     assert child.direction == "undo"
     assert derive(child).state is ProcessState.COMPENSATED
 
