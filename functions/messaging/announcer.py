@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from functions.core.derive import derive, needs_run
 from functions.core.json_values import error_text
@@ -50,8 +49,8 @@ class Announcer:
         is_new_run = before is None or (after.epoch, after.run) > (before.epoch, before.run)
         if is_new_run and needs_run(after):
             work.append(self.request_run(after))
-        wake_at = _wake_at(after)
-        if wake_at is not None and (before is None or wake_at != _wake_at(before)):
+        wake_at = derive(after).wake_at
+        if wake_at is not None and (before is None or wake_at != derive(before).wake_at):
             wake = WakeRequest(task=after.order.task, at=wake_at, not_before=wake_at)
             work.append(self.send_once(wake))
         if work:
@@ -80,7 +79,3 @@ async def _succeeds(work: Awaitable[None], name: str) -> bool:
         _log.warning("%s is not sent: %s", name, error_text(fault))
         return False
     return True
-
-
-def _wake_at(record: TaskRecord) -> datetime | None:
-    return None if record.finished_at is not None else derive(record).wake_at
