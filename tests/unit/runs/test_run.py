@@ -14,6 +14,7 @@ from functions.core.record import Direction, OperationState
 from functions.core.step_definition import QueueStep, Retry
 from functions.core.task_events import Answered, Finding, OutcomeKind, Resubmitted, Verdict
 from functions.messaging.agent_messages import AgentRequest
+from tests.fakes.simulated_table import TableFault
 from tests.unit.runs.steps import RUN, answering, chain, check_calls, once, raising, step
 from tests.unit.runs.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
@@ -197,11 +198,13 @@ async def test_call_ends_at_its_deadline() -> None:
 
 @virtual
 async def test_timeout_of_a_step_that_must_not_be_repeated_is_a_question() -> None:
-    """It is recorded after the deadline, and no second call follows."""
+    """It is recorded after the end of the run, although the first attempt fails. No second call follows."""
     world = World(workflow(once("s0")), run_seconds=20.02)
     world.services.behaviour["s0"] = answering("{}", seconds=1000)
     await world.admit("t1")
-    await asyncio.sleep(22)
+    await asyncio.sleep(19)
+    world.table.fail_next(TableFault.NOT_SENT)
+    await asyncio.sleep(3)
     record = await world.record("t1")
     assert (record.do("s0").state, derive(record).state) == (OperationState.UNKNOWN, ProcessState.ERROR)
     assert len(world.services.calls) == 1
@@ -343,6 +346,7 @@ async def test_look_ups_count_as_calls() -> None:
     record = await world.until_rest("t1")
     assert derive(record).state is ProcessState.PROCESSED
     assert (len(world.services.found), world.services.most_under_way) == (4, 2)
+    assert world.activities == [(RUN, "done")]
 
 
 @virtual
@@ -464,3 +468,6 @@ async def test_request_has_the_fields_of_its_call() -> None:
     do = (await world.record("t1")).do("q")
     assert (first.start_id, first.complete_by) == (do.start_id, do.complete_by)
     assert not first.idempotent
+    await world.reply(first)
+    await world.process.runs.run_agents(RUN)
+    assert len(world.requests) == 2
