@@ -1,0 +1,179 @@
+"""The calls of Agents and their outcomes. Requests and results are JSON, times are UTC."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from pydantic_core import from_json
+
+from functions.core.json_values import bounded, error_text
+from functions.core.record import Direction, Operation, StepSpec, TaskRecord
+from functions.core.step_definition import Retry
+from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.agent_messages import AgentRequest, RequestKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCall:
+    """One start of a step: the request on record, and the deadline of its outcome.
+
+    `start_id` proves that an outcome belongs to this start; no log shows it. A call that is not `idempotent`
+    is sent to the service once. `do_result` is the result of the do, for an undo; None if it is unknown.
+    `retry` has the waits between attempts; None: those of the settings.
+    """
+
+    task: str
+    step: str
+    direction: Direction
+    effect_key: str
+    request: str
+    complete_by: datetime
+    start_id: str = field(repr=False)
+    epoch: int
+    idempotent: bool
+    do_result: str | None = None
+    retry: Retry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer of a look-up. `result` is the result of the step if it was done."""
+
+    finding: Finding
+    result: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """The outcome of a call or of a look-up; `text` is the result or the error."""
+
+    kind: OutcomeKind
+    text: str
+    has_unanswered: bool = False
+
+
+class Agent(Protocol):
+    """Calls one remote service.
+
+    `fences_starts`: after `find` returned "not done", no request with this start id takes effect. An Agent
+    without that guarantee can only prove that a step was done.
+    """
+
+    fences_starts: bool
+
+    async def carry_out(self, call: AgentCall) -> str:
+        """Do or undo a step until its deadline; return the result.
+
+        Raises `RefusedError`, `NotBegunError` and `UnusableResultError`. After any other error the outcome is
+        unknown.
+        """
+
+    async def find(self, call: AgentCall) -> Found:
+        """Look up whether a step was done. After any error the outcome stays unknown."""
+
+
+class RefusedError(Exception):
+    """The service refused permanently.
+
+    `has_unanswered`: an earlier request of this start had no answer, and may still take effect.
+    """
+
+    def __init__(self, text: str, *, has_unanswered: bool = False) -> None:
+        super().__init__(text)
+        self.has_unanswered = has_unanswered
+
+
+class NotBegunError(Exception):
+    """The service was not called, or it is certain that nothing was done and nothing will be."""
+
+
+class UnusableResultError(Exception):
+    """The service did it, but its result cannot be used."""
+
+
+async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
+    """Carry out a call until its deadline, and return the outcome. It raises nothing."""
+    try:
+        async with asyncio.timeout((call.complete_by - now).total_seconds()):
+            return CallOutcome(OutcomeKind.DONE, await agent.carry_out(call))
+    except RefusedError as error:
+        return CallOutcome(OutcomeKind.REFUSED, bounded(str(error)), error.has_unanswered)
+    except NotBegunError as error:
+        return CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))
+    except UnusableResultError as error:
+        return CallOutcome(OutcomeKind.DONE_WITHOUT_RESULT, bounded(str(error)))
+    except Exception as error:  # noqa: BLE001 - an Agent may raise anything
+        return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
+
+
+async def look_up(agent: Agent | None, call: AgentCall, now: datetime) -> CallOutcome:
+    """Look up the outcome of a call until its deadline, and return it. It raises nothing."""
+    if agent is None:
+        return CallOutcome(OutcomeKind.UNKNOWN, "find: its Agent is not here")
+    try:
+        async with asyncio.timeout((call.complete_by - now).total_seconds()):
+            found = await agent.find(call)
+    except Exception as error:  # noqa: BLE001 - an Agent may raise anything
+        return CallOutcome(OutcomeKind.UNKNOWN, f"find: {error_text(error)}")
+    kind = outcome_of(found.finding, fences_starts=agent.fences_starts)
+    return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else f"find: {found.finding}")
+
+
+def call_of(
+    record: TaskRecord, spec: StepSpec, operation: Operation, until: datetime, registry: WorkflowRegistry
+) -> AgentCall:
+    """Return the call of a start that is on record, with its deadline `until`."""
+    step, direction = record.step(spec.name), record.direction
+    generation = step.generation(direction)
+    workflow = registry.find(record.order.workflow, record.order.version)
+    defined = None if workflow is None else workflow.steps.get(spec.step)
+    return AgentCall(
+        task=record.order.task,
+        step=spec.name,
+        direction=direction,
+        effect_key=record.order.effect_key(spec.name, direction, generation),
+        request=operation.request or "{}",
+        complete_by=until,
+        start_id=operation.start_id or "",
+        epoch=record.epoch,
+        idempotent=not spec.must_not_repeat(direction),
+        do_result=step.dispatched[generation].result if direction is Direction.UNDO else None,
+        retry=None if defined is None else defined.retry,
+    )
+
+
+def event_of(call: AgentCall, outcome: CallOutcome) -> StepEnded:
+    """Return the outcome of a call as an event of its task. The result of an undo is not recorded."""
+    is_done = outcome.kind is OutcomeKind.DONE
+    return StepEnded(
+        epoch=call.epoch,
+        step=call.step,
+        direction=call.direction,
+        start_id=call.start_id,
+        kind=outcome.kind,
+        result=outcome.text if is_done and call.direction is Direction.DO else None,
+        error=None if is_done else outcome.text,
+        has_unanswered=outcome.has_unanswered,
+    )
+
+
+def request_of(call: AgentCall, kind: RequestKind = RequestKind.CARRY_OUT) -> AgentRequest:
+    """Return the message of a call to an Agent behind a queue."""
+    return AgentRequest(
+        schema_version=1,
+        task_id=call.task,
+        step=call.step,
+        direction=call.direction,
+        epoch=call.epoch,
+        start_id=call.start_id,
+        kind=kind,
+        effect_key=call.effect_key,
+        complete_by=call.complete_by,
+        idempotent=call.idempotent,
+        request=from_json(call.request),
+        result=None if call.do_result is None else from_json(call.do_result),
+    )

@@ -1,0 +1,197 @@
+"""The messages between the application and Agents behind queues, version 1, as JSON objects in UTF-8.
+
+A request arrives in the queue of its Agent, and its reply in `agent-replies`. A reply echoes the first six
+fields of its request and counts only with their values. `docs/agents.md` has the rules for Agents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Self, assert_never
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.functional_validators import model_validator
+
+from functions.core.json_values import error_text
+from functions.core.record import Direction
+from functions.core.task_events import OutcomeKind, StepEnded
+
+AGENT_REPLIES_QUEUE = "agent-replies"
+#: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.
+MOST_MESSAGE_BYTES = 256 * 1024 - 8 * 1024
+#: Characters of a reason for operators.
+MOST_REASON_CHARACTERS = 1_000
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(UTC))]
+Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
+
+
+class RequestKind(StrEnum):
+    """What an Agent does with a request."""
+
+    #: Do or undo the step.
+    CARRY_OUT = "carry_out"
+    #: Look up whether the step was done; change nothing at the remote service.
+    FIND = "find"
+
+
+class ReplyOutcome(StrEnum):
+    """The outcome of a request."""
+
+    DONE = "done"
+    #: The remote service refused permanently.
+    REFUSED = "refused"
+    #: Nothing was done under this start id, and nothing will be.
+    NOT_TAKEN = "not_taken"
+    #: It is not known whether it was done, and no other reply follows.
+    UNKNOWN = "unknown"
+
+
+class AgentMessageError(ValueError):
+    """A message is not of its schema. The text names the field and the fault, and holds no value."""
+
+
+class _AgentMessage(BaseModel):
+    """The fields that a reply echoes. Unknown fields are ignored: they belong to a later version."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, hide_input_in_errors=True)
+
+    schema_version: Annotated[int, Field(ge=1, le=1, description="The version of the schema: 1.")]
+    task_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of the task.")]
+    step: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z][a-z0-9-]{0,31}(\.[0-9]{1,3})?$",
+            description="The name of the step, with the number of the item for a for-each step: `seats.3`.",
+        ),
+    ]
+    direction: Annotated[Direction, Field(description="`do` the step, or `undo` it and refuse a late `do`.")]
+    epoch: Annotated[int, Field(ge=1, description="The epoch of the task. Each recovery opens the next one.")]
+    start_id: Annotated[
+        str,
+        Field(
+            min_length=16,
+            max_length=128,
+            repr=False,
+            description="Identifies this start of the step. It is a secret: do not log it.",
+        ),
+    ]
+
+
+class AgentRequest(_AgentMessage):
+    """A request to carry out a step, or to look up its outcome, until `complete_by` (UTC).
+
+    A request may arrive several times. A request with `"idempotent": false` is sent to the remote service
+    once for each start id.
+    """
+
+    kind: Annotated[RequestKind, Field(description="`carry_out`, or `find`: look up whether it was done.")]
+    effect_key: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=256,
+            description="The idempotency key: `{task}.{run id}/{step}/{direction}`, the same in every epoch.",
+        ),
+    ]
+    complete_by: Annotated[
+        UtcTime,
+        Field(description="The deadline. An Agent that takes the request too late replies `not_taken`."),
+    ]
+    idempotent: Annotated[bool, Field(description="Whether the remote service may be called again.")]
+    request: Annotated[dict[str, Any], Field(description="The request that the step's definition made.")]
+    result: Annotated[
+        dict[str, Any] | None,
+        Field(description="For an undo: the result of the do, null if it is unknown."),
+    ] = None
+
+    @property
+    def message_id(self) -> str:
+        """Return the id of the message, the same in each repetition. It does not contain the start id."""
+        start = hashlib.sha256(self.start_id.encode()).hexdigest()[:8]
+        suffix = ".find" if self.kind is RequestKind.FIND else ""
+        return f"{self.task_id}.{self.epoch}.{self.step}.{start}{suffix}"
+
+
+class AgentReply(_AgentMessage):
+    """The outcome of a request. After a transient fault there is no reply."""
+
+    outcome: Annotated[ReplyOutcome, Field(description="`done`, `refused`, `not_taken` or `unknown`.")]
+    result: Annotated[
+        dict[str, Any] | None,
+        Field(description="With `done`: the result for later steps, at most 60,000 bytes in UTF-16."),
+    ] = None
+    no_result: Annotated[
+        Reason,
+        Field(description="With `done`, instead of `result`: why there is no usable result."),
+    ] = ""
+    error: Annotated[Reason, Field(description="With the other outcomes: the reason, for operators.")] = ""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        is_done = self.outcome is ReplyOutcome.DONE
+        fields = {"result": self.result, "no_result": self.no_result, "error": self.error}
+        allowed = {"result", "no_result"} if is_done else {"error"}
+        wrong = [name for name, value in fields.items() if value and name not in allowed]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is not allowed with the outcome {self.outcome}")
+        if self.result and self.no_result:
+            raise ValueError("no_result is not allowed with a result")
+        return self
+
+    @property
+    def event(self) -> StepEnded:
+        """Return the outcome as an event of the task. Without a result, it is an empty object."""
+        kind, result, error = self._kind(), None, self.no_result or self.error or None
+        if kind is OutcomeKind.DONE and self.direction is Direction.DO:
+            result = json.dumps(self.result or {}, ensure_ascii=False, separators=(",", ":"))
+        return StepEnded(
+            epoch=self.epoch,
+            step=self.step,
+            direction=self.direction,
+            start_id=self.start_id,
+            kind=kind,
+            result=result,
+            error=error,
+        )
+
+    def _kind(self) -> OutcomeKind:
+        match self.outcome:
+            case ReplyOutcome.DONE if self.no_result and self.direction is Direction.DO:
+                return OutcomeKind.DONE_WITHOUT_RESULT
+            case ReplyOutcome.DONE:
+                return OutcomeKind.DONE
+            case ReplyOutcome.REFUSED:
+                return OutcomeKind.REFUSED
+            case ReplyOutcome.NOT_TAKEN:
+                return OutcomeKind.NOT_BEGUN
+            case ReplyOutcome.UNKNOWN:
+                return OutcomeKind.UNKNOWN
+            case _:
+                assert_never(self.outcome)
+
+
+def requests_queue(agent: str) -> str:
+    """Return the name of the queue of an Agent's requests."""
+    return f"agent-{agent}-requests"
+
+
+def seconds_to_live(request: AgentRequest, now: datetime) -> float:
+    """Return the time to live of a request in seconds: it expires at its deadline."""
+    return max(0.0, (request.complete_by - now).total_seconds())
+
+
+def read_agent_message[MessageT: _AgentMessage](model: type[MessageT], body: bytes) -> MessageT:
+    """Return the message in a body. If a name occurs twice, its last value counts.
+
+    Raises `AgentMessageError`.
+    """
+    if len(body) > MOST_MESSAGE_BYTES:
+        raise AgentMessageError(f"the message has {len(body)} bytes; the limit is {MOST_MESSAGE_BYTES}")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise AgentMessageError(error_text(error)) from None

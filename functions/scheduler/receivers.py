@@ -1,0 +1,218 @@
+"""The handlers of replies, events and messages. Each records one event, and none waits for a task.
+
+If a step becomes ready, the announcement of the change requests the next run. After an error of a handler
+its message must be delivered again. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, assert_never
+
+from functions.agents.gates import Gates
+from functions.core import task_events as events
+from functions.core.conclusions import add_child_ended
+from functions.core.derive import ProcessState, derive, needs_run
+from functions.core.json_values import UnfitValueError
+from functions.core.plan import check_deployed, checked_result, with_valid_result
+from functions.core.record import (
+    Direction,
+    Message,
+    MessageKind,
+    NotDeployedError,
+    Order,
+    RuleSettings,
+    StepType,
+    TaskRecord,
+)
+from functions.core.rules import Applied, admit
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.agent_messages import AgentReply
+from functions.messaging.announcer import Announcer, StartRun
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.scheduler.run import record_outcome
+from functions.storage.table_contract import NoSuchTaskError
+from functions.storage.task_storage import TaskStorage
+
+_log = logging.getLogger(__name__)
+
+#: Seconds in which an event is recorded, within the lock of its message.
+_RECORD_SECONDS = 20
+#: The longest delay after the end of a wait whose message arrived early.
+_LONGEST_DELAY = timedelta(seconds=5)
+#: The run id of child tasks, whose ids are never used again.
+_CHILD_RUN_ID = "child"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receivers:
+    """Receives replies, events and messages in this process.
+
+    `start_run` starts a Durable instance. `finders` are the Agents that can look up effects. A handler raises
+    `NoSuchTaskError` for a deleted task: its message has no effect any more.
+    """
+
+    storage: TaskStorage
+    registry: WorkflowRegistry
+    announcer: Announcer
+    gates: Gates
+    settings: RuleSettings
+    now: Callable[[], datetime]
+    start_run: StartRun
+    finders: frozenset[str] = frozenset()
+
+    async def reply(self, reply: AgentReply) -> Applied:
+        """Record the reply of an Agent behind a queue, and count it at the gate. Raises `StorageError`."""
+        record = await self._cached(reply.task_id)
+        ended = with_valid_result(record, self.registry, reply.event)
+        applied = await record_outcome(partial(self._record, reply.task_id), ended)
+        if applied.rejection is not None:
+            _log.info("task %s step %s: reply rejected: %s", reply.task_id, reply.step, applied.rejection)
+        spec = applied.record.order.by_name.get(ended.step)
+        if spec is not None and spec.type is StepType.QUEUE:
+            operation = applied.record.step(ended.step).operation(ended.direction)
+            sent_at = operation.started_at if operation.start_id == ended.start_id else None
+            is_deferred = applied.rejection is None and ended.kind is events.OutcomeKind.NOT_BEGUN
+            await self.gates.refresh()
+            await self.gates.reply(spec.gate, sent_at, is_taken=not is_deferred)
+        return applied
+
+    async def event(self, task: str, step: str, body: str, who: str) -> Applied:
+        """Record an event from outside, whose `body` is JSON.
+
+        Raises `NotDeployedError` if the version of the task is not deployed (the sender retries later),
+        `UnfitValueError` if the step's model rejects the body, and `StorageError`.
+        """
+        record = await self._cached(task)
+        spec = record.order.by_name.get(step)
+        if spec is not None and spec.type is StepType.EVENT and record.finished_at is None:
+            check_deployed(record, self.registry)
+            body = checked_result(record, self.registry, step, body)
+        applied = await self._record(task, events.EventReceived(step=step, body=body, who=who))
+        if applied.rejection is events.Rejection.NOT_DEPLOYED:
+            raise NotDeployedError(f"task {task}: {applied.rejection}")
+        return applied
+
+    async def receive(self, message: SchedulerMessage) -> None:
+        """Handle a message of the application. Raises `StorageError` and `NotDeployedError`."""
+        match message:
+            case RunRequest():
+                await self.start_run(message)
+            case WakeRequest():
+                await self._wake(message)
+            case ReleaseRequest():
+                await self.gates.release(message.gate, message.link)
+            case Message(kind=MessageKind.START_CHILD):
+                await self._start_child(message)
+            case Message(kind=MessageKind.CANCEL_CHILD):
+                await self._cancel_child(message)
+            case Message(kind=MessageKind.CHILD_ENDED):
+                await self._end_child(await self.storage.load(message.task))
+            case Message():
+                raise ValueError(f"message {message.id} is for another receiver")
+            case _:
+                assert_never(message)
+
+    async def _cached(self, task: str) -> TaskRecord:
+        """Return a record, which may be outdated. Raises `StorageError`."""
+        record = await self.storage.cached(task)
+        if record is None:
+            raise NoSuchTaskError(task)
+        return record
+
+    async def _record(self, task: str, event: events.Event) -> Applied:
+        until = self.now() + timedelta(seconds=_RECORD_SECONDS)
+        return await self.storage.change(task, event, until=until)
+
+    async def _wake(self, message: WakeRequest) -> None:
+        """Examine a task whose wait has ended. A message that arrives early is sent again."""
+        gates = await self.gates.refresh()
+        holds = {name: gate.holds for name, gate in gates.items() if gate.holds}
+        applied = await self._record(message.task, events.Due(holds=holds))
+        lead = message.at - self.now()
+        if lead > timedelta() and derive(applied.record).wake_at == message.at:
+            not_before = message.at + min(lead, _LONGEST_DELAY)
+            again = replace(message, not_before=not_before, attempt=message.attempt + 1)
+            await self.announcer.send_once(again)
+
+    async def _start_child(self, message: Message) -> None:
+        """Admit the task of a workflow step. A task on record stays as it is."""
+        body: Any = message.body
+        workflow, parent = self.registry.find(body["workflow"]), await self._cached(message.task)
+        if workflow is None:
+            raise NotDeployedError(f"workflow {body['workflow']} is not deployed")
+        now = self.now()
+        order = workflow.new_order(
+            message.to,
+            _CHILD_RUN_ID,
+            body["payload"],
+            now,
+            finders=self.finders,
+            submitter=parent.order.submitter,
+            parent=message.task,
+            parent_step=body["step"],
+        )
+        child, is_new = await self.storage.admit(admit(order, now, self.settings))
+        if not is_new and needs_run(child):
+            await self.announcer.request_run(child)
+        if not is_new:
+            await self._end_child(child)  # its parent may have started it again
+
+    async def _cancel_child(self, message: Message) -> None:
+        """Cancel a child task. One that is not on record is recorded as undone, so that it never starts."""
+        reason = "its parent is undone"
+        cancelled = events.Cancelled(by=events.Canceller.PARENT, who=message.task, reason=reason)
+        try:
+            await self._record(message.to, cancelled)
+        except NoSuchTaskError:
+            _, is_new = await self.storage.admit(_tombstone(message, self.now()))
+            if not is_new:
+                await self._record(message.to, cancelled)
+
+    async def _end_child(self, child: TaskRecord | None) -> None:
+        """Record the end of a child task, or of its undo, on its parent."""
+        if child is None or child.order.parent is None or child.order.parent_step is None:
+            return
+        parent, step = await self._cached(child.order.parent), child.order.parent_step
+        state, name = derive(child).state, child.order.task
+        is_done = state is ProcessState.PROCESSED
+        ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)
+        match state:
+            case ProcessState.PROCESSED:
+                ended = self._with_output(parent, ended, child.output or "{}")
+            case ProcessState.COMPENSATED:
+                ended = replace(ended, error=child.reason or "its task was undone")
+            case _:
+                return
+        await self._record(parent.order.task, ended)
+
+    def _with_output(self, parent: TaskRecord, ended: events.ChildEnded, output: str) -> events.ChildEnded:
+        """Return the end of a processed child. An output that the step's model rejects is no result."""
+        try:
+            return replace(ended, result=checked_result(parent, self.registry, ended.step, output))
+        except UnfitValueError as fault:
+            return replace(ended, error=str(fault))
+
+
+def _tombstone(message: Message, now: datetime) -> TaskRecord:
+    """Return the record of a child task that was undone before it began."""
+    body: Any = message.body
+    order = Order(
+        task=message.to,
+        run_id=_CHILD_RUN_ID,
+        workflow=body["workflow"],
+        version=0,
+        digest="",
+        specs=(),
+        payload="{}",
+        submitter="",
+        submitted_at=now,
+        parent=message.task,
+        parent_step=body["step"],
+    )
+    undone = TaskRecord(order=order, start_by=now, direction=Direction.UNDO, finished_at=now)
+    return add_child_ended(undone, now)

@@ -1,0 +1,247 @@
+"""One run of a task: start ready steps, call Agents, record each outcome with the starts that follow.
+
+A run waits for its own calls only. `receivers.py` records replies, events, timers and ends of child tasks,
+and another run starts the steps that become ready. A start belongs to the run that recorded its start id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Literal
+
+from functions.agents.agent_call import (
+    Agent,
+    AgentCall,
+    CallOutcome,
+    call_of,
+    carry_out,
+    event_of,
+    look_up,
+    request_of,
+)
+from functions.agents.gates import Gates, NoFreeSlotError
+from functions.core.derive import look_ups, pending_work
+from functions.core.json_values import bounded, error_text
+from functions.core.plan import Runner, may_outlast, plan, with_valid_result
+from functions.core.record import Operation, OperationState, StepSpec, StepType, TaskRecord
+from functions.core.rules import Applied
+from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.agent_messages import AgentRequest
+from functions.storage.table_contract import StorageError, UnwritableRowsError
+from functions.storage.task_storage import TaskStorage
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between attempts to send a request to the queue of an Agent.
+_SEND_AGAIN_SECONDS = 1.0
+#: Seconds after the end of a run in which it records outcomes that count late.
+_RECORD_SECONDS = 20
+
+#: "more": the run has work left, for which its orchestrator calls the activity again.
+type Progress = Literal["more", "done"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Runs of tasks in this process. Times are UTC.
+
+    `send_request` sends a request to the queue of the Agent that it names. A run has at most `steps_at_once`
+    calls under way, and starts none that could last beyond `run_seconds`; each call is shorter than that.
+    """
+
+    storage: TaskStorage
+    registry: WorkflowRegistry
+    agents: Mapping[str, Agent]
+    gates: Gates
+    send_request: Callable[[str, AgentRequest], Awaitable[None]]
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    run_seconds: float = 240
+    steps_at_once: int = 16
+
+    async def run_agents(self, scheduler: str) -> Progress:
+        """Carry out the run `{task}.{epoch}.{run}` until none of its calls is under way and no step is ready.
+
+        It raises nothing: the Supervisor recovers a task whose run failed.
+        """
+        try:
+            task, epoch, run = scheduler.rsplit(".", 2)
+            return await _Run(self, task, int(epoch), int(run)).complete()
+        except Exception as fault:  # noqa: BLE001 - an activity raises nothing
+            _log_fault(f"run {scheduler}", fault)
+        return "done"
+
+
+def _log_fault(place: str, fault: Exception) -> None:
+    """Log an error, with its traceback if it is a defect. The Supervisor recovers the task."""
+    _log.warning("%s ends early: %s", place, fault, exc_info=not isinstance(fault, StorageError))
+
+
+async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: StepEnded) -> Applied:
+    """Record an outcome. A result that the table rejects counts as done without a usable result."""
+    try:
+        return await change(ended)
+    except UnwritableRowsError as error:
+        if ended.kind is not OutcomeKind.DONE:
+            raise
+        kind, text = OutcomeKind.DONE_WITHOUT_RESULT, bounded(str(error))
+        return await change(replace(ended, kind=kind, result=None, error=text))
+
+
+class _Run:
+    """One activity of a run.
+
+    `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began.
+    """
+
+    def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
+        self._runs, self._task, self._epoch, self._run = runs, task, epoch, run
+        self._ends_at = runs.now() + timedelta(seconds=runs.run_seconds)
+        self._planned, self._begun = set[str](), set[str]()
+        self._look_ups = 0
+        self._has_started = self._has_unsent = self._is_over = False
+        self._group = asyncio.TaskGroup()
+
+    async def complete(self) -> Progress:
+        """Run until no call is under way. Raises `StorageError`."""
+        record = await self._change(RunStarted(epoch=self._epoch, run=self._run), self._ends_at)
+        async with self._group:
+            self._begin(record)
+            for spec, operation in record.operations():
+                if spec.type is StepType.QUEUE and operation.run == self._run:  # it may not have been sent
+                    self._begin_step(record, spec, operation)
+        if self._is_over or not (self._has_started or self._has_unsent):
+            return "done"
+        newest = await self._runs.storage.cached(self._task)
+        is_newest_run = newest is not None and (newest.epoch, newest.run) == (self._epoch, self._run)
+        has_work = newest is not None and bool(pending_work(newest))
+        return "more" if self._has_unsent or (is_newest_run and has_work) else "done"
+
+    async def _change(self, event: Event | None, until: datetime) -> TaskRecord:
+        """Record an event together with the starts that follow. Raises `StorageError`."""
+        await self._runs.gates.refresh()
+        change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
+        applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
+        record = applied.record
+        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
+        return record
+
+    def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
+        """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
+        runner = Runner(
+            epoch=self._epoch,
+            run=self._run,
+            room=self._room(record, now),
+            ends_at=self._ends_at,
+            new_id=self._new_start_id,
+            gate=self._runs.gates.of,
+        )
+        return plan(record, runner, self._runs.registry, now)
+
+    def _new_start_id(self) -> str:
+        start_id = self._runs.new_id()
+        self._planned.add(start_id)
+        return start_id
+
+    def _room(self, record: TaskRecord, now: datetime) -> int:
+        """Return the number of further calls and look-ups of this run. Overdue calls have ended."""
+        calls = sum(
+            operation.state is OperationState.RUNNING
+            and operation.run == self._run
+            and spec.type is StepType.ACTIVITY
+            and not operation.is_overdue(now)
+            for spec, operation in record.operations()
+        )
+        return self._runs.steps_at_once - calls - self._look_ups
+
+    def _begin(self, record: TaskRecord) -> None:
+        """Begin the calls that this run started, and the look-ups of unknown outcomes."""
+        if record.epoch != self._epoch:
+            return
+        for spec, operation in record.operations():
+            if operation.start_id in self._planned:
+                self._has_started |= operation.start_id not in self._begun
+                self._begin_step(record, spec, operation)
+        for name in look_ups(record):
+            self._begin_look_up(record, record.order.by_name[name], record.do(name))
+
+    def _begin_step(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
+        start_id, complete_by = operation.start_id, operation.complete_by
+        is_current = operation.state is OperationState.RUNNING and record.epoch == self._epoch
+        if not is_current or start_id is None or complete_by is None or start_id in self._begun:
+            return
+        self._begun.add(start_id)
+        call = call_of(record, spec, operation, complete_by, self._runs.registry)
+        if spec.type is StepType.ACTIVITY:
+            self._group.create_task(self._guarded(self._call(record, spec, call)))
+        elif spec.type is StepType.QUEUE:
+            self._group.create_task(self._guarded(self._request(spec, call)))
+
+    def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
+        key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
+        has_room = not may_outlast(spec, self._ends_at, now) and self._room(record, now) > 0
+        if key in self._begun or not has_room or find_by is None or find_by <= now:
+            return
+        self._begun.add(key)
+        self._has_started = True
+        self._look_ups += 1
+        call = call_of(record, spec, operation, min(find_by, self._ends_at), self._runs.registry)
+        self._group.create_task(self._guarded(self._find(record, spec, call)))
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        """Log any error: it concerns one step, and the other calls continue."""
+        try:
+            await work
+        except Exception as fault:  # noqa: BLE001 - as above
+            _log_fault(f"task {self._task}: a step", fault)
+
+    async def _call(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+        """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
+        agent, now = self._runs.agents.get(spec.agent), self._runs.now()
+        if agent is None or now >= call.complete_by:
+            reason = "its Agent is not here" if agent is None else "its start was recorded too late"
+            await self._record(record, call, CallOutcome(OutcomeKind.NOT_BEGUN, reason))
+            return
+        try:
+            async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
+                began_at = self._runs.now()
+                outcome = await carry_out(agent, call, began_at)
+            await self._runs.gates.report(spec.gate, outcome.kind, began_at)
+        except NoFreeSlotError as error:
+            outcome = CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
+        await self._record(record, call, outcome)
+
+    async def _find(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+        outcome = await look_up(self._runs.agents.get(spec.agent), call, self._runs.now())
+        self._look_ups -= 1
+        await self._record(record, call, outcome)
+
+    async def _record(self, record: TaskRecord, call: AgentCall, outcome: CallOutcome) -> None:
+        """Record an outcome as long as it counts, and begin the starts that follow."""
+        event: Event | None = with_valid_result(record, self._runs.registry, event_of(call, outcome))
+        until = call.complete_by
+        if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
+            until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
+        elif until <= self._runs.now():  # too late for its outcome, but another step may start
+            event, until = None, self._ends_at
+        self._begin(await self._change(event, until))
+
+    async def _request(self, spec: StepSpec, call: AgentCall) -> None:
+        """Send a request to the queue of an Agent, until its deadline or the end of the run."""
+        until = min(call.complete_by, self._ends_at)
+        while (now := self._runs.now()) < until:
+            try:
+                async with asyncio.timeout((until - now).total_seconds()):
+                    return await self._runs.send_request(spec.agent, request_of(call))
+            except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
+                reason = error_text(fault)
+                _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
+                await asyncio.sleep(_SEND_AGAIN_SECONDS)
+        self._has_unsent |= self._runs.now() < call.complete_by
+        return None

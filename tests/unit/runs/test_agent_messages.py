@@ -1,0 +1,171 @@
+"""The messages of Agents behind queues: fields, bounds, one clear error, and the secret start id."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.agents.agent_call import AgentCall, request_of
+from functions.core.record import Direction
+from functions.core.task_events import OutcomeKind
+from functions.messaging.agent_messages import (
+    MOST_MESSAGE_BYTES,
+    AgentMessageError,
+    AgentReply,
+    AgentRequest,
+    RequestKind,
+    read_agent_message,
+    requests_queue,
+    seconds_to_live,
+)
+
+START_ID = "5f0c3e0a9b7d4c1e8a26d3f4b5c6a7e8"
+CALL = AgentCall(
+    task="my-order",
+    step="seats.3",
+    direction=Direction.UNDO,
+    effect_key="my-order.r1/seats.3/undo",
+    request='{"customer":"C-1042"}',
+    complete_by=datetime(2026, 11, 21, 12, 6, tzinfo=UTC),
+    start_id=START_ID,
+    epoch=2,
+    idempotent=True,
+    do_result='{"seat":"12A"}',
+)
+REPLY: dict[str, Any] = {
+    "schema_version": 1,
+    "task_id": "my-order",
+    "step": "seats.3",
+    "direction": "do",
+    "epoch": 2,
+    "start_id": START_ID,
+    "outcome": "done",
+    "result": {"seat": "12A"},
+}
+
+
+def read(**fields: Any) -> AgentReply:
+    """Return a reply with other fields."""
+    return read_agent_message(AgentReply, json.dumps({**REPLY, **fields}).encode())
+
+
+def test_request_has_all_that_an_agent_needs() -> None:
+    """It is read again as it was sent."""
+    request = request_of(CALL)
+    body = json.loads(request.model_dump_json())
+    assert body == {
+        "schema_version": 1,
+        "task_id": "my-order",
+        "step": "seats.3",
+        "direction": "undo",
+        "epoch": 2,
+        "start_id": START_ID,
+        "kind": "carry_out",
+        "effect_key": "my-order.r1/seats.3/undo",
+        "complete_by": "2026-11-21T12:06:00Z",
+        "idempotent": True,
+        "request": {"customer": "C-1042"},
+        "result": {"seat": "12A"},
+    }
+    assert read_agent_message(AgentRequest, request.model_dump_json().encode()) == request
+    assert request_of(replace(CALL, do_result=None)).result is None
+    assert requests_queue("post") == "agent-post-requests"
+
+
+def test_deadline_is_utc_and_ends_the_request() -> None:
+    """A request expires at its deadline."""
+    request = request_of(CALL)
+    body = json.loads(request.model_dump_json()) | {"complete_by": "2026-11-21T13:06:00+01:00"}
+    read_again = read_agent_message(AgentRequest, json.dumps(body).encode())
+    assert read_again == request
+    assert read_again.complete_by.tzinfo is UTC
+    times = [CALL.complete_by + timedelta(seconds=seconds) for seconds in (-90, 0, 1)]
+    assert [seconds_to_live(request, time) for time in times] == [90, 0, 0]
+
+
+def test_start_id_is_in_no_log() -> None:
+    """Neither the id of the message nor a text of it holds the start id."""
+    request, find = request_of(CALL), request_of(CALL, RequestKind.FIND)
+    other = request_of(replace(CALL, start_id="1" * 32))
+    assert len({request.message_id, find.message_id, other.message_id}) == 3
+    assert request.message_id == request_of(CALL).message_id
+    for text in (request.message_id, repr(request), str(read()), repr(CALL)):
+        assert START_ID not in text
+    with pytest.raises(AgentMessageError) as error:
+        read(start_id=START_ID * 5, outcome="no")
+    assert START_ID not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "result", "error"),
+    [
+        ({}, OutcomeKind.DONE, '{"seat":"12A"}', None),
+        ({"result": None}, OutcomeKind.DONE, "{}", None),
+        ({"result": {}, "no_result": "large"}, OutcomeKind.DONE_WITHOUT_RESULT, None, "large"),
+        ({"direction": "undo"}, OutcomeKind.DONE, None, None),
+        ({"direction": "undo", "result": None, "no_result": "large"}, OutcomeKind.DONE, None, "large"),
+        ({"outcome": "refused", "result": None, "error": "no"}, OutcomeKind.REFUSED, None, "no"),
+        ({"outcome": "not_taken", "result": None}, OutcomeKind.NOT_BEGUN, None, None),
+        ({"outcome": "unknown", "result": None, "error": "lost"}, OutcomeKind.UNKNOWN, None, "lost"),
+        ({"a_later_field": 1}, OutcomeKind.DONE, '{"seat":"12A"}', None),
+    ],
+)
+def test_reply_is_an_outcome(
+    fields: dict[str, Any], kind: OutcomeKind, result: str | None, error: str | None
+) -> None:
+    """Unknown fields are ignored, and an empty field counts as missing."""
+    event = read(**fields).event
+    assert (event.kind, event.result, event.error) == (kind, result, error)
+    assert (event.epoch, event.step, event.start_id) == (2, "seats.3", START_ID)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"schema_version": 2}, "schema_version: Input should be less than"),
+        ({"epoch": "2"}, "epoch: Input should be a valid integer"),
+        ({"epoch": 0}, "epoch"),
+        ({"start_id": "short"}, "start_id: String should have at least 16"),
+        ({"start_id": "1" * 129}, "start_id"),
+        ({"task_id": "a" * 65}, "task_id"),
+        ({"step": "Seats"}, "step"),
+        ({"direction": "back"}, "direction"),
+        ({"outcome": "completed"}, "outcome"),
+        ({"result": []}, "result"),
+        ({"no_result": "x" * 1001, "result": None}, "no_result"),
+        ({"error": "x" * 1001, "outcome": "refused", "result": None}, "error"),
+        ({"error": "no"}, "error is not allowed with the outcome done"),
+        ({"outcome": "refused"}, "result is not allowed with the outcome refused"),
+        ({"no_result": "large"}, "no_result is not allowed with a result"),
+        ({"outcome": None}, "outcome"),
+    ],
+)
+def test_wrong_reply_gives_one_clear_error(fields: dict[str, Any], fault: str) -> None:
+    """The error names the field and the fault, and no value."""
+    with pytest.raises(AgentMessageError, match=f"AgentReply rejects it: .*{fault}"):
+        read(**fields)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"text"', b"\xff", b'{"a":"\\ud800"}', b"{}", b"[" * 100_000]
+)
+def test_body_that_is_no_message(body: bytes) -> None:
+    """Not JSON, no object, no UTF-8, half of a character, nothing in it, too deep."""
+    with pytest.raises(AgentMessageError):
+        read_agent_message(AgentReply, body)
+
+
+def test_body_is_bounded() -> None:
+    """A larger one is not parsed."""
+    with pytest.raises(AgentMessageError, match="the limit is"):
+        read_agent_message(AgentReply, b" " * (MOST_MESSAGE_BYTES + 1))
+
+
+def test_last_value_of_a_name_counts() -> None:
+    """As in most parsers."""
+    body = json.dumps(REPLY).replace('"epoch": 2', '"epoch": 1, "epoch": 2').encode()
+    assert read_agent_message(AgentReply, body).epoch == 2
