@@ -96,7 +96,7 @@ class Settings(Connections):
     """the failures in a row that open a circuit"""
     breaker_open_seconds: float = Field(15, gt=0, le=86_400)
     """the seconds that a circuit stays open"""
-    supervisor_schedule: str = Field("*/30 * * * * *", pattern=r"^[\d*/,-]+( +[\dA-Za-z*/,-]+){5}$")
+    supervisor_schedule: str = Field("*/30 * * * * *", pattern=r"^[\d*/,-]+( +[\dA-Za-z*/,-]+){4,5}$")
     """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
     supervisor_threshold: int = Field(3, ge=0, le=100)
     """the recoveries without an extra wait; later ones use EXTENDED_WAITS"""

@@ -11,17 +11,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from azure.core.exceptions import ResourceNotFoundError
+from pydantic import ValidationError
 
 from functions.bus.hub import connect_hub, namespace_of
 from functions.connections import Connection
 from functions.pattern.errors import SettingsError, TransientError
-from functions.settings import Settings
+from functions.settings import Settings, faults_of
 from local.hub_positions import (
     SEQUENCE_NUMBER,
     BlobPositions,
@@ -76,10 +77,8 @@ class HubReaders:
         """Write it without an offset: the reader then goes by the number."""
         blob = self.blobs.get_blob_client(self.folder + partition)
         if number < 0:  # the first event of all: as before the first start
-            try:
+            with suppress(ResourceNotFoundError):
                 await blob.delete_blob()
-            except ResourceNotFoundError:
-                return
         else:
             metadata = {SEQUENCE_NUMBER: str(number), "clientidentifier": "moved"}
             await blob.upload_blob(b"", metadata=metadata, overwrite=True)
@@ -118,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             asyncio.run(_run(chosen.partition, chosen.target))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except ValidationError as error:
+        print(*(f"setting {name} {what}" for name, what in faults_of(error)), sep="\n", file=sys.stderr)
+        return _REFUSED
     except (SettingsError, RefusedError) as refused:
         print(refused, file=sys.stderr)
         return _REFUSED
@@ -148,11 +150,8 @@ async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: 
     connection = settings.event_hubs_connection
     if connection is None:
         raise SettingsError("setting EventHubConnection is missing: there is no event hub")
-    name, group, namespace = (
-        settings.event_hub_name,
-        settings.event_hub_consumer_group,
-        namespace_of(connection),
-    )
+    name, group = settings.event_hub_name, settings.event_hub_consumer_group
+    namespace = namespace_of(connection)
     hub, blobs = connect_hub(connection, name), connect_checkpoints(host_storage)
     await stack.enter_async_context(hub())
     await stack.enter_async_context(blobs())

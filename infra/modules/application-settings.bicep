@@ -50,6 +50,7 @@ type ApplicationSettings = {
 
   @description('The time for which the circuit of a failing remote service stays open.')
   @minValue(1)
+  @maxValue(86400)
   breakerOpenSeconds: int?
 
   @description('When the Supervisor looks for overdue tasks (NCRONTAB).')
@@ -73,6 +74,7 @@ type ApplicationSettings = {
 
   @description('Tasks of a crowd that go on a minute.')
   @minValue(1)
+  @maxValue(1000000)
   crowdPerMinute: int?
 
   @description('Hours for which a task\'s time can be extended in crowds, all in all.')
@@ -87,6 +89,7 @@ type ApplicationSettings = {
 
   @description('Days for which finished tasks are kept.')
   @minValue(1)
+  @maxValue(36500)
   retentionDays: int?
 
   @description('Where the API puts the orders that it accepts; hub makes the event hub.')

@@ -40,8 +40,8 @@ async def held(folder: Path) -> AsyncIterator[int]:
 
 
 async def reset(folder: Path) -> list[str]:
-    """Delete all state below `folder` and return what was deleted. Raises `FolderInUseError`."""
-    if not await asyncio.to_thread(folder.exists):
+    """Delete a platform's state below `folder`; return what was deleted. Raises `FolderInUseError`."""
+    if not await asyncio.to_thread((folder / _LOCK_FILE).exists):  # no platform was ever here
         return []
     async with held(folder):
         return await asyncio.to_thread(_delete_parts, folder)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from functions.agents.endpoints import url_setting
 from functions.services.service import SERVICES_PATH
@@ -191,6 +192,17 @@ def test_list_is_what_the_application_knows() -> None:
     assert first["name"] == defaults["event_hub_name"].default
     assert first["consumerGroups"] == [defaults["event_hub_consumer_group"].default]
     assert "$Default" not in first["consumerGroups"]
+
+
+def test_template_accepts_no_number_that_stops_the_start() -> None:
+    """It is refused before anything is deployed."""
+    template = (REPOSITORY / "infra/modules/application-settings.bicep").read_text(encoding="utf-8")
+    for decorators, name in re.findall(r"((?:\s*@\w+\(.*\)\n)+)\s*(\w+): int\?", template):
+        field = Settings.model_fields[re.sub(r"([A-Z])", r"_\1", name).lower()]
+        bounds = {"min": -(2**31), "max": 2**31 - 1}
+        bounds |= {end: int(value) for end, value in re.findall(r"@(min|max)Value\((-?\d+)\)", decorators)}
+        accepted: Any = Annotated[field.annotation, *field.metadata]
+        TypeAdapter(list[accepted]).validate_python([*bounds.values()])
 
 
 @pytest.mark.parametrize(("days", "spare"), [(30, 22 * 24), (8, 0), (7, -24)])

@@ -12,6 +12,7 @@ from azure.eventhub.exceptions import ConnectError
 
 from functions.connections import Connection
 from functions.pattern.errors import SettingsError, TransientError
+from local.checkpoints import main
 from local.hub_positions import BlobPositions, HubPartition, connect_checkpoints
 
 
@@ -112,6 +113,15 @@ async def test_client_of_the_checkpoints_is_made_at_its_first_use() -> None:
     blobs = connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None))
     async with blobs() as container:
         assert container.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
+
+
+def test_wrong_setting_is_named_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be a secret."""
+    monkeypatch.setenv("ALERT_WEBHOOK_URL", "http://hooks.example.com/secret")
+    assert (main([]), "secret" in (shown := capsys.readouterr().err)) == (2, False)
+    assert shown.startswith("setting ALERT_WEBHOOK_URL is wrong")
 
 
 async def test_checkpoints_by_a_wrong_connection_string_are_named() -> None:

@@ -35,14 +35,11 @@ def _refusal() -> str:
     return str(refusal.value)
 
 
-def test_defaults_are_those_of_the_documentation() -> None:
-    """Two settings are enough, beside the addresses of remote services."""
-    settings = load_settings()
-    assert (settings.state_shards, settings.pick_up_seconds) == (16, 60)
-    assert settings.agents_pick_up_seconds == 300
-    assert (settings.breaker_failures, settings.breaker_open_seconds) == (5, 15)
-    assert (settings.reply_queues, settings.step_seconds) == (frozenset(), {})
-    assert settings.sample_services is False
+@pytest.mark.parametrize("schedule", ["*/5 * * * *", "0 */5 * * * *", "0 0 9-17 * Jan-Mar Mon"])
+def test_schedule_has_five_or_six_fields(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NCRONTAB; two other settings are enough."""
+    monkeypatch.setenv("SUPERVISOR_SCHEDULE", schedule)
+    assert load_settings().supervisor_schedule == schedule
 
 
 @pytest.mark.parametrize(
@@ -99,7 +96,6 @@ def test_missing_setting_is_named_with_its_fix(
         ("ROLES", ","),
         ("CROWD_PER_MINUTE", "1000000000000"),
         ("SUPERVISOR_SCHEDULE", "every minute"),
-        ("SUPERVISOR_SCHEDULE", "* * * * *"),
         ("SAMPLE_SERVICES", "perhaps"),
     ],
 )

@@ -131,6 +131,7 @@ def test_a_part_that_failed_ends_with_code_1(
 def test_reset_says_what_it_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second reset finds nothing."""
     (tmp_path / "servicebus").mkdir()
+    (tmp_path / "lock").touch()
     assert main(["reset", "--data", str(tmp_path)]) == 0
     assert main(["reset", "--data", str(tmp_path)]) == 0
     deleted = f"deleted {tmp_path / 'servicebus'} (0 bytes)\nnothing to delete in {tmp_path}\n"
@@ -428,10 +429,11 @@ async def test_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_reset_makes_no_folder(tmp_path: Path) -> None:
-    """A wrong name leaves nothing behind."""
-    assert await reset(tmp_path / "typo") == []
-    assert _names_in(tmp_path) == []
+async def test_reset_changes_nothing_where_no_platform_was(tmp_path: Path) -> None:
+    """A wrong name leaves nothing behind, and deletes no folder of another use."""
+    (tmp_path / "agents").mkdir()
+    assert await reset(tmp_path / "typo") == await reset(tmp_path) == []
+    assert _names_in(tmp_path) == ["agents"]
 
 
 async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None:
@@ -439,7 +441,8 @@ async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None
     for part in ("azurite", "servicebus", "host"):
         (tmp_path / part).mkdir()
     (tmp_path / "host" / "durable.db").write_bytes(b"x" * 1234)
-    (tmp_path / "notes.txt").write_text("mine")
+    for name in ("lock", "notes.txt"):
+        (tmp_path / name).write_text("mine")
     deleted = await reset(tmp_path)
     assert len(deleted) == 3
     assert f"{tmp_path / 'host'} (1,234 bytes)" in deleted
