@@ -14,7 +14,7 @@ from functions.core.record import Direction, Operation, StepSpec, TaskRecord
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.agent_messages import AgentRequest, RequestKind
+from functions.messaging.agent_messages import AgentRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def event_of(call: AgentCall, outcome: CallOutcome) -> StepEnded:
     )
 
 
-def request_of(call: AgentCall, kind: RequestKind = RequestKind.CARRY_OUT) -> AgentRequest:
+def request_of(call: AgentCall) -> AgentRequest:
     """Return the message of a call to an Agent behind a queue."""
     return AgentRequest(
         schema_version=1,
@@ -170,7 +170,6 @@ def request_of(call: AgentCall, kind: RequestKind = RequestKind.CARRY_OUT) -> Ag
         direction=call.direction,
         epoch=call.epoch,
         start_id=call.start_id,
-        kind=kind,
         effect_key=call.effect_key,
         complete_by=call.complete_by,
         idempotent=call.idempotent,

@@ -29,15 +29,6 @@ UtcTime = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(U
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
 
-class RequestKind(StrEnum):
-    """What an Agent does with a request."""
-
-    #: Do or undo the step.
-    CARRY_OUT = "carry_out"
-    #: Look up whether the step was done; change nothing at the remote service.
-    FIND = "find"
-
-
 class ReplyOutcome(StrEnum):
     """The outcome of a request."""
 
@@ -82,13 +73,12 @@ class _AgentMessage(BaseModel):
 
 
 class AgentRequest(_AgentMessage):
-    """A request to carry out a step, or to look up its outcome, until `complete_by` (UTC).
+    """A request to carry out a step until `complete_by` (UTC).
 
     A request may arrive several times. A request with `"idempotent": false` is sent to the remote service
     once for each start id.
     """
 
-    kind: Annotated[RequestKind, Field(description="`carry_out`, or `find`: look up whether it was done.")]
     effect_key: Annotated[
         str,
         Field(
@@ -112,8 +102,7 @@ class AgentRequest(_AgentMessage):
     def message_id(self) -> str:
         """Return the id of the message, the same in each repetition. It does not contain the start id."""
         start = hashlib.sha256(self.start_id.encode()).hexdigest()[:8]
-        suffix = ".find" if self.kind is RequestKind.FIND else ""
-        return f"{self.task_id}.{self.epoch}.{self.step}.{start}{suffix}"
+        return f"{self.task_id}.{self.epoch}.{self.step}.{start}"
 
 
 class AgentReply(_AgentMessage):
