@@ -37,7 +37,6 @@ _log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.005, 1.0, 8
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
-_WRITE_ID_CHARACTERS = 8
 
 #: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
 #: outbox and the due index are the backup.
@@ -146,8 +145,8 @@ class TaskStorage:
     # Below the events: for the index, its repair, and retention
 
     def new_write(self) -> str:
-        """Return an id by which the sender of a transaction recognises it."""
-        return self._new_id()[:_WRITE_ID_CHARACTERS]
+        """Return an id without spaces by which the sender of a transaction recognises it."""
+        return self._new_id()
 
     async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
         """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`."""

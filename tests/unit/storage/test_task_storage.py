@@ -70,6 +70,18 @@ async def test_events_of_one_moment_are_one_transaction() -> None:
 
 
 @virtual
+async def test_writers_whose_ids_begin_alike_keep_their_writes_apart() -> None:
+    """A writer recognises its own transaction by its whole id, so only one of two admissions is new."""
+    table = SimulatedTable()
+    processes = StorageProcess(table), StorageProcess(table)
+    ids = (f"01980000-0000-{number}" for number in range(9))
+    record = admit(order("t1", *EVENTS, at=virtual_now()), virtual_now(), processes[0].settings)
+    for process in processes:
+        process.storage._new_id = partial(next, ids)
+    assert [(await process.storage.admit(record))[1] for process in processes] == [True, False]
+
+
+@virtual
 async def test_tasks_of_one_shard_that_wait_share_transactions() -> None:
     """Fifty orders in flight take far fewer transactions than alone."""
     table = SimulatedTable(seconds=0.005)
