@@ -207,11 +207,6 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
     return replace(step, do=replace(do, find_by=None, gate=None), undo=undo)
 
 
-def request_run(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
-    """Request another run of the same epoch."""
-    return replace(record, run=record.run + 1, start_by=now + settings.start_within)
-
-
 def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:
     """Notify the parent of a child task of its end."""
     if record.order.parent is None:

@@ -162,7 +162,8 @@ class Order:
 
     `run_id` makes effect keys unique if a task id is used again. `digest` identifies the definition. `specs`
     has one entry for each step and item. `content` is the digest of the submitted JSON. `cancel_within` and
-    `complete_within` are in seconds. A child task names its `parent` and the `parent_step`.
+    `complete_within` are in seconds. A child task names its `parent` and the `parent_step`. The caller gave
+    the `correlation_id`; `traceparent` (W3C) is the span of the submission.
     """
 
     task: str
@@ -180,6 +181,8 @@ class Order:
     cancel_within: float | None = None
     complete_within: float | None = None
     reply_to: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
     parent: str | None = None
     parent_step: str | None = None
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.core import deadline_rules, operator_rules, step_rules
-from functions.core.conclusions import add_message, conclude, request_run
+from functions.core.conclusions import add_message, conclude
 from functions.core.derive import needs_run, pending_work
 from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord
 from functions.core.task_events import (
@@ -71,7 +71,7 @@ def fold(
     if after.epoch != record.epoch:  # an epoch begins with its own run
         return Applied(after)
     if plan is None and pending_work(after) - pending_work(record):
-        return Applied(request_run(after, now, settings))
+        return Applied(replace(after, run=after.run + 1, start_by=now + settings.start_within))
     if plan is not None and after is not record and needs_run(after):
         return Applied(replace(after, start_by=now + settings.start_within))
     return Applied(after)
@@ -86,12 +86,9 @@ def _planned(record: TaskRecord, plan: Plan, now: datetime, settings: RuleSettin
             after = apply(record, event, now, settings)
             if not isinstance(after, Rejection) and after is not record:
                 record = after
-                is_complete &= isinstance(event, StepStarted) and _is_running(record, event.step)
+                begun = event.step if isinstance(event, StepStarted) else None
+                is_complete &= begun is not None and record.current(begun).state is OperationState.RUNNING
     return record
-
-
-def _is_running(record: TaskRecord, step: str) -> bool:
-    return record.current(step).state is OperationState.RUNNING
 
 
 def apply(record: TaskRecord, event: Event, now: datetime, settings: RuleSettings) -> TaskRecord | Rejection:

@@ -153,6 +153,8 @@ class Receivers:
             now,
             finders=self.finders,
             submitter=parent.order.submitter,
+            correlation_id=parent.order.correlation_id,
+            traceparent=parent.order.traceparent,
             parent=message.task,
             parent_step=body["step"],
         )

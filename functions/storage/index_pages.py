@@ -14,7 +14,7 @@ from functions.storage.record_rows import decoded
 from functions.storage.row_keys import task_in, time_in
 from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, Table, every_page
 
-_ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "SubmittedAt")
+_ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "CorrelationID", "SubmittedAt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class ListedTask(IndexEntry):
     workflow: str
     version: int
     submitter: str
+    correlation_id: str | None
     submitted_at: datetime
     state: ProcessState | None
     reason: str | None
@@ -107,6 +108,7 @@ def _listed(row: Row, task: str, at: datetime | None) -> ListedTask:
         workflow=workflow,
         version=version,
         submitter=row["Submitter"],
+        correlation_id=row.get("CorrelationID"),
         submitted_at=datetime.fromisoformat(row["SubmittedAt"]),
         state=None if state is None else ProcessState(state),
         reason=row.get("Reason"),

@@ -219,6 +219,7 @@ def _listed(order: Order) -> dict[str, Any]:
         "Workflow": order.workflow,
         "WorkflowVersion": order.version,
         "Submitter": order.submitter,
+        **split("CorrelationID", order.correlation_id),
         **_time("SubmittedAt", order.submitted_at),
     }
 

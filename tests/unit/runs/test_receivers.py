@@ -346,14 +346,15 @@ async def child_of(world: World) -> TaskRecord:
 
 @virtual
 async def test_child_is_processed_and_its_parent_continues() -> None:
-    """The output of the child is the result of the step; the submitter is the same."""
+    """The output of the child is the result of the step; the submitter and the correlation are the same."""
     world = family(result=Receipt)
-    await world.admit("t1")
+    await world.admit("t1", correlation_id="c-7", traceparent="00-1-2-01")
     parent = await world.until_rest("t1")
     child = await child_of(world)
     assert (derive(parent).state, derive(child).state) == (ProcessState.PROCESSED, ProcessState.PROCESSED)
     assert (parent.do("child").result, child.order.payload) == ('{"number":5}', '{"items":[1]}')
     assert (child.order.submitter, child.order.parent, child.order.parent_step) == ("me", "t1", "child")
+    assert (child.order.correlation_id, child.order.traceparent) == ("c-7", "00-1-2-01")
     assert world.table.keys("!send|") == []
 
 
