@@ -27,6 +27,8 @@ from functions.core.step_definition import BaseStep, Json, Results, StopPolicy
 RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 #: A snapshot is one property of the order's row, which holds 64 KiB of UTF-16 text.
 MOST_SNAPSHOT_BYTES = 30_000
+#: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
+_SECONDS_BEFORE_CALL = 10
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
 _STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
@@ -236,7 +238,7 @@ class WorkflowRegistry:
     """All deployed workflows by name and version.
 
     `step_seconds` overrides the `complete_within` of steps, by `{workflow}.{step}`. `run_seconds` is the
-    length of a run, which no call may exceed. Raises `DefinitionError`.
+    length of a run; each call must be ten seconds shorter. Raises `DefinitionError`.
     """
 
     def __init__(
@@ -312,9 +314,10 @@ def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[s
 
 
 def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:
+    longest = run_seconds - _SECONDS_BEFORE_CALL
     for spec in workflow.specs:
-        if spec.type is StepType.ACTIVITY and spec.complete_within > run_seconds:
+        if spec.type is StepType.ACTIVITY and spec.complete_within > longest:
             raise workflow.error(
-                f'step "{spec.name}": complete_within: {spec.complete_within:g} s exceeds a run'
-                f" (RUN_SECONDS={run_seconds:g}): use a QueueStep, or a shorter limit"
+                f'step "{spec.name}": complete_within: {spec.complete_within:g} s does not fit into a run:'
+                f" use a QueueStep, or at most {longest:g} s (RUN_SECONDS={run_seconds:g})"
             )

@@ -469,7 +469,7 @@ def test_workflows_that_do_not_fit_together_are_rejected(workflows: list[Workflo
 
 
 def test_settings_replace_time_limits_of_steps() -> None:
-    """An unknown step is rejected, and so is a call that exceeds a run."""
+    """An unknown step is rejected, and so is a call that does not fit into a run after its start."""
     workflow = _workflow("w")
     limited = WorkflowRegistry([workflow, INVOICES], step_seconds={"w.a": 99}).find("w")
     assert limited is not None
@@ -478,8 +478,10 @@ def test_settings_replace_time_limits_of_steps() -> None:
         DefinitionError, match=r"STEP_SECONDS: 'w.b' is no step with complete_within: use one of"
     ):
         WorkflowRegistry([workflow], step_seconds={"w.b": 99})
-    with pytest.raises(DefinitionError, match=r"99 s exceeds a run \(RUN_SECONDS=60\): use a QueueStep"):
-        WorkflowRegistry([limited], run_seconds=60)
+    text = r"99 s does not fit into a run: use a QueueStep, or at most 98 s \(RUN_SECONDS=108\)"
+    with pytest.raises(DefinitionError, match=text):
+        WorkflowRegistry([limited], run_seconds=108)
+    WorkflowRegistry([limited], run_seconds=109)
 
 
 def test_limits_of_time_are_seconds() -> None:

@@ -310,7 +310,7 @@ class World:
         settings: RuleSettings | None = None,
     ) -> None:
         self.table = SimulatedTable(seconds=0.01)
-        self.registry = WorkflowRegistry(workflows, run_seconds=run_seconds)
+        self.registry = WorkflowRegistry(workflows)
         self.run_seconds, self.steps_at_once = run_seconds, steps_at_once
         self.settings = settings or RuleSettings()
         self.services = Services()
