@@ -52,7 +52,7 @@ class Runner:
     gate: Callable[[str], Gate | None]
 
 
-class _ResultError(Exception):
+class _ResultError(UnfitValueError):
     """The model of a step rejects its recorded result."""
 
     def __init__(self, step: str, error: str) -> None:
@@ -104,11 +104,9 @@ def _planned(
                 complete_by = max(now, definition.until(spec, now))
         except NotDeployedError as error:
             return Suspended(reason=bounded(str(error)), epoch=record.epoch)
-        except _ResultError as error:
-            if record.direction is Direction.DO:
-                return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
-            return StepBroken(epoch=record.epoch, step=spec.name, error=bounded(str(error)))
         except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
+            if isinstance(error, _ResultError) and record.direction is Direction.DO:
+                return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
             return StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
     return StepStarted(
         epoch=record.epoch,
@@ -121,8 +119,11 @@ def _planned(
 
 
 def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
-    """Raise `NotDeployedError` unless the version of a task is deployed here as it was submitted."""
+    """Raise `NotDeployedError` unless a task's version and the workflows of its children are deployed."""
     _Definition(record, registry)
+    for spec in record.order.specs:
+        if spec.type is StepType.WORKFLOW and registry.find(spec.workflow) is None:
+            raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
 
 
 def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:

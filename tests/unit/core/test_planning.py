@@ -216,10 +216,17 @@ def test_payload_of_a_child_task_is_checked_before_its_start() -> None:
     [broken] = _plan(_task(bad), bad)
     assert isinstance(broken, StepBroken)
     assert broken.error.startswith("Parcel rejects it: weight: ")
-    alone = _registry(step)
-    alone._newest = {}
-    [suspended] = _plan(record, alone)
+    [suspended] = _plan(record, _without_child(step))
     assert suspended == Suspended(reason="workflow child is not deployed", epoch=1)
+    with pytest.raises(NotDeployedError, match="child is not deployed"):
+        check_deployed(record, _without_child(step))
+    check_deployed(record, _registry(step))
+
+
+def _without_child(step: BaseStep[Any]) -> WorkflowRegistry:
+    registry = _registry(step)
+    registry._newest = {}
+    return registry
 
 
 class _HostileError(Exception):

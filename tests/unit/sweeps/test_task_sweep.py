@@ -8,14 +8,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from functions.core.derive import WaitingFor, derive
-from functions.core.record import StepSpec, TaskRecord
+from functions.core.record import StepSpec, StepType, TaskRecord
 from functions.core.rules import admit
+from functions.core.step_definition import Results, Step, WorkflowStep
 from functions.core.task_events import RunStarted, StepDeferred, Suspended
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.storage.row_keys import TaskIndex, index_range
 from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError
 from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, Heartbeat
@@ -23,7 +25,7 @@ from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
-from tests.unit.sweeps.supervised import ProcessTable, Supervised, admit_due, workflow
+from tests.unit.sweeps.supervised import Payload, ProcessTable, Supervised, admit_due, workflow
 
 NOT_DEPLOYED = Suspended(reason="w version 1 is not deployed")
 
@@ -68,6 +70,19 @@ async def test_recoveries_of_a_sweep_are_bounded() -> None:
     process = await admit_due(table, 20)
     process = Supervised(table, recoveries=6)
     assert [(await process.sweep()).recovered for _ in range(5)] == [6, 6, 6, 2, 0]
+
+
+@virtual
+async def test_task_that_is_due_and_not_recovered_leaves_room_for_a_recovery() -> None:
+    """The ends of eight waits count for no recovery."""
+    process = Supervised(IndexedTable(), recoveries=1)
+    for number in range(8):
+        await process.admit(f"e{number}", StepSpec(name="e", type=StepType.EVENT, complete_within=20))
+        await process.start(f"e{number}")
+    await process.admit("t1")
+    await asyncio.sleep(33)
+    report = await process.sweep()
+    assert (report.examined, report.recovered, (await process.record("t1")).epoch) == (9, 1, 2)
 
 
 @virtual
@@ -217,6 +232,35 @@ async def test_task_is_resumed_when_its_version_is_deployed_again() -> None:
     assert report.resumed == 1
     waits = [derive(await process.record(task)).waiting_for for task in ("t1", "t2", "t3")]
     assert waits == [WaitingFor.PICK_UP, WaitingFor.SUSPENDED, WaitingFor.SUSPENDED]
+
+
+class _WithoutChild(WorkflowRegistry):
+    """The registry of an instance that does not have the workflow `child` yet."""
+
+    def find(self, name: str, version: int | None = None) -> Workflow[Any] | None:
+        """Return a workflow."""
+        return None if name == "child" else super().find(name, version)
+
+
+@virtual
+async def test_task_is_not_resumed_before_the_workflow_of_its_child_is_deployed() -> None:
+    """Otherwise its run would suspend it again, in each sweep."""
+    table = IndexedTable()
+
+    def request(_payload: Payload, _results: Results) -> dict[str, object]:
+        return {}
+
+    child = Workflow("child", payload=Payload, steps=[Step("a", request=request)])
+    parent = Workflow("w", payload=Payload, steps=[WorkflowStep("c", workflow="child", request=request)])
+    await Supervised(table).submit("t1", parent)
+    await Supervised(table).change("t1", Suspended(reason="workflow child is not deployed"))
+    before = await Supervised(table).record("t1")
+    early = Supervised(table, registry=_WithoutChild([parent, child]))
+    assert (await early.sweep()).resumed == 0
+    assert await early.record("t1") == before
+    process = Supervised(table, registry=WorkflowRegistry([parent, child]))
+    assert (await process.sweep()).resumed == 1
+    assert (await process.record("t1")).suspension is None
 
 
 @virtual
