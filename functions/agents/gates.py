@@ -53,7 +53,7 @@ _GATE = TypeAdapter(Gate)
 _FRESH = timedelta(seconds=2)
 #: Seconds for which a call and a sweep wait for a read.
 _READ_SECONDS, _FORCED_READ_SECONDS = 2, 10
-#: Age of an answered request from which `served_up_to` is recorded, by one instance once in `_FRESH`.
+#: Age of an answered request from which the lag is recorded, by one instance once in `_FRESH`.
 _LAG = timedelta(seconds=10)
 #: A gate that opens again so soon has no further alert.
 _ONE_ALERT = timedelta(minutes=1)

@@ -103,9 +103,10 @@ def _act_on_overdue_step(
         if gate is None:
             return record
         sent_at, ends_at = operation.started_at or now, operation.complete_by or now
-        if is_unreached(gate, sent_at, ends_at, now, settings):
-            record = record.with_operation(spec.name, operation.with_attempt(now, UNREACHED))
-            return not_begun(record, spec, now, settings, direction=record.direction, error=UNREACHED)
+        if is_unreached(gate, sent_at, ends_at, settings):
+            operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
+            record = record.with_operation(spec.name, operation)
+            return not_begun(record, spec, record.direction, now, settings)
     if is_do and spec.may_fail:
         error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
         failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)

@@ -196,9 +196,6 @@ def _policy(name: str, value: object) -> FailurePolicy | None:
     return None if value is None else check_policy(name, value, tuple(FailurePolicy))
 
 
-# Single values
-
-
 def check_policy(name: str, value: object, allowed: Iterable[FailurePolicy]) -> FailurePolicy:
     """Return a failure policy. Raises `OptionError`."""
     by_text = {str(policy): policy for policy in allowed}
@@ -245,9 +242,6 @@ def check_function(name: str, value: object, inputs: list[str]) -> None:
         signature.bind(*inputs)
     except TypeError as fault:
         raise OptionError(f"{name}: it takes other arguments ({fault}): use {arguments}") from None
-
-
-# The steps of a workflow together
 
 
 def check_needs(steps: Mapping[str, DefinedStep]) -> None:

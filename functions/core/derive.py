@@ -274,9 +274,6 @@ def questions(record: TaskRecord) -> list[str]:
     ]
 
 
-# Undo
-
-
 def undo_order(record: TaskRecord) -> list[str]:
     """Return the names of the steps to undo, in reverse order of dispatch, without the blocked ones.
 

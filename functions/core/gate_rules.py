@@ -16,8 +16,10 @@ from functions.core.record import RuleSettings
 
 #: Holds that the row of a gate keeps.
 _MOST_HOLDS = 20
-#: Time for which `served_up_to` is valid after it was written.
+#: Time after a lag was recorded in which it decides on a deadline.
 _SERVED_VALID_FOR = timedelta(seconds=60)
+#: Time for which records of a lag are kept, and the shortest time between two of them, except the newest.
+_SERVED_KEPT_FOR, _SERVED_APART = timedelta(minutes=3), timedelta(seconds=5)
 
 
 class Circuit(StrEnum):
@@ -39,6 +41,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The newest request that an Agent had answered at the time `at` was sent at `up_to`."""
+
+    at: datetime
+    up_to: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """The state of one gate, shared by all instances.
 
@@ -49,7 +59,7 @@ class Gate:
 
     Only for the queue of an Agent: `failures` counts overdue requests in a row without a reply. The last
     absence of the Agent is from `away_from`, the opening of the circuit, to `away_until`, the first reply
-    to a probe. The newest answered request was sent at `served_up_to`, as recorded at `served_at`.
+    to a probe. `served` records how far the Agent had come, in the order of time, while it is behind.
     """
 
     name: str
@@ -66,8 +76,7 @@ class Gate:
     failures: int = 0
     away_from: datetime | None = None
     away_until: datetime | None = None
-    served_up_to: datetime | None = None
-    served_at: datetime | None = None
+    served: tuple[Served, ...] = ()
 
     @property
     def is_queue(self) -> bool:
@@ -136,21 +145,18 @@ def _opened(gate: Gate, now: datetime, wait: timedelta) -> Gate:
     )
 
 
-# Queues of Agents
-
-
-def is_unreached(
-    gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, settings: RuleSettings
-) -> bool:
+def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, settings: RuleSettings) -> bool:
     """Return whether the Agent was away while a request was under way, or had not reached the request.
 
-    `sent_at` and `ends_at` are the start and the deadline of the request. Two requests may have times of
-    different clocks, so one within the allowed skew of `served_up_to` counts as not reached.
+    `sent_at` and `ends_at` are the start and the deadline of the request. The last lag before the deadline
+    decides, since younger requests may be answered later; otherwise the first one after it. The times may be
+    of different clocks, so a request within the allowed skew counts as not reached.
     """
     if gate.is_away or _was_away(gate, sent_at, ends_at):
         return True
-    is_valid = gate.served_at is not None and now - gate.served_at <= _SERVED_VALID_FOR
-    return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at + settings.skew
+    valid = [each for each in gate.served if each.at >= ends_at - _SERVED_VALID_FOR]
+    before = [each for each in valid if each.at <= ends_at - settings.skew]
+    return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])
 
 
 def _was_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
@@ -166,7 +172,7 @@ def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, set
         return failed(gate, sent_at, now, settings)
     if _was_away(gate, sent_at, ends_at):
         return gate
-    if is_unreached(gate, sent_at, ends_at, now, settings):
+    if is_unreached(gate, sent_at, ends_at, settings):
         return not_taken(gate, sent_at, now, settings)
     counted = replace(gate, failures=gate.failures + 1)
     return counted if counted.failures < settings.open_after else failed(counted, now, now, settings)
@@ -195,10 +201,11 @@ def replied(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:
 
 def served(gate: Gate, up_to: datetime, now: datetime) -> Gate:
     """Record that the Agent has answered a request that was sent at `up_to`."""
-    return replace(gate, served_up_to=max(up_to, gate.served_up_to or up_to), served_at=now)
-
-
-# Operators' holds and the release chain
+    kept = [each for each in gate.served if each.at >= now - _SERVED_KEPT_FOR]
+    newest = max([up_to, *(each.up_to for each in kept[-1:])])
+    if len(kept) > 1 and kept[-1].at < kept[-2].at + _SERVED_APART:
+        kept.pop()
+    return replace(gate, served=(*kept, Served(at=now, up_to=newest)))
 
 
 def start_hold(gate: Gate, reason: str, who: str, now: datetime) -> Gate:

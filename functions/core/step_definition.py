@@ -332,5 +332,4 @@ class TimerStep(BaseStep[None]):
         needs: Needs = (),
         when: Callable[[Any, Results], bool] | None = None,
     ) -> None:
-        options = {"until": until, "needs": needs, "when": when}
-        super().__init__(name, options)
+        super().__init__(name, {"until": until, "needs": needs, "when": when})

@@ -42,7 +42,11 @@ OUTCOME_UNKNOWN = "outcome unknown"
 _EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
 _DONE_TWICE = "a late outcome reports an earlier start as done, too"
 _REFUSED_AFTER_ANSWER = "recorded as done by an operator, but a late outcome reports it as refused"
-_DONE_AFTER_REFUSAL = "recorded as refused, but its task was processed"
+#: Notes on a workflow step that has ended, by its state and whether the end of its child is "done".
+_CHILD_NOTES = {
+    (OperationState.REFUSED, True): "recorded as refused, but its task was processed",
+    (OperationState.DONE, False): "recorded as done, but its task was undone",
+}
 
 #: The outcome that a final state comes from; a repeated event changes nothing.
 _OUTCOMES = {
@@ -63,13 +67,14 @@ def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
 def start_run(record: TaskRecord, event: RunStarted, now: datetime) -> TaskRecord | Rejection:
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
-    The unanswered start stays on record as an attempt.
+    The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
     for spec, operation in record.operations():
-        is_interrupted = operation.state is OperationState.RUNNING and operation.run == event.run
-        if is_interrupted and spec.type is StepType.ACTIVITY and not spec.must_not_repeat(record.direction):
+        is_under_way = operation.state is OperationState.RUNNING and not operation.is_overdue(now)
+        is_own = operation.run == event.run and spec.type is StepType.ACTIVITY
+        if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
     return record
 
@@ -223,8 +228,9 @@ def _with_outcome(
         case OutcomeKind.REFUSED:
             after = operation.ended(OperationState.REFUSED, now, error=event.error)
         case OutcomeKind.NOT_BEGUN:
+            operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
-            return not_begun(record, spec, now, settings, direction=event.direction, error=event.error)
+            return not_begun(record, spec, event.direction, now, settings)
         case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:
             after = operation.ended(OperationState.REFUSED, now, error=f"{OUTCOME_UNKNOWN} ({event.error})")
         case OutcomeKind.UNKNOWN:
@@ -260,7 +266,7 @@ def receive_event(record: TaskRecord, event: EventReceived, now: datetime) -> Ta
 def end_child(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecord | Rejection:
     """Record the end of the child task of a workflow step, or the end of its undo.
 
-    A child that was undone has no effect left, and never has another one.
+    A child that was undone has no effect left, and never has another one. An operator may undo it later.
     """
     spec, step = record.order.by_name.get(event.step), record.step(event.step)
     children = [record.order.child(event.step, number) for number in range(len(step.earlier_dos) + 1)]
@@ -271,14 +277,17 @@ def end_child(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecor
     is_undo = step.undo.state is OperationState.RUNNING
     if is_undo and not event.is_done and child == children[step.generation(Direction.UNDO)]:
         return record.with_step(step.with_undone(step.undo.ended(OperationState.DONE, now)))
+    if step.undone or step.undo.state in {OperationState.DONE, OperationState.SKIPPED}:
+        return record
     if step.do.state is OperationState.RUNNING and child == children[-1]:
         state = OperationState.DONE if event.is_done else OperationState.REFUSED
         if event.is_done and event.result is None:
             state = OperationState.DONE_WITHOUT_RESULT
         ended = step.do.ended(state, now, result=event.result, error=event.error)
         return record.with_step(replace(step, do=replace(ended, unknown_starts=0)))
-    is_news = event.is_done and step.do.state is OperationState.REFUSED and record.direction is Direction.DO
-    return add_note(record, event.step, _DONE_AFTER_REFUSAL, now) if is_news else record
+    is_newest = child == children[-1] and record.direction is Direction.DO
+    note = _CHILD_NOTES.get((step.do.state, event.is_done)) if is_newest else None
+    return record if note is None else add_note(record, event.step, note, now)
 
 
 def defer_step(
@@ -292,17 +301,11 @@ def defer_step(
 
 
 def not_begun(
-    record: TaskRecord,
-    spec: StepSpec,
-    now: datetime,
-    settings: RuleSettings,
-    *,
-    direction: Direction,
-    error: str | None,
+    record: TaskRecord, spec: StepSpec, direction: Direction, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Defer a step whose service was not called. The deferral counts no failure within `defer_for`."""
     operation = record.step(spec.name).operation(direction)
-    again = replace(operation, state=OperationState.NOT_STARTED, error=error, find_by=None)
+    again = replace(operation, state=OperationState.NOT_STARTED, find_by=None)
     record = record.with_operation(spec.name, again, direction)
     if operation.state is not OperationState.RUNNING or direction is not record.direction:
         return record  # a late outcome, or one that was looked up

@@ -202,6 +202,7 @@ class Checks:
         # A step that must not be repeated may be certain not to have been done.
         is_over = was.state in {OperationState.NOT_STARTED, OperationState.UNKNOWN}
         is_own = was.run == now.run and spec.type is StepType.ACTIVITY and not spec.must_not_repeat(direction)
+        is_own &= not was.is_overdue(now.started_at or self.world.now())  # the Supervisor counts it
         self.require(is_over or before.epoch != after.epoch or is_own, f"{place}: started over {was.state}")
         if direction is Direction.DO:
             is_ordered = spec.needs.isdisjoint(unsettled(after)) or after.direction is Direction.UNDO

@@ -161,15 +161,17 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit("deadline_rules", "if is_unreached(gate, sent_at, ends_at, now, settings):", "if not gate:"),
+        Edit("deadline_rules", "if is_unreached(gate, sent_at, ends_at, settings):", "if not gate:"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
             "gate_rules",
-            "return is_valid and gate.served_up_to is not None and "
-            "gate.served_up_to < sent_at + settings.skew",
+            "return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])",
             "return True",
         ),
+    ),
+    "request_that_expired_counts_when_younger_ones_are_answered": (
+        Edit("gate_rules", "before[-1:] or valid[:1])", "valid[-1:])"),
     ),
     "late_reply_counts": (
         Edit(
@@ -205,7 +207,16 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "epoch_ends_during_a_payment": (
         Edit("conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
     ),
-    "run_repeats_a_payment": (Edit("step_rules", " and not spec.must_not_repeat(record.direction):", ":"),),
+    "run_repeats_a_payment": (
+        Edit("step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
+    ),
+    "run_repeats_an_overdue_call": (
+        Edit(
+            "step_rules",
+            "operation.state is OperationState.RUNNING and not operation.is_overdue(now)",
+            "operation.state is OperationState.RUNNING",
+        ),
+    ),
     "overdue_payment_is_recovered": (
         Edit(
             "deadline_rules",

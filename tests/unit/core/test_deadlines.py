@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 
 from functions.core.derive import (
@@ -233,6 +236,22 @@ def test_child_task_ends_its_step() -> None:
     assert new_kept.error is None
     noted = after(kept, done)
     assert (noted.step("w").do.state, alerts(noted)[-1]) == (OperationState.REFUSED, "noted")
+    assert noted.step("w").note == "recorded as refused, but its task was processed"
+
+
+def test_child_that_an_operator_undoes_later_is_noted_on_its_parent() -> None:
+    """The parent stays processed, and its operators decide."""
+    parent = new(spec("w", type=StepType.WORKFLOW))
+    ended = ChildEnded(step="w", run_id="r", is_done=True, result="{}")
+    parent = after(after(parent, start(parent, "w")), ended)
+    noted = after(parent, replace(ended, is_done=False, result=None))
+    assert (derive(noted).state, noted.do("w").result) == (ProcessState.PROCESSED, "{}")
+    assert noted.step("w").note == "recorded as done, but its task was undone"
+    assert alerts(noted)[-1] == "noted"
+    assert after(noted, replace(ended, is_done=False, result=None)) is noted
+    assert after(parent, ended) is parent
+    undone = after(parent, cancel())
+    assert after(undone, replace(ended, is_done=False, result=None)) is undone
 
 
 def _kept_child() -> TaskRecord:
@@ -250,6 +269,10 @@ def test_undo_of_a_child_task_is_its_cancellation() -> None:
     assert derive(ended).state is ProcessState.COMPENSATED
     expired = after(record, Due(), seconds=40)
     assert expired.error == "undo of w: its task did not end by 2026-01-01 00:00:30 UTC"
+    left = after(expired, answer(expired, "w", Verdict.LEFT), seconds=41)
+    assert derive(left).state is ProcessState.COMPENSATED
+    for is_done, compensated in product((True, False), (ended, left)):
+        assert after(compensated, ChildEnded(step="w", run_id="r", is_done=is_done)) is compensated
 
 
 def test_child_task_notifies_its_parent() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 from functions.core.derive import StepState, WaitingFor, derive, ready_steps, step_state
 from functions.core.gate_rules import (
     Circuit,
     Gate,
     Hold,
+    Served,
     end_hold,
     failed,
     is_unreached,
@@ -155,15 +157,15 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
     record = new(queue("q"))
     record = after(record, start(record, "q"))
     well = Gate(name="queue:q")
-    behind = replace(well, served_up_to=NOW, served_at=at(55))
+    behind = replace(well, served=(Served(at=at(55), up_to=NOW),))
     for gate in (replace(well, circuit=Circuit.OPEN), behind):
         look = Due(may_recover=True, queues={"queue:q": gate})
         later = after(record, look, seconds=60)
         assert (later.failures, later.epoch, list(derive(later).gates)) == (0, 1, ["queue:q"])
         assert derive(later).gates["queue:q"][0] == at(1)  # when it was sent
         assert after(later, look, seconds=_BOUND + 10).failures == 1
-    reached = replace(behind, served_up_to=at(3))
-    outdated = replace(behind, served_at=at(-5))
+    reached = replace(behind, served=(Served(at=at(55), up_to=at(3)),))
+    outdated = replace(behind, served=(Served(at=at(-31), up_to=NOW),))
     for gate in (well, reached, outdated):
         assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
     assert rejection(record, LOOK, 60) is Rejection.NOT_DUE
@@ -222,20 +224,47 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     back = replied(probing, now, now)
     assert next_link(back, now, SETTINGS, is_waiting=True).amount == 2
     assert next_link(back, now, SETTINGS, is_waiting=False).circuit is Circuit.CLOSED
-    assert is_unreached(back, NOW, now, now, SETTINGS)  # its deadline passed while the circuit was open
-    assert is_unreached(back, NOW, now + timedelta(seconds=30), now, SETTINGS)  # it was sent before the reply
+    assert is_unreached(back, NOW, now, SETTINGS)  # its deadline passed while the circuit was open
+    assert is_unreached(back, NOW, now + timedelta(seconds=30), SETTINGS)  # it was sent before the reply
     assert overdue(back, NOW, now, now, SETTINGS) is back
     later = now + timedelta(seconds=1)
-    assert not is_unreached(back, later, later + timedelta(seconds=30), later, SETTINGS)
+    assert not is_unreached(back, later, later + timedelta(seconds=30), SETTINGS)
     assert replied(back, None, later) is not None
 
 
 def test_agent_with_a_lag_closes_the_gate_for_one_probe_interval() -> None:
     """The row records the newest request that the Agent answered."""
     behind = served(Gate(name="queue:q"), at(20), at(40))
-    assert served(behind, at(10), at(41)).served_up_to == at(20)
+    assert served(behind, at(10), at(41)).served[-1] == Served(at=at(41), up_to=at(20))
     closed = overdue(behind, at(25), at(55), at(56), SETTINGS)
     assert (closed.circuit, closed.next_at, closed.failures) == (Circuit.OPEN, at(61), 0)
     assert not_taken(closed, at(57), at(58), SETTINGS) is closed
     half_open = next_link(closed, at(61), SETTINGS, is_waiting=True)
     assert not_taken(half_open, at(60), at(62), SETTINGS) is half_open
+
+
+def test_lag_at_the_deadline_decides_after_the_agent_has_caught_up() -> None:
+    """A request that expired was not reached. One that the Agent had passed by its deadline hangs."""
+    gate = Gate(name="queue:q")
+    for number in range(30):  # the lag is 40 s, and shrinks by a second each second
+        gate = served(gate, at(2 * number), at(40 + number))
+    assert is_unreached(gate, at(30), at(54), SETTINGS)
+    assert not is_unreached(gate, at(10), at(54), SETTINGS)
+    assert overdue(gate, at(30), at(54), at(80), SETTINGS).failures == 0
+    assert overdue(gate, at(10), at(54), at(80), SETTINGS).failures == 1
+    before = Served(at=at(51), up_to=at(29))
+    assert is_unreached(replace(gate, served=(before,)), at(28), at(53), SETTINGS)
+    assert not is_unreached(replace(gate, served=(before,)), at(27), at(53), SETTINGS)
+    after_it = replace(gate, served=(replace(before, at=at(52)), Served(at=at(60), up_to=at(12))))
+    assert not is_unreached(after_it, at(27), at(53), SETTINGS)
+
+
+def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
+    """The newest one is exact, and the row stays small."""
+    gate = Gate(name="queue:q")
+    for number in range(400):
+        gate = served(gate, at(number), at(number + 20))
+    times = [(each.at - NOW).total_seconds() for each in gate.served]
+    assert times[-1] == 419
+    assert 239 <= times[0] < 244
+    assert {later - earlier for earlier, later in pairwise(times[:-1])} == {5}

@@ -162,6 +162,17 @@ def test_run_that_starts_again_repeats_only_its_own_repeatable_calls() -> None:
     assert after(record, RunStarted(epoch=1, run=2)) is record
 
 
+def test_run_that_starts_again_leaves_its_overdue_calls_to_the_supervisor() -> None:
+    """So does a run that continues in another activity: only a recovery repeats them, and counts."""
+    record = new(spec("a"))
+    unknown = run(record, "a", OutcomeKind.UNKNOWN)
+    overdue = after(record, start(record, "a"))
+    for each, seconds in ((unknown, 1.5), (overdue, 30)):
+        assert after(each, RunStarted(epoch=1, run=1), seconds=seconds) is each
+        recovered = after(each, LOOK, seconds=seconds + 2)
+        assert (recovered.failures, ready_steps(recovered)) == (1, ["a"])
+
+
 def test_newest_attempts_are_kept() -> None:
     """A step that is interrupted again and again does not fill its row."""
     record = new(spec("a"))

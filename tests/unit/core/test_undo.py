@@ -151,7 +151,9 @@ def test_resubmission_starts_another_child_after_one_that_was_undone() -> None:
     assert len({record.order.child("w", number) for number in range(3)}) == 3
     assert after(again, _child_ended(again, 0)) is again
     assert rejection(again, _child_ended(again, 2)) is Rejection.NOT_OPEN
-    assert derive(after(again, _child_ended(again, 1, is_done=True))).state is ProcessState.PROCESSED
+    done = after(again, _child_ended(again, 1, is_done=True))
+    assert derive(done).state is ProcessState.PROCESSED
+    assert after(done, _child_ended(done, 0)) is done
 
 
 def test_rebuild_makes_the_request_of_another_child_again() -> None:
@@ -179,8 +181,7 @@ def test_every_child_is_undone_the_newest_first() -> None:
     for generation in (1, 0):
         record = after(record, start(record, "w", f"u{generation}"))
         cancelled.append(record.outbox[-1])
-        other = after(record, _child_ended(record, 1 - generation))
-        assert other.step("w").undo.state is OperationState.RUNNING
+        assert after(record, _child_ended(record, 1 - generation)) is record
         record = after(record, _child_ended(record, generation))
     assert [message.to for message in cancelled] == [record.order.child("w", number) for number in (1, 0)]
     assert cancelled[0].id != cancelled[1].id

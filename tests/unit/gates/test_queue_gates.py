@@ -89,15 +89,14 @@ async def test_healthy_traffic_writes_no_gate() -> None:
 
 @virtual
 async def test_agent_that_is_behind_costs_no_failure() -> None:
-    """`served_up_to` shows that it has not reached requests that expired behind others with more time."""
+    """Its lag shows that it has not reached requests that expired behind others with more time."""
     scene = Scene(agent=QueueAgent(pace=1.0))
     await scene.admit(80, replace(REQUEST, complete_within=600), start="t-long")
     await asyncio.sleep(5)
     await scene.admit(20, REQUEST)
     await scene.live(60, sweep_every=10)
     gate = await scene.gate(QUEUE)
-    assert gate.served_up_to is not None
-    assert gate.served_at is not None
+    assert gate.served
     assert scene.agent.expired > 0
     await scene.live(400, sweep_every=10)
     records = await scene.records()
@@ -106,7 +105,7 @@ async def test_agent_that_is_behind_costs_no_failure() -> None:
 
 
 @virtual
-async def test_served_up_to_is_written_at_most_each_two_seconds() -> None:
+async def test_lag_is_written_at_most_each_two_seconds() -> None:
     """By one host: a lag of many replies is one fact."""
     scene = Scene()
     gates = scene.hosts[0].gates
@@ -114,10 +113,30 @@ async def test_served_up_to_is_written_at_most_each_two_seconds() -> None:
         await gates.reply(QUEUE, virtual_now() - timedelta(seconds=20 - number / 100), is_taken=True)
         await scene.live(0.05, sweep_every=50)
     assert 2 <= len(scene.table.transactions) <= 4
-    served = (await scene.gate(QUEUE)).served_up_to
-    assert served is not None
+    served = (await scene.gate(QUEUE)).served
+    assert served
     await gates.reply(QUEUE, virtual_now() - timedelta(seconds=9), is_taken=True)
-    assert (await scene.gate(QUEUE)).served_up_to == served
+    assert (await scene.gate(QUEUE)).served == served
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@virtual
+async def test_request_that_expired_costs_no_failure_after_the_agent_caught_up(*, hangs: bool) -> None:
+    """The sweep comes when younger requests are answered. One that was taken and hangs is counted."""
+    scene = Scene(agent=(agent := QueueAgent(pace=1.0)))
+    agent.hanging = {"t0000"} if hangs else set()
+    longer = replace(REQUEST, complete_within=600)
+    await scene.admit(20 if hangs else 40, longer, start="t-long")
+    await scene.admit(1, replace(REQUEST, complete_within=38))
+    await asyncio.sleep(4)
+    await scene.admit(20, longer, start="t-more")
+    await scene.live(71, sweep_every=70)
+    assert agent.expired == (0 if hangs else 1)
+    agent.hanging.clear()
+    await scene.live(120)
+    records = await scene.records()
+    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+    assert {record.order.task for record in records if record.failures} == ({"t0000"} if hangs else set())
 
 
 @virtual
