@@ -203,6 +203,16 @@ async def test_corrupt_row_is_named_once(caplog: pytest.LogCaptureFixture) -> No
 
 
 @virtual
+async def test_corrupt_gate_is_named() -> None:
+    """The sweep examines all tasks."""
+    table = IndexedTable()
+    process = await admit_due(table, 1)
+    table.write("gates", [RowChange("insert", "card", {"Gate": "{"})])
+    report = await process.sweep()
+    assert (list(report.corrupt), report.recovered) == (["card"], 1)
+
+
+@virtual
 async def test_heartbeat_that_is_corrupt_is_replaced() -> None:
     """The sweep starts at the beginning."""
     table = IndexedTable()
