@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -52,6 +54,23 @@ async def test_index_is_repaired_and_old_tasks_are_deleted() -> None:
     beat = _HEARTBEAT.validate_json(joined(table.rows[SUPERVISOR, "full sweep"], "Heartbeat") or "")
     assert (beat.figures, beat.left) == (report.figures, {})
     assert (await process.full.run()).figures.keys() == {"examined"}
+
+
+@virtual
+async def test_tasks_that_fail_are_counted_by_both_parts() -> None:
+    """Two in the comparison, three in the retention."""
+    process = await filled(SimulatedTable(), 1)
+    compare, delete = process.full._repair.compare, process.full._purge.delete_finished
+
+    async def failing_compare(*place: Any) -> Any:
+        return replace(await compare(*place), failed=2)
+
+    async def failing_delete(*place: Any, **options: Any) -> Any:
+        return replace(await delete(*place, **options), failed=3)
+
+    process.full._repair.compare = failing_compare  # type: ignore[method-assign, assignment]
+    process.full._purge.delete_finished = failing_delete  # type: ignore[method-assign]
+    assert (await process.full.run()).failed == 5
 
 
 @virtual
