@@ -48,7 +48,10 @@ class WakeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """Release steps that wait behind a gate: link `link` of its release chain, delivered from `at` on."""
+    """Release steps that wait behind a gate: link `link` of its release chain, delivered from `at` on.
+
+    A link is sent again for another time if it arrived early or was lost, so its id contains the time.
+    """
 
     gate: str
     link: int
@@ -57,7 +60,7 @@ class ReleaseRequest:
     @property
     def id(self) -> str:
         """Return the id of the message."""
-        return f"{self.gate}.release.{self.link}"
+        return f"{self.gate}.release.{self.link}.{self.at:%Y%m%dT%H%M%S.%f}"
 
 
 type SchedulerMessage = Message | RunRequest | WakeRequest | ReleaseRequest

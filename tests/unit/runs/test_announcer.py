@@ -12,7 +12,7 @@ import pytest
 from functions.core.record import Message, TaskRecord
 from functions.core.task_events import Due
 from functions.messaging.announcer import Announcer
-from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.task_inbox import Transition
 from tests.fakes.storage_process import virtual_now
 from tests.unit.core.builders import RESUME, SETTINGS, SUSPEND, after, end, new, queue, spec, start
@@ -170,3 +170,11 @@ async def test_finished_task_needs_nothing() -> None:
     before = after(before, start(before, "a"))
     await bus.announce(before, stored(after(before, end(before, "a"))))
     assert bus.sent == []
+
+
+@virtual
+async def test_release_that_is_sent_again_is_no_duplicate() -> None:
+    """Duplicate detection keeps a repetition of the same message only from a link that is sent again."""
+    now = virtual_now()
+    first, again = (ReleaseRequest(gate="a", link=2, at=now + timedelta(seconds=wait)) for wait in (0, 2))
+    assert len({first.id, replace(first).id, again.id}) == 2
