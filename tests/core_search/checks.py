@@ -22,7 +22,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.task_events import Answered, Event, Resubmitted, UndoRequested
+from functions.core.task_events import Answered, ChildEnded, Event, Resubmitted, UndoRequested
 from tests.core_search.host import SETTINGS
 
 if TYPE_CHECKING:
@@ -62,11 +62,16 @@ class Checks:
     # Changes
 
     def check_event(self, event: Event | None, before: TaskRecord) -> None:
-        """Check that an operator's action that counts is on the epoch and the state that the operator saw."""
+        """Check that an event that counts is true: an operator's action, or the end of a child."""
         if isinstance(event, Answered | Resubmitted | UndoRequested):
             place = f"{before.order.task}: {type(event).__name__}"
             self.require(event.epoch == before.epoch, f"{place} of epoch {event.epoch} in {before.epoch}")
             self.require(before.error is not None, f"{place} counted outside of Error")
+        if isinstance(event, ChildEnded):
+            child = self.world.records.get(event.child)
+            state = ProcessState.COMPENSATED if child is None else derive(child).state
+            own = ProcessState.PROCESSED if event.is_done else ProcessState.COMPENSATED
+            self.require(state is own, f"{before.order.task}: end of {event.child or 'no child'}: {state}")
 
     def check_change(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Check one change of a task."""
@@ -157,7 +162,7 @@ class Checks:
         for spec, op in before.operations():
             gate = self.world.gates.get(op.gate or "")
             hold = None if gate is None else gate.hold
-            if hold is None or now - hold.start < timedelta(seconds=15):
+            if hold is None or now - hold.start < timedelta(seconds=20):
                 continue
             is_failed = after.step(spec.name).operation(before.direction).error == DEFERRED_TOO_LONG
             is_cause = is_recovered and op.defer_by is not None and op.defer_by <= now
@@ -285,9 +290,12 @@ class Checks:
 
     # Gates
 
-    def check_gate(self, gate: Gate) -> None:
+    def check_gate(self, before: Gate | None, gate: Gate) -> None:
         """Check a change of a gate: without a fault, healthy traffic of a queue does not write its row."""
         agent, services = gate.name.removeprefix("queue:"), self.world.services
+        is_held = any(end is None for _, end in self.holds[gate.name])
+        self.require(gate.hold is not None or not is_held, f"{gate.name}: its hold is lost")
+        self.require(before is None or before.link <= gate.link, f"{gate.name}: link {gate.link} again")
         is_healthy = agent not in services.troubled and agent not in services.hung.values()
         if gate.is_queue and not self.world.intensity:
             self.require(not is_healthy, f"{gate.name}: written, though no fault was drawn")

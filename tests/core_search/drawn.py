@@ -24,6 +24,11 @@ from functions.core.workflow_definition import Workflow
 
 #: Agents whose name begins with f belong to services that fence start ids; those with q are behind queues.
 AGENTS = ("a0", "a1", "f0", "f1", "q0", "q1")
+#: The Agent of the steps that never fail, and the one behind a queue that replies after `REPLY_DAYS`.
+STEADY, SLOW = "steady", "slow"
+REPLY_DAYS = 29
+#: Characters of a text in payloads, requests and results, near the limit of 60,000 bytes in UTF-16.
+_LARGE = 29_000
 
 
 class DrawnPayload(BaseModel):
@@ -31,12 +36,14 @@ class DrawnPayload(BaseModel):
 
     task: str
     items: list[int] = []
+    text: str = ""
 
 
 class DrawnResult(BaseModel):
     """The result of a drawn step, and the body of its event."""
 
     n: str
+    text: str = ""
 
 
 class DrawnError(Exception):
@@ -64,12 +71,16 @@ class Definitions:
         self.tasks: dict[str, DrawnTask] = {}
 
     def draw(self) -> None:
-        """Draw a child workflow, one to four workflows with a task each, and sometimes a crowded gate."""
+        """Draw child workflows, one to four workflows with a task each, and sometimes a crowded gate."""
         random = self._random
-        self.workflows["child"] = self._workflow("child", [StepType.ACTIVITY, StepType.QUEUE])
+        few = [StepType.ACTIVITY, StepType.QUEUE]
+        self.workflows["grandchild"] = self._workflow("grandchild", few)
+        types = [*few, StepType.WORKFLOW] if random.random() < 0.3 else few
+        self.workflows["child"] = self._workflow("child", types, child="grandchild")
+        self._add_steady()
+        text = "ü" * _LARGE if random.random() < 0.04 else ""
         finders = frozenset(agent for agent in AGENTS if random.random() < 0.6)
         for number in range(random.randint(1, 4)):
-            few = [StepType.ACTIVITY, StepType.QUEUE]
             types = random.choice([few[:1], few, list(StepType), [*StepType, StepType.ACTIVITY]])
             workflow = self._workflow(f"w{number}", types)
             self.workflows[workflow.name] = workflow
@@ -78,16 +89,46 @@ class Definitions:
                 for spec in workflow.specs
                 if spec.type is StepType.EVENT and random.random() < 0.8
             }
-            payload = DrawnPayload(task=f"t{number}", items=list(range(random.randint(0, 5))))
+            payload = DrawnPayload(task=f"t{number}", items=list(range(random.randint(0, 5))), text=text)
             self.tasks[f"t{number}"] = DrawnTask(workflow, payload, finders, events)
         for number in range(random.choice([0, 0, 0, 0, 6])):  # more tasks behind the same gates
             payload = DrawnPayload(task=f"m{number}", items=[1])
             self.tasks[f"m{number}"] = DrawnTask(self.tasks["t0"].workflow, payload, finders)
-        if random.random() < 0.05:  # a wide task
-            payload = DrawnPayload(task="wide", items=list(range(80)))
-            self.tasks["wide"] = DrawnTask(self.tasks["t0"].workflow, payload, finders)
+        if random.random() < 0.04:
+            self._add_wide(finders, text)
 
-    def _workflow(self, name: str, types: list[StepType]) -> Workflow[DrawnPayload]:
+    def _add_wide(self, finders: frozenset[str], text: str) -> None:
+        """Add a task of 90 steps: 88 items between two other steps."""
+        steps = [
+            self._step(name, StepType.ACTIVITY, [], is_each=name == "s1", child="child")
+            for name in ("s0", "s1", "s2")
+        ]
+        self.workflows["wide"] = Workflow(
+            "wide", payload=DrawnPayload, steps=steps, on_failure="compensate", output=self._output()
+        )
+        payload = DrawnPayload(task="wide", items=list(range(88)), text=text)
+        self.tasks["wide"] = DrawnTask(self.workflows["wide"], payload, finders)
+
+    def _add_steady(self) -> None:
+        """Add a workflow of five steps that never fail, and one whose steps take months."""
+        line: list[BaseStep[Any]] = []
+        for number in range(5):
+            step = Step(
+                f"s{number}", agent=STEADY, needs=line[-1:], request=self._request, complete_within=20
+            )
+            line.append(step)
+        self.workflows["line"] = Workflow("line", payload=DrawnPayload, steps=line)
+        month = 30 * 86400
+        reply = QueueStep(
+            "reply", agent=SLOW, request=self._request, result=DrawnResult, complete_within=month, undo=False
+        )
+        event = EventStep("event", event=DrawnResult, complete_within=2 * month, on_timeout="keep")
+        timer = TimerStep("timer", until=lambda *_: self._now() + timedelta(days=31), needs=[reply, event])
+        last = Step("last", agent=STEADY, needs=[timer], request=self._request, complete_within=20)
+        steps: list[BaseStep[Any]] = [reply, event, timer, last]
+        self.workflows["months"] = Workflow("months", payload=DrawnPayload, steps=steps)
+
+    def _workflow(self, name: str, types: list[StepType], *, child: str = "child") -> Workflow[DrawnPayload]:
         random = self._random
         steps: list[BaseStep[Any]] = []
         is_chain = random.random() < 0.4
@@ -95,7 +136,9 @@ class Definitions:
         for number in range(random.randint(1, 6)):
             needs = [step for step in steps if random.random() < 0.5]
             needs = steps[-1:] if is_chain else needs
-            steps.append(self._step(f"s{number}", random.choice(types), needs, is_each=number == each))
+            steps.append(
+                self._step(f"s{number}", random.choice(types), needs, is_each=number == each, child=child)
+            )
         policies = ["compensate", "compensate", "keep"]
         return Workflow(
             name,
@@ -119,7 +162,7 @@ class Definitions:
         return output
 
     def _step(
-        self, name: str, step_type: StepType, needs: list[BaseStep[Any]], *, is_each: bool
+        self, name: str, step_type: StepType, needs: list[BaseStep[Any]], *, is_each: bool, child: str
     ) -> BaseStep[Any]:
         random = self._random
         seconds = random.choice([100, 600])
@@ -144,8 +187,8 @@ class Definitions:
             case StepType.WORKFLOW:
                 return WorkflowStep(
                     name,
-                    workflow="child",
-                    request=lambda payload, _: {"task": payload.task, "items": [1]},
+                    workflow=child,
+                    request=lambda payload, _: {"task": payload.task, "items": [1], "text": payload.text},
                     needs=needs,
                     when=when,
                     complete_within=seconds,
@@ -185,7 +228,8 @@ class Definitions:
         self, payload: DrawnPayload, _results: Results, item: int | None = None
     ) -> dict[str, object]:
         """Return another request after each deployment: a recorded request must not depend on it."""
-        return {"task": payload.task, "item": item, "made": self._deployment()}
+        made = self._deployment()
+        return {"task": payload.task, "item": item, "made": made, "text": payload.text}
 
     def _undo(
         self, payload: DrawnPayload, _results: Results, own: DrawnResult | None, item: int | None = None

@@ -6,23 +6,27 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from functions.core.derive import questions
-from functions.core.record import Direction, OperationState, TaskRecord
-from functions.core.rules import admit
+from functions.core.record import (
+    Direction,
+    NotDeployedError,
+    OperationState,
+    StepType,
+    TaskRecord,
+)
 from functions.core.task_events import (
     Answered,
     Cancelled,
     Canceller,
     Event,
-    EventReceived,
-    Rejection,
     Resubmitted,
     Resumed,
     Suspended,
     UndoRequested,
     Verdict,
 )
+from functions.storage.row_keys import TaskIndex, shard_of, sortable
+from functions.storage.table_contract import NoSuchTaskError, Row, RowChange
 from tests.core_search.drawn import AGENTS, DrawnTask
-from tests.core_search.host import NoSuchTaskError, StoreError
 from tests.core_search.services import Effect
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ class People:
     def __init__(self, world: World) -> None:
         self._world = world
         self._verdicts: dict[tuple[str, str], Event] = {}
+        self._damaged: tuple[str, Row, str] | None = None
 
     def start(self) -> None:
         """Start all callers, operators, deployments and crashes."""
@@ -52,34 +57,29 @@ class People:
         random = self._world.random
         await asyncio.sleep(random.uniform(0, 30))
 
-        async def insert(host: Host) -> None:
-            workflow = host.registry.find(drawn.workflow.name)
-            if workflow is None:
-                raise StoreError
-            payload, now = drawn.payload.model_dump_json(), host.now()
-            order = workflow.new_order(task, "r", payload, now, finders=drawn.finders, reply_to="replies")
-            await host.insert(admit(order, now, host.settings))
-
         for _ in range(2 if random.random() < 0.2 else 1):
-            await self._world.on_some_host(insert)
+            await self._world.on_some_host(lambda host: host.submit(task, drawn, reply_to="replies"))
         for name, delay in drawn.events.items():
-            self._world.spawn(self._send_event(task, name, delay))
+            self._world.spawn(self.send_event(task, name, delay))
         if random.random() < 0.2:
             await asyncio.sleep(random.uniform(0, 120))
             await self._record(task, Cancelled(by=Canceller.CALLER, who="caller", reason="changed my mind"))
 
-    async def _send_event(self, task: str, name: str, delay: float) -> None:
-        """Send an event; while the version of the task is missing, send it again later."""
-        received = EventReceived(step=name, body='{"n":"event"}', who="somebody")
+    async def send_event(self, task: str, name: str, delay: float) -> None:
+        """Send an event; while the version of the task is missing, it is sent again."""
         await asyncio.sleep(delay)
-        while await self._record(task, received) is Rejection.NOT_DEPLOYED:
-            self._world.cover(task, "event for a missing version")
-            await asyncio.sleep(10)
 
-    async def _record(self, task: str, event: Event) -> Rejection | None:
-        applied = await self._world.on_some_host(lambda host: host.record(task, event))
-        rejection: Rejection | None = applied.rejection
-        return rejection
+        async def send(host: Host) -> None:
+            try:
+                await host.receivers.event(task, name, '{"n":"event"}', "somebody")
+            except NotDeployedError:
+                self._world.cover(task, "event for a missing version")
+                raise
+
+        await self._world.on_some_host(send)
+
+    async def _record(self, task: str, event: Event) -> None:
+        await self._world.on_some_host(lambda host: host.record(task, event))
 
     # Faults
 
@@ -92,6 +92,10 @@ class People:
                 return
             if world.hosts and world.strikes("crash", 0.3):
                 world.crash(random.choice(world.hosts))
+            if world.strikes("table throttled", 0.15):
+                world.throttled_until = asyncio.get_running_loop().time() + random.uniform(1, 15)
+            if world.records and world.strikes("row damaged", 0.1):
+                self._damage(random.choice(sorted(world.records)))
             if world.hosts and world.strikes("deployment", 0.5):
                 world.deployment += 1
                 world.spawn(self._deploy())
@@ -111,6 +115,48 @@ class People:
         await asyncio.sleep(random.uniform(5, 200))
         for host in hosts:
             host.registry.missing.discard(name)
+
+    def _damage(self, task: str) -> None:
+        """Damage a row of a task, or one of its index rows."""
+        world, random, record = self._world, self._world.random, self._world.records[task]
+        partition = shard_of(task, world.shards)
+        is_alone = record.order.parent is None and all(
+            spec.type is not StepType.WORKFLOW for spec in record.order.specs
+        )
+        if is_alone and not world.table.damaged and random.random() < 0.5:
+            row = dict(random.choice(world.table.record_rows(partition, task)))
+            column = random.choice([name for name in ("Facts", "Do", "Steps", "State") if name in row])
+            self._damaged = partition, row, column
+            world.table.damaged.add(task)
+            world.table.put(partition, RowChange("upsert", row["RowKey"], {**row, column: "{"}))
+            world.log(f"** row {row['RowKey']} is damaged")
+            return
+        world.table.without_index.add(task)
+        if random.random() < 0.5:
+            keys = sorted(world.table.index[task])
+            world.table.put(partition, *(RowChange("delete", key) for key in keys))
+        else:
+            past = sortable(world.start)
+            index = random.choice([f"{TaskIndex.DONE}|{10**18 - 1}", f"{TaskIndex.DUE}|{past}"])
+            listed = {"OrderID": task, "Workflow": "w", "WorkflowVersion": 1, "Submitter": ""}
+            row = {**listed, "SubmittedAt": world.start.isoformat()}
+            world.table.put(partition, RowChange("upsert", f"{index}|{task}", row))
+        world.log(f"** index of {task} is damaged: {sorted(world.table.index[task])}")
+
+    def repair(self) -> None:
+        """Repair the damaged row, unless it was replaced meanwhile."""
+        table = self._world.table
+        if self._damaged is not None:
+            partition, row, column = self._damaged
+            key, task = row["RowKey"], row["RowKey"].partition("|")[0]
+            now = table.rows[partition, key]
+            if now.get(column) == "{":
+                table.put(partition, RowChange("upsert", key, {**now, column: row[column]}))
+            stored = table.stored(partition, task)
+            self._world.require(stored is not None, f"{task}: not repaired")
+            if stored is not None:
+                self._world.records[task] = stored.record
+            table.damaged.clear()
 
     def _disturb_agents(self) -> None:
         """Let services fail and queue Agents be away or slow for a while, and hold gates."""
@@ -136,7 +182,7 @@ class People:
     async def _hold(self, gate: str, delay: float, seconds: float) -> None:
         world, holds = self._world, self._world.checks.holds[gate]
         await asyncio.sleep(delay)
-        await world.on_some_host(lambda host: host.gates.hold(gate))
+        await world.on_some_host(lambda host: host.gates.hold(gate, "maintenance", "op"))
         holds.append((world.now(), None))
         world.log(f"-- {gate} held")
         await asyncio.sleep(seconds)

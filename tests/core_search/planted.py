@@ -1,4 +1,4 @@
-"""Bugs of at most five lines that are planted in the core, by which the search proves that it finds them."""
+"""Bugs of at most five lines that are planted in the product, by which the search proves that it finds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A replacement in the source of a module of the core; `old` occurs once."""
+    """A replacement in the source of a module of `functions`; `old` occurs once."""
 
     module: str
     old: str
@@ -39,7 +39,7 @@ def planted(name: str) -> Iterator[None]:
 
 def _replace_code(edits: list[Edit]) -> Iterator[tuple[FunctionType, CodeType]]:
     """Replace the code of the functions that the edits of one module change; yield the original code."""
-    module = importlib.import_module(f"functions.core.{edits[0].module}")
+    module = importlib.import_module(f"functions.{edits[0].module}")
     path = str(module.__file__)
     source = Path(path).read_text(encoding="utf-8")
     for edit in edits:
@@ -71,61 +71,69 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
 PLANTED: dict[str, tuple[Edit, ...]] = {
     "undo_of_completed_steps_only": (
         Edit(
-            "derive",
+            "core.derive",
             "return step.number is not None and (",
             "return step.do.state is OperationState.DONE and (",
         ),
     ),
-    "undo_in_order_of_dispatch": (Edit("derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),),
+    "undo_in_order_of_dispatch": (
+        Edit("core.derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),
+    ),
     "refused_undo_blocks_direct_needs_only": (
-        Edit("derive", "return with_needs(record, names | further) if further else names", "return names"),
+        Edit(
+            "core.derive", "return with_needs(record, names | further) if further else names", "return names"
+        ),
     ),
     "refused_undo_blocks_nothing": (
-        Edit("derive", "        and by_name[step.name].step not in blocked\n", ""),
+        Edit("core.derive", "        and by_name[step.name].step not in blocked\n", ""),
     ),
     "steps_start_while_suspended": (
         Edit(
-            "derive",
+            "core.derive",
             "is_paused = record.suspension is not None or record.decision",
             "is_paused = record.decision",
         ),
     ),
-    "at_once_is_ignored": (Edit("derive", "if room[spec.step] < 0:", "if room[spec.step] < -90:"),),
+    "at_once_is_ignored": (Edit("core.derive", "if room[spec.step] < 0:", "if room[spec.step] < -90:"),),
     "time_limit_runs_while_suspended": (
         Edit(
-            "operator_rules", "expires_at=_later(record.expires_at, length)", "expires_at=record.expires_at"
+            "core.operator_rules",
+            "expires_at=_later(record.expires_at, length)",
+            "expires_at=record.expires_at",
         ),
     ),
     "event_deadline_runs_while_suspended": (
         Edit(
-            "operator_rules",
+            "core.operator_rules",
             "complete_by=_later(operation.complete_by, length)",
             "complete_by=operation.complete_by",
         ),
     ),
     "rebuild_after_an_unknown_start": (
         Edit(
-            "operator_rules",
+            "core.operator_rules",
             "do.state is OperationState.REFUSED and do.unknown_starts == 0",
             "do.state is OperationState.REFUSED",
         ),
     ),
     "child_is_started_beside_one_that_may_still_end": (
         Edit(
-            "operator_rules",
+            "core.operator_rules",
             "do.state is OperationState.REFUSED and do.unknown_starts == 0",
             "do.state is OperationState.REFUSED and (not do.unknown_starts or not spec.agent)",
         ),
     ),
     "end_of_an_earlier_child_counts": (
-        Edit("step_rules", "OperationState.RUNNING and child == children[-1]:", "OperationState.RUNNING:"),
+        Edit(
+            "core.step_rules", "OperationState.RUNNING and child == children[-1]:", "OperationState.RUNNING:"
+        ),
     ),
     "undo_of_an_earlier_child_counts_for_a_later_one": (
-        Edit("step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),
+        Edit("core.step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),
     ),
     "verdict_of_another_epoch_counts": (
         Edit(
-            "operator_rules",
+            "core.operator_rules",
             "    rejection = _check_seen(record, event.epoch)\n"
             "    if rejection is not None:\n"
             "        return rejection\n"
@@ -134,70 +142,72 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "undo_of_the_newest_generation_only": (
-        Edit("record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
+        Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
         Edit(
-            "gate_rules",
+            "core.gate_rules",
             "return sum((span for span in spans if span > timedelta()), timedelta())",
             "return timedelta() * len(list(spans))",
         ),
         Edit(
-            "deadline_rules",
+            "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
             "if not spec.gate:",
         ),
     ),
     "replies_do_not_reset_failures": (
         Edit(
-            "gate_rules", "if gate.failures and gate.circuit is not Circuit.OPEN:", "if gate.failures > 99:"
+            "core.gate_rules",
+            "if gate.failures and gate.circuit is not Circuit.OPEN:",
+            "if gate.failures > 99:",
         ),
     ),
     "overdue_request_counts_while_the_circuit_is_open": (
         Edit(
-            "gate_rules",
+            "core.gate_rules",
             "if gate.is_away or _was_away(gate, sent_at, ends_at):\n        return True\n",
             "if gate.is_away:\n        return False\n",
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit("deadline_rules", "if is_unreached(gate, sent_at, ends_at, settings):", "if not gate:"),
+        Edit(
+            "core.deadline_rules", "if is_unreached(gate, sent_at, ends_at, now, settings):", "if not gate:"
+        ),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
-            "gate_rules",
-            "return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])",
+            "core.gate_rules",
+            "return is_valid and gate.served_up_to is not None and "
+            "gate.served_up_to < sent_at + settings.skew",
             "return True",
         ),
     ),
-    "request_that_expired_counts_when_younger_ones_are_answered": (
-        Edit("gate_rules", "before[-1:] or valid[:1])", "valid[-1:])"),
-    ),
     "late_reply_counts": (
         Edit(
-            "step_rules",
+            "core.step_rules",
             "is_late = operation.complete_by is not None and now > operation.complete_by",
             "is_late = operation.complete_by is None",
         ),
     ),
     "requests_are_sent_while_the_gate_is_closed": (
-        Edit("plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
+        Edit("core.plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
     ),
     "request_is_made_again": (
         Edit(
-            "step_rules",
+            "core.step_rules",
             "request=event.request if operation.request is None else operation.request",
             "request=event.request",
         ),
         Edit(
-            "plan",
+            "core.plan",
             "    if request is None:\n        try:",
             "    if request is None or record.failures:\n        try:",
         ),
     ),
     "outcome_of_an_old_epoch_counts": (
         Edit(
-            "step_rules",
+            "core.step_rules",
             "    if event.epoch != record.epoch or event.direction is not record.direction:\n"
             "        return Rejection.STALE_EPOCH\n"
             "    if operation.start_id != event.start_id or operation.state is not OperationState.RUNNING:\n",
@@ -205,53 +215,52 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "epoch_ends_during_a_payment": (
-        Edit("conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
+        Edit("core.conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
     ),
     "run_repeats_a_payment": (
-        Edit("step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
-    ),
-    "run_repeats_an_overdue_call": (
-        Edit(
-            "step_rules",
-            "operation.state is OperationState.RUNNING and not operation.is_overdue(now)",
-            "operation.state is OperationState.RUNNING",
-        ),
+        Edit("core.step_rules", " and not spec.must_not_repeat(record.direction):", ":"),
     ),
     "overdue_payment_is_recovered": (
         Edit(
-            "deadline_rules",
+            "core.deadline_rules",
             "if spec.must_not_repeat(record.direction):",
             "if spec.must_not_repeat(record.direction) and spec.can_find:",
         ),
     ),
     "time_limit_applies_before_the_question": (
-        Edit("conclusions", "decision = _question(record) or decision", "decision = decision"),
+        Edit("core.conclusions", "decision = _question(record) or decision", "decision = decision"),
     ),
     "not_done_counts_without_a_fence": (
         Edit(
-            "task_events",
+            "core.task_events",
             "return OutcomeKind.NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN",
             "return OutcomeKind.NOT_BEGUN",
         ),
     ),
     "task_ends_without_output": (
         Edit(
-            "conclusions",
+            "core.conclusions",
             "return suspend(record, str(error), now)",
             "ended = replace(ended, reason=str(error))",
         ),
     ),
     "rejected_result_stops_its_reader": (
-        Edit("plan", "return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)", "pass"),
         Edit(
-            "plan",
+            "core.plan",
+            "return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)",
+            "pass",
+        ),
+        Edit(
+            "core.plan",
             "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))",
             "return event",
         ),
     ),
     "call_outlasts_its_run": (
         Edit(
-            "plan", "return now + timedelta(seconds=spec.complete_within) > ends_at", "return now > ends_at"
+            "core.plan",
+            "return now + timedelta(seconds=spec.complete_within) > ends_at",
+            "return now > ends_at",
         ),
     ),
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable
 
+from tests.core_search import course
 from tests.core_search.checks import ViolationError
 from tests.core_search.virtual_time import JumpingLoop
-from tests.core_search.world import World
+from tests.core_search.world import DefectHandler, World
 
 _STORY_LINES = 120
 
@@ -22,14 +24,19 @@ def run_seed(seed: int) -> World:
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     world = World(seed)
+    log, handler = logging.getLogger("functions"), DefectHandler(world)
+    is_propagated, log.propagate = log.propagate, False
+    log.addHandler(handler)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a crash leaves coroutines that are never awaited
-            loop.run_until_complete(world.run())
+            loop.run_until_complete(course.run(world))
     except ViolationError as violation:
         violation.add_note("\n".join(world.story[-_STORY_LINES:]))
         raise
     finally:
+        log.removeHandler(handler)
+        log.propagate = is_propagated
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.run_until_complete(asyncio.sleep(0))
@@ -65,7 +72,8 @@ def search(first: int, count: int, *, has_story: bool = False) -> int:
         covered += Counter(fact for _, fact in world.covered)
     seconds = time.process_time() - began
     summary = (
-        f"{count} seeds, {tasks} tasks, {faults.total()} faults, {violated} violated, {seconds:.0f} s CPU"
+        f"{count} seeds, {tasks} tasks, {faults.total()} faults ({faults.total() / max(1, tasks):.1f} per task),"
+        f" {violated} violated, {seconds:.0f} s CPU, {count / max(0.01, seconds):.1f} seeds/s"
     )
     print(summary, file=sys.stdout)
     print("faults:", ", ".join(f"{fault} {times}" for fault, times in faults.most_common()))

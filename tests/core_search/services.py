@@ -6,12 +6,15 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from functions.agents.agent_call import AgentCall, Found, NotBegunError, RefusedError, UnusableResultError
 from functions.core.record import Direction
-from functions.core.task_events import Finding, OutcomeKind, StepEnded
+from functions.core.task_events import Finding
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, read_agent_message
+from tests.core_search.drawn import REPLY_DAYS, SLOW, STEADY
 
 if TYPE_CHECKING:
     from tests.core_search.world import World
@@ -19,37 +22,6 @@ if TYPE_CHECKING:
 #: A queue Agent does not begin with less time than this before the deadline.
 TOO_LATE = timedelta(seconds=10)
 NOT_TAKEN = "the Agent took the request too late"
-
-
-class RefusedError(Exception):
-    """The service refused permanently. `has_unanswered`: an earlier request had no answer."""
-
-    def __init__(self, text: str, *, has_unanswered: bool = False) -> None:
-        super().__init__(text)
-        self.has_unanswered = has_unanswered
-
-
-class NotBegunError(Exception):
-    """The service was not called, or is certain not to have done it."""
-
-
-class UnusableError(Exception):
-    """The service did it, but its result cannot be used."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """The input of an Agent: the recorded request, and the deadline of its outcome (UTC)."""
-
-    task: str
-    step: str
-    direction: Direction
-    effect_key: str
-    request: str
-    complete_by: datetime
-    idempotent: bool
-    start_id: str
-    epoch: int
 
 
 @dataclass(slots=True)
@@ -92,7 +64,7 @@ class Services:
 
     # Calls
 
-    async def call(self, call: Call) -> str:
+    async def call(self, call: AgentCall) -> str:
         """Carry out a call that has arrived. Raises the errors above."""
         world = self.world
         if self._hangs(call):
@@ -101,37 +73,39 @@ class Services:
         self.in_flight[call.effect_key] += 1
         try:
             slow = world.random.uniform(5, 60) if world.strikes("service slow", 0.06) else 0
-            if Random(f"{world.seed}{call.task}").random() < 0.2:
+            if not is_steady(call) and Random(f"{world.seed}{call.task}").random() < 0.2:
                 slow += 7  # so that a chain of calls outlasts a run, without a lag of ten seconds
             await asyncio.sleep(world.random.uniform(0.01, 0.5) + slow)
             return self._take_effect(call)
         finally:
             self.in_flight[call.effect_key] -= 1
 
-    def arrive_later(self, call: Call, delay: float) -> None:
+    def arrive_later(self, call: AgentCall, delay: float) -> None:
         """Let a call arrive `delay` seconds later, when its caller may be gone."""
 
         def arrive() -> None:
             self.in_flight[call.effect_key] -= 1
             try:
                 self._take_effect(call, is_late=True)
-            except (RefusedError, UnusableError, NotBegunError):
+            except (RefusedError, UnusableResultError, NotBegunError):
                 return
 
         self.in_flight[call.effect_key] += 1
         asyncio.get_running_loop().call_later(delay, arrive)
 
-    def _hangs(self, call: Call) -> bool:
+    def _hangs(self, call: AgentCall) -> bool:
         chance = Random(f"h{self.world.seed}{call.effect_key}").random()
         return call.direction is Direction.UNDO and self.world.intensity > 0 and chance < 0.04
 
-    def _is_refused(self, call: Call, *, is_late: bool) -> bool:
+    def _is_refused(self, call: AgentCall, *, is_late: bool) -> bool:
+        if is_steady(call):
+            return False
         chance = Random(f"{self.world.seed}{call.effect_key}").random()
         if 0.1 < chance < 0.25:  # the service may accept it at another time
             return not is_late and self.world.random.random() < 0.6
         return chance < (0.08 if call.direction is Direction.DO else 0.1)
 
-    def _take_effect(self, call: Call, *, is_late: bool = False) -> str:
+    def _take_effect(self, call: AgentCall, *, is_late: bool = False) -> str:
         """Do or undo the call's request, once for each effect key. Raises the errors above."""
         world = self.world
         if call.start_id in self.fenced:
@@ -154,29 +128,32 @@ class Services:
         step = call.effect_key.partition("/do")[0] + "/do"
         done = [key for key, other in self.effects.items() if key.startswith(step) and other.done]
         world.require(len(done) == 1, f"{done}: done in two generations")
-        chance = Random(f"u{world.seed}{call.effect_key}").random()
-        effect.result = json.dumps({"m" if 0.03 < chance < 0.06 else "n": world.new_id()})
+        chance = 1.0 if is_steady(call) else Random(f"u{world.seed}{call.effect_key}").random()
+        name, text = "m" if 0.03 < chance < 0.06 else "n", json.loads(call.request).get("text", "")
+        effect.result = json.dumps({name: world.new_id(), "text": text}, ensure_ascii=False)
         if chance < 0.03:
-            raise UnusableError("its result is too large")
+            raise UnusableResultError("its result is too large")
         return effect.result
 
-    def find(self, call: Call, *, fences_starts: bool) -> tuple[Finding, str]:
+    def find(self, call: AgentCall, *, fences_starts: bool) -> Found:
         """Look up an effect. A service that fences start ids rejects a request of this start from now on."""
         effect = self.effects.get(call.effect_key)
         self.world.cover(call.task, f"look-up at a service that fences: {fences_starts}")
         if self.world.random.random() < 0.2:
             raise ConnectionError("no answer")
         if effect is not None and effect.done and not effect.undone:
-            return Finding.DONE, effect.result or "{}"
+            return Found(Finding.DONE, effect.result or "{}")
         if fences_starts:
             self.fenced.add(call.start_id)
-        return Finding.NOT_DONE, "not found"
+        return Found(Finding.NOT_DONE)
 
     # Queues
 
-    async def serve(self, agent: str, call: Call) -> None:
+    async def serve(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
         """Serve a request of a queue: not begun if it waited too long, once if it must not be repeated."""
         world = self.world
+        if agent == SLOW:
+            await asyncio.sleep(timedelta(days=REPLY_DAYS).total_seconds())
         if not await self._taken(agent, (call.complete_by - world.now()).total_seconds()):
             world.cover(call.task, "request expired in its queue")
             return
@@ -185,7 +162,7 @@ class Services:
         if is_too_late or is_refusing or world.strikes("not taken", 0.05):
             if call.idempotent or call.start_id not in self._begun:
                 self._begun.add(call.start_id)
-                await self._reply(call, OutcomeKind.NOT_BEGUN, NOT_TAKEN)
+                await self._reply(request, ReplyOutcome.NOT_TAKEN, error=NOT_TAKEN)
             return
         if call.start_id in self._begun and not call.idempotent:
             return
@@ -193,16 +170,19 @@ class Services:
         if world.strikes("queue Agent dies", 0.05) or self._never_replies(agent, call):
             return
         try:
-            kind, text = OutcomeKind.DONE, await self.call(call)
+            result = json.loads(await self.call(call))
         except RefusedError as error:
-            kind, text = OutcomeKind.REFUSED, str(error)
-        except UnusableError as error:
-            kind, text = OutcomeKind.DONE_WITHOUT_RESULT, str(error)
+            await self._reply(request, ReplyOutcome.REFUSED, error=str(error))
+        except UnusableResultError as error:
+            await self._reply(request, ReplyOutcome.DONE, no_result=str(error))
         except ConnectionError:
             return  # an Agent that hangs sends no reply
-        await self._reply(call, kind, text)
+        else:
+            await self._reply(request, ReplyOutcome.DONE, result=result)
 
-    def _never_replies(self, agent: str, call: Call) -> bool:
+    def _never_replies(self, agent: str, call: AgentCall) -> bool:
+        if agent == SLOW:
+            return False
         if self.is_down(agent) and agent in self.hanging:
             return True
         chance = Random(f"g{self.world.seed}{call.effect_key}").random()
@@ -239,19 +219,18 @@ class Services:
     async def _serve_another(self, agent: str) -> None:
         gate, sent_at = f"queue:{agent}", self.world.now()
         if await self._taken(agent, 600) and not (self.is_down(agent) and agent in self.hanging):
-            await self.world.on_some_host(lambda host: host.gates.reply(gate, sent_at, is_taken=True))
+            await self.world.on_some_host(lambda host: host.reply_of_another(gate, sent_at))
 
-    async def _reply(self, call: Call, kind: OutcomeKind, text: str) -> None:
+    async def _reply(self, request: AgentRequest, outcome: ReplyOutcome, **fields: Any) -> None:
         world = self.world
-        ended = StepEnded(
-            epoch=call.epoch,
-            step=call.step,
-            direction=call.direction,
-            start_id=call.start_id,
-            kind=kind,
-            result=text if kind is OutcomeKind.DONE else None,
-            error=None if kind is OutcomeKind.DONE else text,
-        )
+        echoed = request.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
+        body = json.dumps({**echoed, "outcome": outcome, **fields}).encode()
+        reply = read_agent_message(AgentReply, body)
         for _ in range(2 if world.strikes("reply twice", 0.1) else 1):
             await asyncio.sleep(world.random.uniform(1, 60) if world.strikes("reply late", 0.06) else 0)
-            world.spawn(world.deliver_reply(ended, call.task))
+            world.spawn(world.deliver_reply(reply))
+
+
+def is_steady(call: AgentCall) -> bool:
+    """Return whether the service of a call never fails."""
+    return call.step in {"last", "reply"} or call.task == STEADY

@@ -1,40 +1,47 @@
-"""The world of one seed: time, chance, hosts, messages, and the records that all hosts share.
+"""The world of one seed: time, chance, hosts, the bus, Durable instances, and the table that all hosts share.
 
-`drawn.py` draws its workflows, `services.py` has the remote services, `host.py` the application, `people.py`
-callers and operators, `checks.py` the invariants.
+`drawn.py` draws its workflows, `services.py` has the remote services, `host.py` wires the product's parts,
+`people.py` has callers and operators, `course.py` the phases of a seed, `checks.py` the invariants.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from pydantic_core import from_json
+
+from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
-from functions.core.record import (
-    ClosedEpoch,
-    Message,
-    MessageKind,
-    TaskRecord,
-    scheduler_id,
-)
-from functions.core.task_events import StepEnded
+from functions.core.record import NOTICES, Message, MessageKind, NotDeployedError, TaskRecord
+from functions.core.task_events import Event
+from functions.messaging.agent_messages import AgentReply, AgentRequest
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.scheduler.durable_orchestrator import scheduler
+from functions.storage.table_contract import NoSuchTaskError, StorageError
 from tests.core_search.checks import Checks, ViolationError
 from tests.core_search.drawn import Definitions
-from tests.core_search.host import RUN_SECONDS, Envelope, Host, NoSuchTaskError, StoreError
-from tests.core_search.host_run import HostRun
+from tests.core_search.host import Host
 from tests.core_search.people import People
-from tests.core_search.services import Call, NotBegunError, RefusedError, Services
+from tests.core_search.services import Services
+from tests.core_search.table import SearchTable
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-#: Seconds after the last fault within which every task ends.
-_BOUND = 6 * 3600
-#: Messages to the application; all others leave it.
-_OWN = {"run", "wake", "release", MessageKind.START_CHILD, MessageKind.CANCEL_CHILD, MessageKind.CHILD_ENDED}
+#: Seconds in which the bus drops a second message of the same id (`infra/queues.json`).
+_DUPLICATE_SECONDS = 600
+#: Seconds beyond its limit that a run may take, with and without faults of the table.
+_FAULTY_RUN, _RUN = 130, 25
+#: Attempts to deliver a message.
+_MOST_ATTEMPTS = 400
+#: The run that the current asyncio task belongs to.
+_RUN_NAME: ContextVar[str] = ContextVar("run")
 
 
 class World:
@@ -46,13 +53,19 @@ class World:
         self.random = Random(seed)
         self.is_faulty = True
         self.intensity = self.random.choice([0.0, 0.5, 1.0, 2.0, 3.0])
+        self.shards = self.random.choice([1, 2])
+        self.run_seconds = self.random.choice([30, 30, 60])
+        self.steps_at_once = self.random.choice([2, 3, 16])
+        self.drops_duplicates = self.random.random() < 0.5
+        self.sweep_gap = (5.0, 15.0)
         self.deployment = 0
+        self.throttled_until = 0.0
+        self.table = SearchTable(self, page=self.random.choice([1000, 1000, 4]))
         self.records: dict[str, TaskRecord] = {}
-        self.closed: dict[str, list[ClosedEpoch]] = {}
-        self.outbox: dict[str, Message] = {}
         self.gates: dict[str, Gate] = {}
         self.hosts: list[Host] = []
         self.posted: set[tuple[str, str | None]] = set()
+        self.sent: dict[str, float] = {}
         self.replying = Counter[str]()
         self.faults = Counter[str]()
         self.covered: set[tuple[str, str]] = set()
@@ -62,9 +75,10 @@ class World:
         self.services = Services(self)
         self.checks = Checks(self)
         self.people = People(self)
-        self._instances: set[tuple[str, int, int]] = set()
+        self._callers: dict[str, str] = {}
+        self._instances: set[str] = set()
         self._numbers = 0
-        self._background = set[asyncio.Task[Any]]()
+        self._background = set[asyncio.Future[Any]]()
 
     # Time and chance
 
@@ -73,9 +87,9 @@ class World:
         return START + timedelta(seconds=asyncio.get_running_loop().time())
 
     def new_id(self) -> str:
-        """Return a unique id."""
+        """Return a unique id; its first eight characters are unique, too."""
         self._numbers += 1
-        return f"{self._numbers:08x}"
+        return f"{self._numbers:08x}" * 2
 
     def strikes(self, fault: str, chance: float) -> bool:
         """Draw whether a fault happens."""
@@ -83,6 +97,10 @@ class World:
             self.faults[fault] += 1
             return True
         return False
+
+    def is_throttled(self) -> bool:
+        """Return whether the table rejects most requests."""
+        return self.is_faulty and asyncio.get_running_loop().time() < self.throttled_until
 
     def require(self, holds: object, text: str) -> None:
         """Record a violation unless `holds`. It raises nothing that the application could catch."""
@@ -100,9 +118,13 @@ class World:
 
     def spawn(self, work: Any) -> None:
         """Run a coroutine in the background. An error in it is a violation."""
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._keep(asyncio.get_running_loop().create_task(self._guarded(work)))
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        """Keep a reference to a task, which may wait forever."""
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _guarded(self, work: Awaitable[Any]) -> None:
         try:
@@ -130,8 +152,8 @@ class World:
         self.hosts.append(Host(self, name))
 
     async def on_some_host(self, work: Callable[[Host], Awaitable[Any]], *, wait: float = 15) -> Any:
-        """Run work on a live host, again within `wait` seconds if the host crashes or the store fails."""
-        for _ in range(400):
+        """Run work on a live host, again within `wait` seconds after a crash or an error of the table."""
+        for _ in range(_MOST_ATTEMPTS):
             if self.hosts:
                 host = self.random.choice(self.hosts)
                 task = asyncio.ensure_future(work(host))
@@ -139,51 +161,75 @@ class World:
                 if task.done():
                     try:
                         return task.result()
-                    except (StoreError, NoSuchTaskError):
+                    except (StorageError, NotDeployedError, ConnectionError):
                         pass
                 else:
-                    self._background.add(task)  # it waits forever
+                    self._keep(task)
             await asyncio.sleep(self.random.uniform(0.1, wait))
-        raise ViolationError("400 attempts failed")
+        raise ViolationError(f"{_MOST_ATTEMPTS} attempts failed")
 
-    async def _supervise(self, name: str) -> None:
+    async def supervise(self) -> None:
+        """Sweep on some host again and again: rarely twice at once, and each tenth time the whole table."""
         while True:
-            await asyncio.sleep(self.random.uniform(5, 15))
-            for host in [each for each in self.hosts if each.name == name]:
+            await asyncio.sleep(self.random.uniform(*self.sweep_gap))
+            for _ in range(2 if self.strikes("sweep twice", 0.1) else 1):
                 is_overloaded = self.strikes("submissions delayed", 0.1)
-                sweep = asyncio.ensure_future(self._swept(host, is_overloaded=is_overloaded))
+                if self.hosts:
+                    host = self.random.choice(self.hosts)
+                    sweep = asyncio.ensure_future(self._swept(host, is_overloaded=is_overloaded))
+            if self.hosts:
                 await asyncio.wait({sweep, host.death}, return_when=asyncio.FIRST_COMPLETED)
+            if self.random.random() < 0.1:
+                await self.sweep_table()
+
+    async def sweep_table(self) -> None:
+        """Run a full sweep on some host."""
+        if self.hosts:
+            host = self.random.choice(self.hosts)
+            sweep = asyncio.ensure_future(self._swept_table(host))
+            await asyncio.wait({sweep, host.death}, return_when=asyncio.FIRST_COMPLETED)
 
     async def _swept(self, host: Host, *, is_overloaded: bool) -> None:
         try:
-            await host.sweep(is_overloaded=is_overloaded)
-        except StoreError:
-            return
+            await host.sweep.run(is_overloaded=is_overloaded)
+        except StorageError as error:
+            self.log(f"sweep on {host.name}: {error}")
+        except Exception as defect:  # noqa: BLE001 - any error is a defect
+            self.require(False, f"defect: {defect!r}")
+
+    async def _swept_table(self, host: Host) -> None:
+        try:
+            report = await host.table_sweep.run()
+            self.log(f"full sweep on {host.name}: {dict(report.figures)}")
+        except StorageError as error:
+            self.log(f"full sweep on {host.name}: {error}")
         except Exception as defect:  # noqa: BLE001 - any error is a defect
             self.require(False, f"defect: {defect!r}")
 
     # Records
 
-    def commit(self, before: TaskRecord | None, after: TaskRecord) -> list[Message | Envelope]:
-        """Store a change, check it, and return the messages that its host sends."""
-        task = after.order.task
+    def commit(self, event: Event | None, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Check a change of a record that was written, with the event that caused it."""
         self._log_change(after)
-        self.closed.setdefault(task, []).extend(after.closed)
-        self.outbox.update({message.id: message for message in after.outbox})
-        stored = _without_additions(after)
-        self.records[task] = stored
-        self.checks.check_change(before, after)
-        return [*_timely_messages(before, stored), *after.outbox]
+        if before is not None:
+            self.checks.check_event(event, before)
+        if before != after:
+            self.checks.check_change(before, after)
 
     def commit_gate(self, gate: Gate) -> None:
-        """Store a change of a gate, and check it."""
+        """Check a change of a gate that was written."""
+        before = self.gates.get(gate.name)
         self.gates[gate.name] = gate
-        self.log(f"   gate {gate.name} {gate.circuit} openings {gate.openings} failures {gate.failures}")
-        self.checks.check_gate(gate)
+        self.log(
+            f"   gate {gate.name} {gate.circuit} openings {gate.openings} failures {gate.failures}"
+            f" link {gate.link} at {gate.next_at and (gate.next_at - START).total_seconds()}"
+            f"{' held' if gate.hold else ''}"
+        )
+        self.checks.check_gate(before, gate)
 
     def _log_change(self, record: TaskRecord) -> None:
         columns = derive(record)
-        steps = (f" {name}={record.current(name).state}" for name in record.steps)
+        steps = (f" {name}={record.current(name).state}" for name in list(record.steps)[:12])
         self.log(
             f"   {record.order.task} {columns.state}/{columns.waiting_for} epoch {record.epoch}"
             f" run {record.run} {record.direction} f{record.failures}{''.join(steps)}"
@@ -191,77 +237,132 @@ class World:
             f"{f' [{record.reason}]' if record.reason else ''}"
         )
 
-    # Messages and Durable instances
+    # The bus
 
-    def post(self, message: Message | Envelope, delay: float) -> None:
-        """Deliver a message after `delay` seconds, sometimes late or twice."""
-        self.posted.add((message.task, message.kind))
+    def post(self, message: SchedulerMessage) -> None:
+        """Deliver a message, sometimes late or twice. Only messages with a backup in the record are lost."""
+        time = asyncio.get_running_loop().time()
+        is_duplicate = self.drops_duplicates and time - self.sent.get(message.id, -1e9) < _DUPLICATE_SECONDS
+        if not is_duplicate:
+            self.sent[message.id] = time
+        if isinstance(message, Message):
+            self.posted.add((message.task, message.kind))
+            if message.kind in {*NOTICES, MessageKind.ALERT}:
+                return
+        elif self.strikes("message lost", 0.03):
+            return
+        if is_duplicate:
+            self.log(f"-- dropped as a duplicate: {message.id}")
+            return
         for _ in range(2 if self.strikes("message twice", 0.05) else 1):
             late = self.random.uniform(1, 60) if self.strikes("message late", 0.05) else 0
-            self.spawn(self._deliver(message, delay + late + self.random.uniform(0.001, 0.1)))
+            self.spawn(self._deliver(message, late + self.random.uniform(0.001, 0.1)))
 
-    async def _deliver(self, message: Message | Envelope, delay: float) -> None:
-        await asyncio.sleep(delay)
-        if message.kind in _OWN:
-            self.log(f"{message.kind} {message.id}")
-            await self.on_some_host(lambda host: host.receive(message))
+    async def _deliver(self, message: SchedulerMessage, late: float) -> None:
+        delay = 0.0
+        if isinstance(message, WakeRequest | ReleaseRequest):
+            at = message.not_before if isinstance(message, WakeRequest) else message.at
+            delay = max(0.0, (at - self.now()).total_seconds())
+        await asyncio.sleep(delay + late)
 
-    async def deliver_reply(self, ended: StepEnded, task: str) -> None:
+        async def receive(host: Host) -> None:
+            self.log(f"{message.id} on {host.name}")
+            try:
+                await host.receivers.receive(message)
+            except NoSuchTaskError as error:
+                self.log(f"{message.id}: no task {error}")
+
+        await self.on_some_host(receive)
+
+    async def deliver_reply(self, reply: AgentReply) -> None:
         """Deliver the reply of a queue Agent. Without a fault it resets the failures of its gate."""
-        gate = self.records[task].order.by_name[ended.step].gate
+        task = reply.task_id
+        gate = self.records[task].order.by_name[reply.step].gate
         before = self.checks.failing(gate)
         self.replying[task] += 1
-        await self.on_some_host(lambda host: host.reply(task, ended))
+        await self.on_some_host(lambda host: host.receivers.reply(reply))
         self.replying[task] -= 1
         if before is not None and not self.intensity:
             self.cover(task, "reply after failures")
             self.require(self.checks.failing(gate) != before, f"{gate}: a reply did not reset its failures")
 
-    def request(self, agent: str, call: Call) -> None:
+    def request(self, agent: str, request: AgentRequest) -> None:
         """Put a request into the queue of an Agent, sometimes twice."""
+        call = AgentCall(
+            task=request.task_id,
+            step=request.step,
+            direction=request.direction,
+            effect_key=request.effect_key,
+            request=self.records[request.task_id].step(request.step).operation(request.direction).request
+            or "",
+            complete_by=request.complete_by,
+            start_id=request.start_id,
+            epoch=request.epoch,
+            idempotent=request.idempotent,
+        )
+        self.require(from_json(call.request) == request.request, f"{call.effect_key}: another request")
         self.check_call(call)
         for _ in range(2 if self.strikes("request twice", 0.05) else 1):
-            self.spawn(self.services.serve(agent, call))
+            self.spawn(self.services.serve(agent, request, call))
 
-    def start_instance(self, task: str, epoch: int, run: int) -> None:
+    # Durable instances
+
+    def start_instance(self, message: RunRequest) -> None:
         """Start a Durable instance, unless it is running."""
-        if (task, epoch, run) not in self._instances:
-            self._instances.add((task, epoch, run))
-            self.spawn(self._instance(task, epoch, run))
+        if message.id not in self._instances:
+            self._instances.add(message.id)
+            self.spawn(self._instance(message.id))
 
-    async def _instance(self, task: str, epoch: int, run: int) -> None:
-        progress = "more"
-        while progress == "more" and not self.strikes("instance lost", 0.02):
+    async def _instance(self, name: str) -> None:
+        class Context:
+            def get_input(self) -> str:
+                return name
+
+            def call_activity(self, activity: str, given: str) -> tuple[str, str]:
+                return activity, given
+
+        orchestrator = scheduler(Context())
+        activity = next(orchestrator)
+        while not self.strikes("instance lost", 0.02):
+            self.require(activity == ("run_agents", name), f"{name}: calls {activity}")
             if self.strikes("activity twice", 0.05):
-                self.spawn(self._activity(task, epoch, run))
-            progress = await self._activity(task, epoch, run)
-            self.cover(task, f"run returned {progress}")
-        self._instances.discard((task, epoch, run))
+                self.spawn(self._activity(name))
+            progress = await self._activity(name)
+            self.cover(name.partition(".")[0], f"run returned {progress}")
+            try:
+                activity = orchestrator.send(progress)
+            except StopIteration:
+                break
+        self._instances.discard(name)
 
-    async def _activity(self, task: str, epoch: int, run: int) -> str:
-        name = scheduler_id(task, epoch, run)
-
+    async def _activity(self, name: str) -> str:
         async def work(host: Host) -> str:
             self.log(f"run {name} on {host.name}")
+            _RUN_NAME.set(f"{name} {self.new_id()}")
             began = asyncio.get_running_loop().time()
-            progress = await HostRun(host, task, epoch, run).to_its_end()
+            progress = await host.runs.run_agents(name)
             seconds = asyncio.get_running_loop().time() - began
-            self.require(seconds < RUN_SECONDS + 5, f"{name}: a run of {seconds} s")
+            most = self.run_seconds + (_FAULTY_RUN if self.intensity else _RUN)
+            self.require(seconds < most, f"{name}: a run of {seconds} s")
+            self.log(f"run {name} on {host.name}: {progress}")
             return progress
 
         return str(await self.on_some_host(work, wait=self.random.choice([3, 60])))
 
     # Calls
 
-    def check_call(self, call: Call) -> None:
+    def check_call(self, call: AgentCall) -> None:
         """Check that the start of a call is on record, with the request that is sent."""
         operation = self.records[call.task].step(call.step).operation(call.direction)
         self.require(operation.number is not None, f"{call.effect_key}: called without a record")
         self.require(operation.request == call.request, f"{call.effect_key}: not the request on record")
 
-    async def call_agent(self, host: Host, agent: str, call: Call) -> str:
+    async def call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
         """Call a service; a call may arrive when its caller has crashed, and an answer may be lost."""
         await host.cross("call")
+        if not is_retry:
+            caller = self._callers.setdefault(call.start_id, _RUN_NAME.get())
+            self.require(caller == _RUN_NAME.get(), f"{call.effect_key}: the start of {caller} is called")
         if self.strikes("not begun", 0.04) or self.services.is_down(agent):
             if self.intensity and call.idempotent and self.random.random() < 0.2:
                 raise ConnectionError("connection closed")
@@ -275,7 +376,7 @@ class World:
                 self.services.arrive_later(call, self.random.uniform(1, 400))
             if call.idempotent and self.random.random() < 0.5:
                 try:
-                    return await self.call_agent(host, agent, call)  # a retry
+                    return await self.call_agent(host, agent, call, is_retry=True)
                 except RefusedError as error:
                     raise RefusedError(str(error), has_unanswered=True) from error
             raise ConnectionError("no answer")
@@ -286,79 +387,21 @@ class World:
         await host.cross("answer")
         return result
 
-    # The course of a seed
 
-    async def run(self) -> None:
-        """Draw tasks, run them through all faults, stop the faults, and check the end."""
-        self.definitions.draw()
-        for name in ("h1", "h2", "h3")[: self.random.randint(1, 3)]:
-            self.hosts.append(Host(self, name))
-            self.spawn(self._supervise(name))
-        self.people.start()
-        await self._until(self.random.uniform(60, 400), is_over=lambda: False)
-        self._stop_faults()
-        await self._until(_BOUND, is_over=self._is_at_rest)
-        self._check_end()
-        for _ in range(80):  # operators resolve every task
-            stopped = [task for task, record in self.records.items() if record.error is not None]
-            if not stopped:
-                break
-            for task in stopped:
-                await self.people.operate(task, is_final=True)
-            await self._until(_BOUND, is_over=self._is_at_rest)
-        else:
-            self.require(False, f"{stopped}: not resolved: {self.records[stopped[0]].error}")
-        self._check_end()
+class DefectHandler(logging.Handler):
+    """Adds the product's log to the story. An error in it that is no fault of the world is a violation."""
 
-    def _check_end(self) -> None:
-        self.checks.check_end()
-        if self.violation is not None:
-            raise self.violation
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
 
-    def _stop_faults(self) -> None:
-        self.log("-- no more faults")
-        self.is_faulty = False
-        for host in self.hosts:
-            host.registry.missing.clear()
-
-    async def _until(self, seconds: float, *, is_over: Callable[[], bool]) -> None:
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(5)
-            if self.violation is not None:
-                raise self.violation
-            if is_over():
-                return
-            if not self.is_faulty:
-                for task, record in list(self.records.items()):
-                    if record.suspension is not None and record.suspension.by_operator:
-                        await self.people.operate(task, is_final=True)
-
-    def _is_at_rest(self) -> bool:
-        is_there = set(self.definitions.tasks) <= set(self.records)
-        has_ended = all(record.finished_at is not None for record in self.records.values())
-        return is_there and has_ended and not self.outbox and not any(self.services.in_flight.values())
+    def emit(self, record: logging.LogRecord) -> None:
+        """Examine one entry of the log."""
+        self._world.log(f"log: {record.getMessage()}")
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        is_defect = error is not None and not isinstance(error, StorageError | TimeoutError)
+        is_named = any(f" {name}: " in record.getMessage() for name in _DEFECTS)
+        self._world.require(not is_defect and not is_named, f"defect: {record.getMessage()}: {error!r}")
 
 
-def _without_additions(record: TaskRecord) -> TaskRecord:
-    """Return a record as it is read from the store."""
-    return TaskRecord(
-        **{
-            name: getattr(record, name)
-            for name in TaskRecord.__dataclass_fields__
-            if name not in {"closed", "outbox"}
-        }
-    )
-
-
-def _timely_messages(before: TaskRecord | None, after: TaskRecord) -> list[Envelope]:
-    """Return the messages that start a run and that wake the task; the due time is their backup."""
-    messages, task = list[Envelope](), after.order.task
-    is_open = after.finished_at is None and after.suspension is None and after.resume_at is None
-    if is_open and (before is None or (after.epoch, after.run) > (before.epoch, before.run)):
-        name, body = scheduler_id(task, after.epoch, after.run), {"epoch": after.epoch, "run": after.run}
-        messages.append(Envelope(kind="run", id=name, task=task, at=START, body=body))
-    wake_at = derive(after).wake_at
-    if wake_at is not None and (before is None or wake_at != derive(before).wake_at):
-        messages.append(Envelope(kind="wake", id=f"{task}.wake.{wake_at}", task=task, at=wake_at))
-    return messages
+_DEFECTS = ("KeyError", "AttributeError", "TypeError", "IndexError", "AssertionError", "UnwritableRowsError")
