@@ -31,6 +31,10 @@ async def run(world: World) -> None:
     await _pass(world, random.uniform(60, 400))
     await _stop_faults(world)
     await _until(world, _BOUND, _is_at_rest)
+    if world.table.damaged:  # it delayed no other task
+        world.require(_is_at_rest(world), "tasks wait for a corrupt row of another task")
+        world.people.repair()
+        await _until(world, _BOUND, _is_at_rest)
     _check_end(world)
     for _ in range(_ROUNDS):  # operators resolve every task
         stopped = [task for task, record in world.records.items() if record.error is not None]
@@ -63,23 +67,23 @@ def _check_end(world: World) -> None:
 
 
 async def _stop_faults(world: World) -> None:
-    """Stop the faults, repair the damaged rows, and let a full sweep repair the index."""
+    """Stop the faults, and let a full sweep repair the index. A corrupt row stays."""
     world.log("-- no more faults")
     world.is_faulty = False
+    world.sweep_gap = (15, 40)
     for host in world.hosts:
         host.registry.missing.clear()
-    world.people.repair()
     if world.table.without_index:
         await _pass(world, 60)
         await world.sweep_table()
         world.table.without_index.clear()
 
 
-async def _pass(world: World, seconds: float, *, gap: float = 5) -> None:
+async def _pass(world: World, seconds: float, *, gap: float = 8) -> None:
     await _until(world, seconds, lambda _: False, gap=gap)
 
 
-async def _until(world: World, seconds: float, is_over: Callable[[World], bool], *, gap: float = 5) -> None:
+async def _until(world: World, seconds: float, is_over: Callable[[World], bool], *, gap: float = 8) -> None:
     end = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < end:
         await asyncio.sleep(gap)
@@ -88,20 +92,26 @@ async def _until(world: World, seconds: float, is_over: Callable[[World], bool],
             return
         if not world.is_faulty:
             for task, record in list(world.records.items()):
-                if record.suspension is not None and record.suspension.by_operator:
+                if (
+                    task not in world.table.damaged
+                    and record.suspension is not None
+                    and record.suspension.by_operator
+                ):
                     await world.people.operate(task, is_final=True)
 
 
 def _is_at_rest(world: World) -> bool:
-    is_there = set(world.definitions.tasks) <= set(world.records)
-    has_ended = all(record.finished_at is not None for record in world.records.values())
+    is_there, damaged = set(world.definitions.tasks) <= set(world.records), world.table.damaged
+    has_ended = all(
+        record.finished_at is not None for task, record in world.records.items() if task not in damaged
+    )
     is_idle = not world.table.unsent and not any(world.services.in_flight.values())
     return is_there and has_ended and is_idle
 
 
 async def _order_alone(world: World) -> None:
     """Check the transactions and reads of an order of five steps that is alone on one host."""
-    gap, world.sweep_gap = world.sweep_gap, (_DAY, _DAY)
+    world.is_sweeping = False
     hosts, world.hosts[1:] = world.hosts[1:], []
     await _pass(world, 120)  # a sweep that is under way ends
     world.table.requests.clear()
@@ -112,8 +122,7 @@ async def _order_alone(world: World) -> None:
     world.require(is_cheap, f"an order alone: {dict(requests)}")
     world.require(record.finished_at is not None, "an order alone has not ended")
     world.hosts += hosts
-    world.sweep_gap = gap
-    await _pass(world, _DAY)
+    world.is_sweeping = True
 
 
 async def _months(world: World) -> None:

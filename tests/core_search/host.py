@@ -97,15 +97,15 @@ class HostTable:
 
     async def read(self, partition: str, key: str) -> Row | None:
         """Return one row."""
-        await self._read(partition, key)
+        await self._read(key)
         return await self._world.table.read(partition, key)
 
     async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page."""
-        await self._read(partition, query.first)
+        await self._read(query.first)
         return await self._world.table.query(partition, query)
 
-    async def _read(self, partition: str, key: str) -> None:
+    async def _read(self, key: str) -> None:
         world = self._world
         await self._host.cross("read")
         self._check_throttled()
@@ -121,17 +121,15 @@ class HostTable:
             raise TransientStorageError("HTTP 503 ServerBusy")
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostAgent:
-    """The Agent of one service on one host."""
+    """The Agent of one service on one host. The name of a service that fences starts begins with f."""
 
     host: Host
     name: str
 
-    @property
-    def fences_starts(self) -> bool:
-        """Return whether the service rejects requests of a start after a look-up."""
-        return self.name.startswith("f")
+    def __post_init__(self) -> None:
+        self.fences_starts = self.name.startswith("f")
 
     async def carry_out(self, call: AgentCall) -> str:
         """Call the service."""

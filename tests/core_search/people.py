@@ -87,7 +87,7 @@ class People:
         """Crash hosts, deploy, and let operators act while faults are drawn."""
         world, random = self._world, self._world.random
         while world.is_faulty:
-            await asyncio.sleep(random.uniform(5, 40))
+            await asyncio.sleep(random.uniform(4, 30))
             if not world.is_faulty:
                 return
             if world.hosts and world.strikes("crash", 0.3):
@@ -123,6 +123,8 @@ class People:
         is_alone = record.order.parent is None and all(
             spec.type is not StepType.WORKFLOW for spec in record.order.specs
         )
+        if task in world.table.damaged or task in world.table.without_index:
+            return
         if is_alone and not world.table.damaged and random.random() < 0.5:
             row = dict(random.choice(world.table.record_rows(partition, task)))
             column = random.choice([name for name in ("Facts", "Do", "Steps", "State") if name in row])

@@ -1,4 +1,4 @@
-"""Bugs of at most five lines that are planted in the product, by which the search proves that it finds them."""
+"""Bugs of at most five lines that are planted in the product: the search proves that it finds them."""
 
 from __future__ import annotations
 
@@ -261,6 +261,120 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "core.plan",
             "return now + timedelta(seconds=spec.complete_within) > ends_at",
             "return now > ends_at",
+        ),
+    ),
+    # The parts around the core
+    "swap_without_the_version": (
+        Edit(
+            "storage.record_rows",
+            'RowChange("update", task_key(task), _task_row(stored), base.etag)',
+            'RowChange("update", task_key(task), _task_row(stored), "*")',
+        ),
+    ),
+    "write_without_an_answer_counts_as_written": (
+        Edit(
+            "storage.task_storage",
+            "            result = await self.commit(inbox.task, changes)\n        except Unwritable",
+            "            result = await self.commit(inbox.task, changes)\n"
+            "        except TransientStorageError:\n"
+            "            result = Committed(base.etag)\n        except Unwritable",
+        ),
+    ),
+    "pages_of_two_moments_are_one_record": (
+        Edit("storage.task_storage", "if len(pages) == 1 or etag == previous:", "if pages:"),
+    ),
+    "outbox_rows_are_forgotten_by_the_change": (
+        Edit(
+            "storage.record_rows", "return [*changes, *_additions(after)], stored", "return changes, stored"
+        ),
+    ),
+    "run_begins_the_starts_of_another_run": (
+        Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
+    ),
+    "end_of_a_child_names_no_child": (
+        Edit("scheduler.receivers", "child=name, is_done=is_done)", 'child="", is_done=is_done)'),
+    ),
+    "cancelled_child_may_start_later": (
+        Edit(
+            "scheduler.receivers",
+            "            _, is_new = await self.storage.admit(_tombstone(message, self.now()))",
+            "            is_new = True",
+        ),
+    ),
+    "messages_that_were_not_sent_are_forgotten": (
+        Edit(
+            "messaging.announcer",
+            "zip(messages, results, strict=False) if is_sent]",
+            "zip(messages, results, strict=False)]",
+        ),
+    ),
+    "relay_deletes_what_it_could_not_send": (
+        Edit(
+            "supervisor.outbox_relay",
+            "if message.kind in NOTICES and message.at <= self._now() - _DROPPED_AFTER:",
+            "if message.kind in NOTICES:",
+        ),
+    ),
+    "gate_without_compare_and_swap": (
+        Edit(
+            "agents.gates",
+            'RowChange("update", after.name, row, etag)]',
+            'RowChange("update", after.name, row)]',
+        ),
+    ),
+    "gates_are_read_once": (
+        Edit(
+            "agents.gates",
+            "self._tried_at is None or self._now() - self._tried_at >= _FRESH:",
+            "self._tried_at is None:",
+        ),
+    ),
+    "release_chain_does_not_continue": (
+        Edit(
+            "agents.gates",
+            "        if after.next_at is not None:\n"
+            "            await self._schedule(name, after.link, after.next_at)\n\n"
+            "    async def start",
+            "\n    async def start",
+        ),
+        Edit("agents.gates", "if is_lost and gate.hold is None:", "if is_lost and gate.next_at is None:"),
+    ),
+    "release_message_is_dropped_as_a_duplicate": (
+        Edit(
+            "messaging.scheduler_messages",
+            ".release.{self.link}.{self.at:%Y%m%dT%H%M%S.%f}",
+            ".release.{self.link}",
+        ),
+    ),
+    "sweep_without_a_cursor": (
+        Edit(
+            "supervisor.task_sweep",
+            "in page.entries], examine, report)\n        return page.cursor",
+            "in page.entries], examine, report)\n        return None",
+        ),
+    ),
+    "sweep_without_the_holds": (
+        Edit(
+            "supervisor.task_sweep",
+            "holds={name: gate.holds for name, gate in gates.items() if gate.holds},",
+            "holds={},",
+        ),
+    ),
+    "full_sweep_does_not_restore_index_rows": (
+        Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
+    ),
+    "retention_deletes_an_open_task": (
+        Edit(
+            "storage.table_maintenance",
+            "            return False  # an outdated index row, which the full sweep deletes",
+            "            pass",
+        ),
+    ),
+    "retention_leaves_step_rows": (
+        Edit(
+            "storage.table_maintenance",
+            "key not in epochs and key != task_key(task)), index]",
+            "key not in epochs and key != task_key(task) and 'step' not in key), index]",
         ),
     ),
 }

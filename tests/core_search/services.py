@@ -151,23 +151,12 @@ class Services:
 
     async def serve(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
         """Serve a request of a queue: not begun if it waited too long, once if it must not be repeated."""
-        world = self.world
         if agent == SLOW:
             await asyncio.sleep(timedelta(days=REPLY_DAYS).total_seconds())
-        if not await self._taken(agent, (call.complete_by - world.now()).total_seconds()):
-            world.cover(call.task, "request expired in its queue")
+        if not await self._taken(agent, (call.complete_by - self.world.now()).total_seconds()):
+            self.world.cover(call.task, "request expired in its queue")
             return
-        is_refusing = agent in self.refusing and self.is_down(agent)
-        is_too_late = world.now() > call.complete_by - TOO_LATE
-        if is_too_late or is_refusing or world.strikes("not taken", 0.05):
-            if call.idempotent or call.start_id not in self._begun:
-                self._begun.add(call.start_id)
-                await self._reply(request, ReplyOutcome.NOT_TAKEN, error=NOT_TAKEN)
-            return
-        if call.start_id in self._begun and not call.idempotent:
-            return
-        self._begun.add(call.start_id)
-        if world.strikes("queue Agent dies", 0.05) or self._never_replies(agent, call):
+        if not await self._is_begun(agent, request, call) or self._never_replies(agent, call):
             return
         try:
             result = json.loads(await self.call(call))
@@ -179,6 +168,18 @@ class Services:
             return  # an Agent that hangs sends no reply
         else:
             await self._reply(request, ReplyOutcome.DONE, result=result)
+
+    async def _is_begun(self, agent: str, request: AgentRequest, call: AgentCall) -> bool:
+        """Begin a request that was taken, or reply that it was taken too late."""
+        world, is_repeated = self.world, call.start_id in self._begun and not call.idempotent
+        is_refusing = agent in self.refusing and self.is_down(agent)
+        is_too_late = world.now() > call.complete_by - TOO_LATE
+        self._begun.add(call.start_id)
+        if is_too_late or is_refusing or world.strikes("not taken", 0.05):
+            if not is_repeated:
+                await self._reply(request, ReplyOutcome.NOT_TAKEN, error=NOT_TAKEN)
+            return False
+        return not is_repeated and not world.strikes("queue Agent dies", 0.05)
 
     def _never_replies(self, agent: str, call: AgentCall) -> bool:
         if agent == SLOW:

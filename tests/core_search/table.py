@@ -1,4 +1,4 @@
-"""The table of all hosts: each commit is decoded back into a record and checked, with the events that caused it."""
+"""The table of all hosts: each commit is decoded back into a record, and checked with its events."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class World:
         self.run_seconds = self.random.choice([30, 30, 60])
         self.steps_at_once = self.random.choice([2, 3, 16])
         self.drops_duplicates = self.random.random() < 0.5
-        self.sweep_gap = (5.0, 15.0)
+        self.sweep_gap = (8.0, 20.0)
+        self.is_sweeping = True
         self.deployment = 0
         self.throttled_until = 0.0
         self.table = SearchTable(self, page=self.random.choice([1000, 1000, 4]))
@@ -172,13 +173,13 @@ class World:
         """Sweep on some host again and again: rarely twice at once, and each tenth time the whole table."""
         while True:
             await asyncio.sleep(self.random.uniform(*self.sweep_gap))
+            if not self.hosts or not self.is_sweeping:
+                continue
             for _ in range(2 if self.strikes("sweep twice", 0.1) else 1):
                 is_overloaded = self.strikes("submissions delayed", 0.1)
-                if self.hosts:
-                    host = self.random.choice(self.hosts)
-                    sweep = asyncio.ensure_future(self._swept(host, is_overloaded=is_overloaded))
-            if self.hosts:
-                await asyncio.wait({sweep, host.death}, return_when=asyncio.FIRST_COMPLETED)
+                host = self.random.choice(self.hosts)
+                sweep = asyncio.ensure_future(self._swept(host, is_overloaded=is_overloaded))
+            await asyncio.wait({sweep, host.death}, return_when=asyncio.FIRST_COMPLETED)
             if self.random.random() < 0.1:
                 await self.sweep_table()
 
