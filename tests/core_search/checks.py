@@ -68,10 +68,12 @@ class Checks:
             self.require(event.epoch == before.epoch, f"{place} of epoch {event.epoch} in {before.epoch}")
             self.require(before.error is not None, f"{place} counted outside of Error")
         if isinstance(event, ChildEnded):
-            child = self.world.records.get(event.child)
+            step, child = before.step(event.step), self.world.records.get(event.child)
             state = ProcessState.COMPENSATED if child is None else derive(child).state
             own = ProcessState.PROCESSED if event.is_done else ProcessState.COMPENSATED
-            self.require(state is own, f"{before.order.task}: end of {event.child or 'no child'}: {state}")
+            current = [before.order.child(event.step, step.generation(each)) for each in Direction]
+            is_true = state is own and event.child in current
+            self.require(is_true, f"{before.order.task}: end of {event.child or 'no child'}: {state}")
 
     def check_change(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Check one change of a task."""

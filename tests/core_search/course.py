@@ -70,7 +70,7 @@ async def _stop_faults(world: World) -> None:
     """Stop the faults, and let a full sweep repair the index. A corrupt row stays."""
     world.log("-- no more faults")
     world.is_faulty = False
-    world.sweep_gap = (15, 40)
+    world.sweep_gap = (10, 30)
     for host in world.hosts:
         host.registry.missing.clear()
     if world.table.without_index:

@@ -99,10 +99,10 @@ class Definitions:
 
     def _add_wide(self, finders: frozenset[str], text: str) -> None:
         """Add a task of 90 steps: 88 items between two other steps."""
-        steps = [
-            self._step(name, StepType.ACTIVITY, [], is_each=name == "s1", child="child")
-            for name in ("s0", "s1", "s2")
-        ]
+        steps: list[BaseStep[Any]] = []
+        for name in ("s0", "s1", "s2"):
+            is_each = name == "s1"
+            steps.append(self._step(name, StepType.ACTIVITY, steps[-1:], is_each=is_each, child="child"))
         self.workflows["wide"] = Workflow(
             "wide", payload=DrawnPayload, steps=steps, on_failure="compensate", output=self._output()
         )

@@ -25,7 +25,7 @@ from functions.core.task_events import (
     Verdict,
 )
 from functions.storage.row_keys import TaskIndex, shard_of, sortable
-from functions.storage.table_contract import NoSuchTaskError, Row, RowChange
+from functions.storage.table_contract import Row, RowChange
 from tests.core_search.drawn import AGENTS, DrawnTask
 from tests.core_search.services import Effect
 
@@ -42,7 +42,7 @@ class People:
     def __init__(self, world: World) -> None:
         self._world = world
         self._verdicts: dict[tuple[str, str], Event] = {}
-        self._damaged: tuple[str, Row, str] | None = None
+        self._corrupt: tuple[str, Row, str] | None = None
 
     def start(self) -> None:
         """Start all callers, operators, deployments and crashes."""
@@ -95,7 +95,7 @@ class People:
             if world.strikes("table throttled", 0.15):
                 world.throttled_until = asyncio.get_running_loop().time() + random.uniform(1, 15)
             if world.records and world.strikes("row damaged", 0.1):
-                self._damage(random.choice(sorted(world.records)))
+                self._corrupt_row(random.choice(sorted(world.records)))
             if world.hosts and world.strikes("deployment", 0.5):
                 world.deployment += 1
                 world.spawn(self._deploy())
@@ -116,8 +116,8 @@ class People:
         for host in hosts:
             host.registry.missing.discard(name)
 
-    def _damage(self, task: str) -> None:
-        """Damage a row of a task, or one of its index rows."""
+    def _corrupt_row(self, task: str) -> None:
+        """Make a row of a task corrupt, or change its index rows."""
         world, random, record = self._world, self._world.random, self._world.records[task]
         partition = shard_of(task, world.shards)
         is_alone = record.order.parent is None and all(
@@ -128,10 +128,10 @@ class People:
         if is_alone and not world.table.damaged and random.random() < 0.5:
             row = dict(random.choice(world.table.record_rows(partition, task)))
             column = random.choice([name for name in ("Facts", "Do", "Steps", "State") if name in row])
-            self._damaged = partition, row, column
+            self._corrupt = partition, row, column
             world.table.damaged.add(task)
             world.table.put(partition, RowChange("upsert", row["RowKey"], {**row, column: "{"}))
-            world.log(f"** row {row['RowKey']} is damaged")
+            world.log(f"** row {row['RowKey']} is corrupt")
             return
         world.table.without_index.add(task)
         if random.random() < 0.5:
@@ -148,8 +148,8 @@ class People:
     def repair(self) -> None:
         """Repair the damaged row, unless it was replaced meanwhile."""
         table = self._world.table
-        if self._damaged is not None:
-            partition, row, column = self._damaged
+        if self._corrupt is not None:
+            partition, row, column = self._corrupt
             key, task = row["RowKey"], row["RowKey"].partition("|")[0]
             now = table.rows[partition, key]
             if now.get(column) == "{":
@@ -214,10 +214,7 @@ class People:
 
     async def _repeat(self, task: str, action: Event) -> None:
         await asyncio.sleep(self._world.random.uniform(1, 400))
-        try:
-            await self._record(task, action)
-        except NoSuchTaskError:
-            return
+        await self._record(task, action)
 
     def _action(self, record: TaskRecord, *, is_final: bool) -> Event | None:
         """Return an operator's action on a task in `Error`, None to wait."""

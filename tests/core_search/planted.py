@@ -70,63 +70,35 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
 
 PLANTED: dict[str, tuple[Edit, ...]] = {
     "undo_of_completed_steps_only": (
-        Edit(
-            "core.derive",
-            "return step.number is not None and (",
-            "return step.do.state is OperationState.DONE and (",
-        ),
+        Edit("core.derive", "step.number is not None and (", "step.do.state is OperationState.DONE and ("),
     ),
     "undo_in_order_of_dispatch": (
         Edit("core.derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),
     ),
     "refused_undo_blocks_direct_needs_only": (
-        Edit(
-            "core.derive", "return with_needs(record, names | further) if further else names", "return names"
-        ),
+        Edit("core.derive", "with_needs(record, names | further) if further else names", "names"),
     ),
     "refused_undo_blocks_nothing": (
         Edit("core.derive", "        and by_name[step.name].step not in blocked\n", ""),
     ),
     "steps_start_while_suspended": (
-        Edit(
-            "core.derive",
-            "is_paused = record.suspension is not None or record.decision",
-            "is_paused = record.decision",
-        ),
+        Edit("core.derive", "= record.suspension is not None or record.decision", "= record.decision"),
     ),
     "at_once_is_ignored": (Edit("core.derive", "if room[spec.step] < 0:", "if room[spec.step] < -90:"),),
     "time_limit_runs_while_suspended": (
-        Edit(
-            "core.operator_rules",
-            "expires_at=_later(record.expires_at, length)",
-            "expires_at=record.expires_at",
-        ),
+        Edit("core.operator_rules", "=_later(record.expires_at, length)", "=record.expires_at"),
     ),
     "event_deadline_runs_while_suspended": (
-        Edit(
-            "core.operator_rules",
-            "complete_by=_later(operation.complete_by, length)",
-            "complete_by=operation.complete_by",
-        ),
+        Edit("core.operator_rules", "=_later(operation.complete_by, length)", "=operation.complete_by"),
     ),
     "rebuild_after_an_unknown_start": (
-        Edit(
-            "core.operator_rules",
-            "do.state is OperationState.REFUSED and do.unknown_starts == 0",
-            "do.state is OperationState.REFUSED",
-        ),
+        Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
     ),
     "child_is_started_beside_one_that_may_still_end": (
-        Edit(
-            "core.operator_rules",
-            "do.state is OperationState.REFUSED and do.unknown_starts == 0",
-            "do.state is OperationState.REFUSED and (not do.unknown_starts or not spec.agent)",
-        ),
+        Edit("core.operator_rules", "do.unknown_starts == 0", "(not do.unknown_starts or not spec.agent)"),
     ),
     "end_of_an_earlier_child_counts": (
-        Edit(
-            "core.step_rules", "OperationState.RUNNING and child == children[-1]:", "OperationState.RUNNING:"
-        ),
+        Edit("core.step_rules", ".RUNNING and child == children[-1]:", ".RUNNING:"),
     ),
     "undo_of_an_earlier_child_counts_for_a_later_one": (
         Edit("core.step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),
@@ -135,9 +107,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "core.operator_rules",
             "    rejection = _check_seen(record, event.epoch)\n"
-            "    if rejection is not None:\n"
-            "        return rejection\n"
-            "    spec =",
+            "    if rejection is not None:\n        return rejection\n    spec =",
             "    spec =",
         ),
     ),
@@ -157,11 +127,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "replies_do_not_reset_failures": (
-        Edit(
-            "core.gate_rules",
-            "if gate.failures and gate.circuit is not Circuit.OPEN:",
-            "if gate.failures > 99:",
-        ),
+        Edit("core.gate_rules", "gate.failures and gate.circuit is not Circuit.OPEN:", "gate.failures > 99:"),
     ),
     "overdue_request_counts_while_the_circuit_is_open": (
         Edit(
@@ -171,46 +137,31 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit(
-            "core.deadline_rules", "if is_unreached(gate, sent_at, ends_at, now, settings):", "if not gate:"
-        ),
+        Edit("core.deadline_rules", "is_unreached(gate, sent_at, ends_at, now, settings):", "not gate:"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
             "core.gate_rules",
-            "return is_valid and gate.served_up_to is not None and "
-            "gate.served_up_to < sent_at + settings.skew",
+            "return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at + "
+            "settings.skew",
             "return True",
         ),
     ),
-    "late_reply_counts": (
-        Edit(
-            "core.step_rules",
-            "is_late = operation.complete_by is not None and now > operation.complete_by",
-            "is_late = operation.complete_by is None",
-        ),
-    ),
+    "late_reply_counts": (Edit("core.step_rules", "is not None and now > operation.complete_by", "is None"),),
     "requests_are_sent_while_the_gate_is_closed": (
         Edit("core.plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
     ),
     "request_is_made_again": (
-        Edit(
-            "core.step_rules",
-            "request=event.request if operation.request is None else operation.request",
-            "request=event.request",
-        ),
-        Edit(
-            "core.plan",
-            "    if request is None:\n        try:",
-            "    if request is None or record.failures:\n        try:",
-        ),
+        Edit("core.step_rules", ".request if operation.request is None else operation.request", ".request"),
+        Edit("core.plan", "is None:\n        try:", "is None or record.failures:\n        try:"),
     ),
     "outcome_of_an_old_epoch_counts": (
         Edit(
             "core.step_rules",
             "    if event.epoch != record.epoch or event.direction is not record.direction:\n"
             "        return Rejection.STALE_EPOCH\n"
-            "    if operation.start_id != event.start_id or operation.state is not OperationState.RUNNING:\n",
+            "    if operation.start_id != event.start_id or operation.state is not "
+            "OperationState.RUNNING:\n",
             "    if operation.start_id != event.start_id:\n",
         ),
     ),
@@ -221,21 +172,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.step_rules", " and not spec.must_not_repeat(record.direction):", ":"),
     ),
     "overdue_payment_is_recovered": (
-        Edit(
-            "core.deadline_rules",
-            "if spec.must_not_repeat(record.direction):",
-            "if spec.must_not_repeat(record.direction) and spec.can_find:",
-        ),
+        Edit("core.deadline_rules", "(record.direction):", "(record.direction) and spec.can_find:"),
     ),
     "time_limit_applies_before_the_question": (
         Edit("core.conclusions", "decision = _question(record) or decision", "decision = decision"),
     ),
     "not_done_counts_without_a_fence": (
-        Edit(
-            "core.task_events",
-            "return OutcomeKind.NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN",
-            "return OutcomeKind.NOT_BEGUN",
-        ),
+        Edit("core.task_events", ".NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN", ".NOT_BEGUN"),
     ),
     "task_ends_without_output": (
         Edit(
@@ -257,36 +200,26 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "call_outlasts_its_run": (
-        Edit(
-            "core.plan",
-            "return now + timedelta(seconds=spec.complete_within) > ends_at",
-            "return now > ends_at",
-        ),
+        Edit("core.plan", "now + timedelta(seconds=spec.complete_within) > ends_at", "now > ends_at"),
     ),
     # The parts around the core
     "swap_without_the_version": (
-        Edit(
-            "storage.record_rows",
-            'RowChange("update", task_key(task), _task_row(stored), base.etag)',
-            'RowChange("update", task_key(task), _task_row(stored), "*")',
-        ),
+        Edit("storage.record_rows", "task), _task_row(stored), base.etag)", 'task), _task_row(stored), "*")'),
     ),
     "write_without_an_answer_counts_as_written": (
         Edit(
             "storage.task_storage",
             "            result = await self.commit(inbox.task, changes)\n        except Unwritable",
             "            result = await self.commit(inbox.task, changes)\n"
-            "        except TransientStorageError:\n"
-            "            result = Committed(base.etag)\n        except Unwritable",
+            "        except TransientStorageError:\n            result = Committed(base.etag)\n"
+            "        except Unwritable",
         ),
     ),
     "pages_of_two_moments_are_one_record": (
         Edit("storage.task_storage", "if len(pages) == 1 or etag == previous:", "if pages:"),
     ),
     "outbox_rows_are_forgotten_by_the_change": (
-        Edit(
-            "storage.record_rows", "return [*changes, *_additions(after)], stored", "return changes, stored"
-        ),
+        Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
     ),
     "run_begins_the_starts_of_another_run": (
         Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
@@ -302,32 +235,16 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "messages_that_were_not_sent_are_forgotten": (
-        Edit(
-            "messaging.announcer",
-            "zip(messages, results, strict=False) if is_sent]",
-            "zip(messages, results, strict=False)]",
-        ),
+        Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
     ),
     "relay_deletes_what_it_could_not_send": (
-        Edit(
-            "supervisor.outbox_relay",
-            "if message.kind in NOTICES and message.at <= self._now() - _DROPPED_AFTER:",
-            "if message.kind in NOTICES:",
-        ),
+        Edit("supervisor.outbox_relay", "NOTICES and message.at <= self._now() - _DROPPED_AFTER", "NOTICES"),
     ),
     "gate_without_compare_and_swap": (
-        Edit(
-            "agents.gates",
-            'RowChange("update", after.name, row, etag)]',
-            'RowChange("update", after.name, row)]',
-        ),
+        Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
     ),
     "gates_are_read_once": (
-        Edit(
-            "agents.gates",
-            "self._tried_at is None or self._now() - self._tried_at >= _FRESH:",
-            "self._tried_at is None:",
-        ),
+        Edit("agents.gates", "is None or self._now() - self._tried_at >= _FRESH:", "is None:"),
     ),
     "release_chain_does_not_continue": (
         Edit(
@@ -340,11 +257,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("agents.gates", "if is_lost and gate.hold is None:", "if is_lost and gate.next_at is None:"),
     ),
     "release_message_is_dropped_as_a_duplicate": (
-        Edit(
-            "messaging.scheduler_messages",
-            ".release.{self.link}.{self.at:%Y%m%dT%H%M%S.%f}",
-            ".release.{self.link}",
-        ),
+        Edit("messaging.scheduler_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
     ),
     "sweep_without_a_cursor": (
         Edit(
@@ -354,11 +267,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "sweep_without_the_holds": (
-        Edit(
-            "supervisor.task_sweep",
-            "holds={name: gate.holds for name, gate in gates.items() if gate.holds},",
-            "holds={},",
-        ),
+        Edit("supervisor.task_sweep", "name: gate.holds for name, gate in gates.items() if gate.holds}", "}"),
     ),
     "full_sweep_does_not_restore_index_rows": (
         Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
@@ -371,10 +280,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "retention_leaves_step_rows": (
-        Edit(
-            "storage.table_maintenance",
-            "key not in epochs and key != task_key(task)), index]",
-            "key not in epochs and key != task_key(task) and 'step' not in key), index]",
-        ),
+        Edit("storage.table_maintenance", "(task)), index]", "(task) and 'step' not in key), index]"),
     ),
 }

@@ -18,7 +18,7 @@ from functions.core.record import Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Event
 from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
-from functions.storage.row_keys import record_of, task_in, time_in
+from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange
 from functions.storage.task_inbox import PendingEvent
 from functions.storage.task_storage import TaskStorage
@@ -191,6 +191,13 @@ class SearchTable(IndexedTable):
         left = self.record_rows(partition, task)
         self.world.require(not left, f"{task}: {len(left)} rows are left")
         self.deleted.add(task)
+
+    def has_work(self) -> bool:
+        """Return whether a sweep has anything to do."""
+        now = sortable(self.world.now() + timedelta(seconds=2))
+        keys = [key for keys in self.index.values() for key in keys]
+        is_due = any(key.startswith("!due|") and key.split("|")[1] <= now for key in keys)
+        return is_due or bool(self.unsent) or any(key.startswith(("!gate|", "!suspended|")) for key in keys)
 
     def check_rest(self) -> None:
         """Check that each task at rest has its index row alone, and that no message is unsent."""

@@ -1,4 +1,4 @@
-"""The search sees each bug that is planted in the core."""
+"""The search sees each bug that is planted in the product."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_planted_bug_is_small_and_removed_again(bug: str) -> None:
 
 def test_edit_that_does_not_fit_the_source_is_an_error() -> None:
     """A bug that is not planted would be seen by no seed."""
-    PLANTED["none"] = (Edit("derive", "no such line", ""),)
+    PLANTED["none"] = (Edit("core.derive", "no such line", ""),)
     try:
         with pytest.raises(ValueError, match="occurs 0 times"), planted("none"):
             pass

@@ -25,7 +25,7 @@ from functions.core.task_events import Event
 from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.durable_orchestrator import scheduler
-from functions.storage.table_contract import NoSuchTaskError, StorageError
+from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, StorageError
 from tests.core_search.checks import Checks, ViolationError
 from tests.core_search.drawn import Definitions
 from tests.core_search.host import Host
@@ -154,7 +154,9 @@ class World:
 
     async def on_some_host(self, work: Callable[[Host], Awaitable[Any]], *, wait: float = 15) -> Any:
         """Run work on a live host, again within `wait` seconds after a crash or an error of the table."""
-        for _ in range(_MOST_ATTEMPTS):
+        attempts = 0
+        while attempts < _MOST_ATTEMPTS:
+            attempts += 1
             if self.hosts:
                 host = self.random.choice(self.hosts)
                 task = asyncio.ensure_future(work(host))
@@ -162,6 +164,8 @@ class World:
                 if task.done():
                     try:
                         return task.result()
+                    except CorruptRowError:  # until the row is repaired
+                        attempts, wait = 0, 120
                     except (StorageError, NotDeployedError, ConnectionError):
                         pass
                 else:
@@ -173,7 +177,8 @@ class World:
         """Sweep on some host again and again: rarely twice at once, and each tenth time the whole table."""
         while True:
             await asyncio.sleep(self.random.uniform(*self.sweep_gap))
-            if not self.hosts or not self.is_sweeping:
+            is_idle = not self.is_faulty and not self.table.has_work()
+            if not self.hosts or not self.is_sweeping or is_idle:
                 continue
             for _ in range(2 if self.strikes("sweep twice", 0.1) else 1):
                 is_overloaded = self.strikes("submissions delayed", 0.1)
@@ -255,8 +260,9 @@ class World:
         if is_duplicate:
             self.log(f"-- dropped as a duplicate: {message.id}")
             return
-        for _ in range(2 if self.strikes("message twice", 0.05) else 1):
+        for number in range(2 if self.strikes("message twice", 0.05) else 1):
             late = self.random.uniform(1, 60) if self.strikes("message late", 0.05) else 0
+            late += number * self.random.uniform(0, 300)
             self.spawn(self._deliver(message, late + self.random.uniform(0.001, 0.1)))
 
     async def _deliver(self, message: SchedulerMessage, late: float) -> None:
@@ -289,13 +295,13 @@ class World:
 
     def request(self, agent: str, request: AgentRequest) -> None:
         """Put a request into the queue of an Agent, sometimes twice."""
+        step = self.records[request.task_id].step(request.step)
         call = AgentCall(
             task=request.task_id,
             step=request.step,
             direction=request.direction,
             effect_key=request.effect_key,
-            request=self.records[request.task_id].step(request.step).operation(request.direction).request
-            or "",
+            request=step.operation(request.direction).request or "{}",
             complete_by=request.complete_by,
             start_id=request.start_id,
             epoch=request.epoch,
