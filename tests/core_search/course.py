@@ -75,7 +75,8 @@ async def _stop_faults(world: World) -> None:
         host.registry.missing.clear()
     if world.table.without_index:
         await _pass(world, 60)
-        await world.sweep_table()
+        for _ in range(2):  # the first one continues at the cursors of an earlier one
+            await world.sweep_table()
         world.table.without_index.clear()
 
 

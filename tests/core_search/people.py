@@ -126,8 +126,9 @@ class People:
         if task in world.table.damaged or task in world.table.without_index:
             return
         if is_alone and not world.table.damaged and random.random() < 0.5:
-            row = dict(random.choice(world.table.record_rows(partition, task)))
-            column = random.choice([name for name in ("Facts", "Do", "Steps", "State") if name in row])
+            rows = world.table.record_rows(partition, task)
+            places = [(row, name) for row in rows for name in ("Facts", "Do", "Steps") if name in row]
+            row, column = random.choice(places)
             self._corrupt = partition, row, column
             world.table.damaged.add(task)
             world.table.put(partition, RowChange("upsert", row["RowKey"], {**row, column: "{"}))
