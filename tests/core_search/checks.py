@@ -297,7 +297,9 @@ class Checks:
         agent, services = gate.name.removeprefix("queue:"), self.world.services
         is_held = any(end is None for _, end in self.holds[gate.name])
         self.require(gate.hold is not None or not is_held, f"{gate.name}: its hold is lost")
-        self.require(before is None or before.link <= gate.link, f"{gate.name}: link {gate.link} again")
+        if before is not None:
+            is_same = (before.link, before.circuit, before.next_at) == (gate.link, gate.circuit, gate.next_at)
+            self.require(is_same or before.link < gate.link, f"{gate.name}: link {gate.link} twice")
         is_healthy = agent not in services.troubled and agent not in services.hung.values()
         if gate.is_queue and not self.world.intensity:
             self.require(not is_healthy, f"{gate.name}: written, though no fault was drawn")

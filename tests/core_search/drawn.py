@@ -94,7 +94,7 @@ class Definitions:
         for number in range(random.choice([0, 0, 0, 0, 6])):  # more tasks behind the same gates
             payload = DrawnPayload(task=f"m{number}", items=[1])
             self.tasks[f"m{number}"] = DrawnTask(self.tasks["t0"].workflow, payload, finders)
-        if random.random() < 0.04:
+        if random.random() < 0.06:
             self._add_wide(finders, text)
 
     def _add_wide(self, finders: frozenset[str], text: str) -> None:
