@@ -227,11 +227,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "end_of_a_child_names_no_child": (
         Edit("scheduler.receivers", "child=name, is_done=is_done)", 'child="", is_done=is_done)'),
     ),
-    "cancelled_child_may_start_later": (
+    "child_of_an_undone_step_is_not_cancelled": (
         Edit(
             "scheduler.receivers",
-            "            _, is_new = await self.storage.admit(_tombstone(message, self.now()))",
-            "            is_new = True",
+            "await self._record(message.to, cancelled)\n        except",
+            "await self.storage.load(message.to)\n        except",
         ),
     ),
     "messages_that_were_not_sent_are_forgotten": (
