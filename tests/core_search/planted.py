@@ -137,15 +137,17 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit("core.deadline_rules", "is_unreached(gate, sent_at, ends_at, now, settings):", "not gate:"),
+        Edit("core.deadline_rules", "is_unreached(gate, sent_at, ends_at, settings):", "not gate:"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
             "core.gate_rules",
-            "return is_valid and gate.served_up_to is not None and gate.served_up_to < sent_at + "
-            "settings.skew",
+            "return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])",
             "return True",
         ),
+    ),
+    "request_that_expired_counts_when_younger_ones_are_answered": (
+        Edit("core.gate_rules", "before[-1:] or valid[:1])", "valid[-1:])"),
     ),
     "late_reply_counts": (Edit("core.step_rules", "is not None and now > operation.complete_by", "is None"),),
     "requests_are_sent_while_the_gate_is_closed": (
@@ -169,7 +171,14 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
     ),
     "run_repeats_a_payment": (
-        Edit("core.step_rules", " and not spec.must_not_repeat(record.direction):", ":"),
+        Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
+    ),
+    "run_repeats_an_overdue_call": (
+        Edit(
+            "core.step_rules",
+            "operation.state is OperationState.RUNNING and not operation.is_overdue(now)",
+            "operation.state is OperationState.RUNNING",
+        ),
     ),
     "overdue_payment_is_recovered": (
         Edit("core.deadline_rules", "(record.direction):", "(record.direction) and spec.can_find:"),
