@@ -65,7 +65,7 @@ async def test_others_have_their_turn_between_large_events(
     """Events of 64 KiB in all are read in one turn of the event loop."""
     turns = [0]
 
-    async def work_beside() -> None:
+    async def other_work() -> None:
         while True:
             await asyncio.sleep(0)
             turns.append(0)
@@ -75,7 +75,7 @@ async def test_others_have_their_turn_between_large_events(
         return content_of(event)
 
     monkeypatch.setattr("functions.ingestion.batch.content_of", read)
-    others = asyncio.create_task(work_beside())
+    others = asyncio.create_task(other_work())
     await bench.take(batch(*(order(f"t-{number}").ljust(24 * 1024) for number in range(30))))
     others.cancel()
     assert (max(turns), sum(turns)) == (72 * 1024, 720 * 1024)
