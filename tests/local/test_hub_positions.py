@@ -119,6 +119,7 @@ def test_wrong_setting_is_named_without_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may be a secret."""
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("ALERT_WEBHOOK_URL", "http://hooks.example.com/secret")
     assert (main([]), "secret" in (shown := capsys.readouterr().err)) == (2, False)
     assert shown.startswith("setting ALERT_WEBHOOK_URL is wrong")
