@@ -332,6 +332,16 @@ def family(
     )
 
 
+async def with_undelivered_start() -> tuple[World, Message]:
+    """Return a world that delivers no message, and the one that starts the child of `t1`."""
+    world = family()
+    world.delivers = False
+    await world.admit("t1")
+    await world.process.runs.run_agents("t1.1.1")
+    [start] = [each for each in world.messages if isinstance(each, Message)]
+    return world, start
+
+
 async def sold_out(call: AgentCall) -> str:
     """Refuse a do, and undo whatever was done."""
     if call.direction == "do":
@@ -375,11 +385,7 @@ async def test_messages_of_a_child_that_are_repeated_change_nothing() -> None:
 @virtual
 async def test_repeated_start_of_a_child_requests_its_lost_run() -> None:
     """The process crashed between the admission of the child and the request of its first run."""
-    world = family()
-    world.delivers = False
-    await world.admit("t1")
-    await world.process.runs.run_agents("t1.1.1")
-    [start] = [each for each in world.messages if isinstance(each, Message)]
+    world, start = await with_undelivered_start()
     await world.process.receivers.receive(start)
     world.messages.clear()
     await world.process.receivers.receive(start)
@@ -446,11 +452,7 @@ async def test_child_is_undone_with_its_parent() -> None:
 @virtual
 async def test_child_that_is_cancelled_before_it_began_never_starts() -> None:
     """Its start arrives after its cancellation."""
-    world = family()
-    world.delivers = False
-    await world.admit("t1")
-    await world.process.runs.run_agents("t1.1.1")
-    [start] = [each for each in world.messages if isinstance(each, Message)]
+    world, start = await with_undelivered_start()
     await world.process.storage.forget([start])
     world.delivers = True
     await world.process.change("t1", Cancelled(by=Canceller.OPERATOR, who="op", reason="wrong order"))
@@ -466,11 +468,7 @@ async def test_child_that_is_cancelled_before_it_began_never_starts() -> None:
 @virtual
 async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> None:
     """The start arrives at another process after the cancellation found no task."""
-    world = family()
-    world.delivers = False
-    await world.admit("t1")
-    await world.process.runs.run_agents("t1.1.1")
-    [start] = [each for each in world.messages if isinstance(each, Message)]
+    world, start = await with_undelivered_start()
     body = {**start.body}
     cancel = Message(
         kind=MessageKind.CANCEL_CHILD, id="cancel", task="t1", at=start.at, to=start.to, body=body
@@ -493,11 +491,7 @@ async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> Non
 @virtual
 async def test_child_whose_workflow_is_not_deployed_is_tried_again() -> None:
     """Another instance may have it; the parent waits."""
-    world = family()
-    world.delivers = False
-    await world.admit("t1")
-    await world.process.runs.run_agents("t1.1.1")
-    [start] = [each for each in world.messages if isinstance(each, Message)]
+    world, start = await with_undelivered_start()
     world.registry = WorkflowRegistry([workflow(SHIP, name="other")])
     with pytest.raises(NotDeployedError, match="c is not deployed"):
         await Process(world).receivers.receive(start)
