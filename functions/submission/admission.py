@@ -136,7 +136,7 @@ class Admission:
             message = replace(message, properties={})
         wait = min(_FIRST_WAIT * 2 ** min(waits, _MOST_DOUBLINGS), _LONGEST_WAIT)
         copy = copy_of(message, DeliveryCounts(put_back=waits + 1))
-        await self.put(SUBMISSIONS_QUEUE, copy, not_before=self.now() + wait)
+        await self.put(SUBMISSIONS_QUEUE, copy, self.now() + wait)
         _log.warning(
             "task %s waits: no '%s'%s is deployed here", submitted.task_id, submitted.workflow, version
         )

@@ -197,7 +197,7 @@ async def test_order_waits_without_properties_that_the_queue_does_not_accept(
     "changes", [{"payload": {"weight": 4}}, {"submitter": "bob"}, {"reply_to": "notices-demo"}]
 )
 async def test_other_order_under_a_known_id_is_rejected(bench: Bench, changes: Any) -> None:
-    """The first one stays; nothing is told about it."""
+    """The first one stays, and the reason names nothing of it."""
     await bench.take(body())
     assert await bench.take(body(**changes), "m-2") is Admitted.REJECTED
     [kept] = await bench.rejections()
