@@ -68,7 +68,7 @@ async def test_repeated_order_is_one_task(bench: Bench) -> None:
     ids=["undone", "suspended"],
 )
 async def test_repeated_order_of_another_state_requests_nothing(bench: Bench, event: Any) -> None:
-    """A later run has a request of its own."""
+    """No run has work to do."""
     await bench.take(body())
     await bench.storage.change("t-1", event, until=START + timedelta(seconds=20))
     runs = list(bench.runs)
