@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 
 from functions.core.derive import StepState, derive, step_state
@@ -51,6 +51,24 @@ class OrderView(BaseModel):
     parent_step: str | None
 
 
+class SpecView(BaseModel):
+    """The snapshot of a step's definition; `item` is the number of an item of a for-each step."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    step: str
+    item: int | None
+    type: StepType
+    needs: Annotated[list[str], BeforeValidator(sorted)]
+    agent: str
+    workflow: str
+    role: str
+    complete_within: float
+    idempotent: bool
+    undo: bool
+    can_find: bool
+
+
 class OperationView(BaseModel):
     """The do or the undo of a step. `number` is the place of its last start among all starts of the task.
 
@@ -81,7 +99,7 @@ class StepDetails(BaseModel):
 
     name: str
     state: StepState
-    spec: StepSpec
+    spec: SpecView
     do: OperationView
     undo: OperationView
     child: str | None
@@ -97,7 +115,7 @@ class StepDetails(BaseModel):
         return cls(
             name=spec.name,
             state=step_state(record, spec),
-            spec=spec,
+            spec=SpecView.model_validate(spec),
             do=OperationView.model_validate(step.do),
             undo=OperationView.model_validate(step.undo),
             child=record.order.child(spec.name, len(step.dispatched) - 1) if has_child else None,

@@ -2,7 +2,7 @@
 
 # ruff: noqa: I002 - FastAPI needs the classes of bodies, and not their names
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 
 from functions.core.record import RuleSettings
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.rejected_messages import RejectedMessage
+from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
 from functions.operators.task_actions import (
@@ -42,9 +42,6 @@ from functions.storage.task_storage import TaskStorage
 from functions.web.access import NEEDS_OWN_HEADER, caller_of
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, answer_to, documented_problems
-
-#: Returns the newest messages about a task that were rejected.
-RejectedOf = Callable[[str], Awaitable[Sequence[RejectedMessage]]]
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
 StepPath = Annotated[str, Path(pattern=STEP_PATTERN, description="The step's name", examples=["payment"])]
@@ -108,13 +105,13 @@ class BulkAction(_ActionBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDesk:
-    """The parts behind the routes. `rejected_of` returns rejected messages; times are UTC."""
+    """The parts behind the routes. Times are UTC."""
 
     storage: TaskStorage
     registry: WorkflowRegistry
     settings: RuleSettings
     record_event: RecordEvent
-    rejected_of: RejectedOf
+    rejected: RejectedMessages
     now: Callable[[], datetime]
     trace_url_template: str | None = None
 
@@ -169,7 +166,7 @@ def _add_pages(router: APIRouter, desk: TaskDesk, tasks: TaskList) -> None:
             record,
             await read_epochs(desk.storage, task_id),
             actions=list(previews(record, desk.now(), desk.settings)),
-            rejected=await desk.rejected_of(task_id),
+            rejected=(await desk.rejected.of_task(task_id, 20)).messages,
             trace_url_template=desk.trace_url_template,
         )
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 from fastapi import APIRouter
-from functions.messaging.rejected_messages import RejectedMessage
 from pydantic import BaseModel
 
 from functions.core.plan import Runner, output_of, plan
@@ -19,6 +18,7 @@ from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepEnded
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
+from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.task_filters import search_key
 from functions.operators.task_page import read_epochs
 from functions.operators.task_routes import TaskDesk, add_task_routes
@@ -101,7 +101,8 @@ class Desk:
         self.registry = WorkflowRegistry(workflows or (LINE, TRIP, PAYING, BOOKING))
         settings = RuleSettings(output=lambda record: output_of(record, self.registry))
         self.process = StorageProcess(self.table, self.clock.now, shards=SHARDS, settings=settings)
-        self.storage, self.rejected = self.process.storage, list[RejectedMessage]()
+        self.storage = self.process.storage
+        self.rejected = RejectedMessages(IndexedTable(), self.clock.now)
         receivers = Receivers(
             storage=self.storage,
             registry=self.registry,
@@ -116,7 +117,7 @@ class Desk:
             registry=self.registry,
             settings=settings,
             record_event=receivers.event,
-            rejected_of=self._rejected_of,
+            rejected=self.rejected,
             now=self.clock.now,
             trace_url_template=url,
         )
@@ -127,9 +128,6 @@ class Desk:
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
         add_task_routes(self.application, router, self.desk)
         self.application.include_router(router)
-
-    async def _rejected_of(self, _task: str) -> Sequence[RejectedMessage]:
-        return self.rejected
 
     def redeployed(self, *workflows: Workflow[Any], **others: Any) -> Desk:
         """Return the routes of an instance with other workflows, over the same table."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from functions.messaging.rejected_messages import RejectedMessage
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from functions.core.record import Operation, OperationState, StepRecord, TaskRecord
 from functions.core.step_definition import EventStep, Results, Step, WorkflowStep
 from functions.core.task_events import Cancelled, Canceller, Due, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow
+from functions.messaging.message_format import QueueMessage
 from functions.operators.task_actions import previews
 from functions.storage.row_keys import shard_of
 from tests.fakes.clock import START
@@ -117,19 +117,11 @@ async def test_corrupt_epoch_is_named(desk: Desk) -> None:
 async def test_rejected_messages_about_the_task_are_page(desk: Desk) -> None:
     """As their list shows them."""
     await desk.submit()
-    desk.rejected.append(
-        RejectedMessage(
-            id="0-1",
-            queue="agent-replies",
-            message_id="m-1",
-            size=1,
-            whole=True,
-            reason="late",
-            rejected_at=START,
-        )
-    )
-    [message] = (await _page(desk))["rejected"]
-    assert (message["message_id"], message["reason"]) == ("m-1", "late")
+    message = QueueMessage(message_id="m-1", body=b"secret")
+    await desk.rejected.reject("agent-replies", message, "late", task=TASK, step="pick")
+    [shown] = (await _page(desk))["rejected"]
+    assert (shown["message_id"], shown["step"], shown["reason"]) == ("m-1", "pick", "late")
+    assert "secret" not in str(shown)
 
 
 async def test_unknown_task_is_not_found(desk: Desk) -> None:
