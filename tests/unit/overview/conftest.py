@@ -9,10 +9,8 @@ from typing import Any, cast
 import pytest
 
 from functions.agents.gates import Gates
-from functions.core.plan import output_of
-from functions.core.record import RuleSettings
 from functions.core.task_events import StepDeferred
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.workflow_definition import Workflow
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import Depth, QueueDepth
@@ -26,7 +24,6 @@ from functions.web.access import Guard
 from functions.web.callers import Caller, Role, identify_as
 from tests.fakes.clock import START
 from tests.fakes.guards import WIDE
-from tests.fakes.indexed_table import IndexedTable
 from tests.unit.operators.conftest import TASK, Desk
 
 BOUNDS = IntakeBounds(most_age=timedelta(minutes=1), most_bytes=1_000)
