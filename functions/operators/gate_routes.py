@@ -61,7 +61,7 @@ class GateState(BaseModel):
 def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry) -> None:
     """Add the routes. A gate is known if it has a row, or if a step of a deployed workflow has it."""
 
-    async def known(name: str) -> Gate:
+    async def find(name: str) -> Gate:
         rows = await gates.refresh(is_forced=True)
         if name not in rows and not any(name == spec.gate for each in registry for spec in each.specs):
             raise ProblemError(HTTPStatus.NOT_FOUND, "No service and no Agent's queue has this name.")
@@ -74,7 +74,7 @@ def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry)
     async def hold(gate: GatePath, body: Reason, request: Request) -> GateState:
         """Close a gate until an operator ends the hold: no call of the service starts, no deadline runs."""
         who = caller_of(request).name
-        await known(gate)
+        await find(gate)
         await gates.hold(gate, body.reason, who)
         after = changed(gate)
         current = after.hold
@@ -86,7 +86,7 @@ def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry)
     @router.post("/gates/{gate}/end-hold", **ACTION)
     async def end_hold(gate: GatePath, body: Reason, request: Request) -> GateState:  # noqa: ARG001 - required of every action
         """End the hold of a gate. The steps behind the gate are released one after the other."""
-        if (await known(gate)).hold is None:
+        if (await find(gate)).hold is None:
             raise ProblemError(HTTPStatus.CONFLICT, "The gate is not held. Reload the overview.")
         await gates.end_hold(gate)
         record_action(caller_of(request).name, "end-hold", f"gates/{gate}")
@@ -95,7 +95,7 @@ def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry)
     @router.post("/gates/{gate}/limit", **ACTION)
     async def limit(gate: GatePath, body: CallLimit, request: Request) -> GateState:
         """Limit the calls that each instance has under way. A new limit counts calls that begin after it."""
-        await known(gate)
+        await find(gate)
         await gates.set_calls_at_once(gate, body.calls_at_once)
         record_action(caller_of(request).name, "limit", f"gates/{gate}")
         return GateState.of(changed(gate))

@@ -30,7 +30,7 @@ from functions.supervisor.intake_measurement import IntakeBounds, IntakeMeasurem
 from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
 
-#: Overdue tasks that are read. Of further ones, the index row decides.
+#: Overdue tasks that are read. The index rows of further ones count as they are.
 _MOST_READ = 100
 #: Corrupt rows that the overview names.
 _MOST_CORRUPT = 50

@@ -8,15 +8,17 @@ import logging
 import pytest
 
 from functions.core.gate_rules import Circuit
+from functions.core.step_definition import Step
+from functions.core.workflow_definition import Workflow
 from functions.web.access import Guard
 from functions.web.callers import Caller, Role, identify_as
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import WIDE
-from tests.unit.operators.conftest import TRIP, Step, Workflow, request
+from tests.unit.operators.conftest import Parcel, request
 from tests.unit.overview.conftest import Office
 
 REASON = {"reason": "the service is repaired"}
-FLOW = Workflow("flow", payload=TRIP.payload, steps=[Step("pay", request=request)])
+FLOW = Workflow("flow", payload=Parcel, steps=[Step("pay", request=request)])
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -99,15 +100,16 @@ async def test_many_rows_are_not_counted_to_the_end(office: Office, monkeypatch:
 async def test_last_hour_has_60_minutes(office: Office) -> None:
     """The sums of all processes; a minute without events is 0."""
     rows = MinuteRows(office.table)
-    for ago, row, counts in (
+    written: Sequence[tuple[int, str, Mapping[TaskCounter, int]]] = (
         (0, "one", {TaskCounter.ACCEPTED: 9}),
         (1, "one", {TaskCounter.ACCEPTED: 3, TaskCounter.PROCESSED: 2, TaskCounter.RECOVERED: 1}),
         (1, "two", {TaskCounter.ACCEPTED: 4, TaskCounter.COMPENSATED: 1, TaskCounter.ERROR: 5}),
         (60, "one", {TaskCounter.PROCESSED: 7}),
         (61, "one", {TaskCounter.PROCESSED: 8}),
-    ):
+    )
+    for ago, row, counts in written:
         await rows.write(MINUTE - timedelta(minutes=ago), row, counts)
-    office.table.rows["!minutes", "corrupt"] = {"RowKey": "corrupt"}
+    await office.table.send("!minutes", [RowChange("insert", "corrupt", {})])
     shown = (await office.overview())["last_hour"]
     zero = dict.fromkeys(TaskCounter, 0)
     newest = {"accepted": 7, "processed": 2, "compensated": 1, "error": 5, "recovered": 1}
@@ -218,8 +220,8 @@ async def test_corrupt_rows_are_named_and_hide_no_other(office: Office) -> None:
     keys = {place: place[1] for place in office.table.rows}
     due = next(place for place, key in keys.items() if key.startswith("!due|") and key.endswith("|p-1"))
     office.table.rows[due]["WorkflowVersion"] = "x"
-    task = next(place for place, key in keys.items() if key == "p-2|task")
-    office.table.rows[task]["Facts"] = "{"
+    row = next(place for place, key in keys.items() if key == "p-2|task")
+    office.table.rows[row]["Facts"] = "{"
     for partition, key in (("gates", "drone"), (SUPERVISOR, "sweep"), (SUPERVISOR, "intake")):
         await office.table.send(partition, [RowChange("insert", key, {"Gate": "{"})])
     await office.table.send(shard_name(1), [RowChange("insert", "!gate|x|y|z", {})])

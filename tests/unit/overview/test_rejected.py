@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from functions.core.step_definition import Step
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import ConcurrentActionError
 from functions.web.redaction import REDACTED
 from tests.fakes.asgi import HttpAnswer
-from tests.unit.operators.conftest import LINE, TASK, Step, request
+from tests.unit.operators.conftest import LINE, TASK, request
 from tests.unit.overview.conftest import Office
 
 REASON = {"reason": "the workflow is deployed now"}
@@ -147,7 +148,7 @@ async def test_unknown_message_is_not_found(office: Office) -> None:
 
 
 async def test_discarded_message_keeps_its_description(office: Office) -> None:
-    """Who did it and why; its body is deleted."""
+    """The operator and the reason are recorded; the body is deleted."""
     await _reject(office)
     [line] = await _listed(office)
     assert (await office.post(f"/rejected/{line['id']}/discard", REASON)).status == 202
@@ -181,7 +182,7 @@ async def test_messages_that_were_seen_are_discarded(office: Office) -> None:
 # Bodies
 
 
-async def _shown(office: Office, body: bytes, queue: str = "submissions") -> dict[str, Any]:
+async def _details(office: Office, body: bytes, queue: str = "submissions") -> dict[str, Any]:
     await _reject(office, queue, body)
     [line] = await _listed(office)
     shown: dict[str, Any] = (await office.get(f"/rejected/{line['id']}")).json
@@ -205,7 +206,7 @@ async def _shown(office: Office, body: bytes, queue: str = "submissions") -> dic
 )
 async def test_start_id_is_hidden(office: Office, body: bytes, text: str | None) -> None:
     """A resend contains it."""
-    shown = await _shown(office, body, "agent-replies")
+    shown = await _details(office, body, "agent-replies")
     assert (shown["body"], shown["more"]) == (text, len(body) > 65_536)
     assert (await _resend(office, shown["id"])).status == 202
     assert office.sent[0][1].body == body
@@ -245,7 +246,7 @@ async def test_body_is_shown_without_secrets(queue: str, body: Any, why: str | N
     office = Office(PURCHASES)
     await office.submit(TASK, PURCHASES, json.dumps(PAYLOAD))
     encoded = (body if isinstance(body, str) else json.dumps(body)).encode()
-    found = await _shown(office, encoded, queue)
+    found = await _details(office, encoded, queue)
     assert CANARY not in str(found)
     if why is None:
         assert (REDACTED in found["body"] or "NaN" in found["body"], found["why"]) == (True, None)
@@ -267,10 +268,10 @@ async def test_body_without_secret_fields_is_shown_as_it_is(queue: str, body: st
     """Spaces included; another workflow may have secret fields if the task is known."""
     office = Office(LINE)
     await office.submit()
-    assert (await _shown(office, body.encode(), queue))["body"] == body
+    assert (await _details(office, body.encode(), queue))["body"] == body
 
 
-async def test_body_of_an_earlier_or_corrupt_task_is_not_shown() -> None:
+async def test_body_of_an_earlier_or_corrupt_task_is_not_details() -> None:
     """Its workflow may have been another one."""
     office = Office(PURCHASES, LINE)
     body = json.dumps({"task_id": TASK, "result": CANARY}).encode()
