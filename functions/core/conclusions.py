@@ -233,7 +233,10 @@ def add_message(
     step: str | None = None,
     body: Mapping[str, object] | None = None,
 ) -> TaskRecord:
-    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one."""
+    """Add a message to the outbox of this change, with the caller's correlation id.
+
+    A notice is for the order's reply queue, if it has one.
+    """
     is_notice = kind in NOTICES
     if is_notice and record.order.reply_to is None:
         return record
@@ -244,7 +247,11 @@ def add_message(
         task=record.order.task,
         at=now,
         to=(record.order.reply_to or "") if is_notice else to,
-        body={"state": str(final_state(record)) if record.finished_at else None, **(body or {})},
+        body={
+            "state": str(final_state(record)) if record.finished_at else None,
+            "correlation_id": record.order.correlation_id,
+            **(body or {}),
+        },
     )
     return replace(record, outbox=(*record.outbox, message))
 
