@@ -30,7 +30,7 @@ Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
 
 class RequestKind(StrEnum):
-    """The work that a request asks for."""
+    """The work of a request."""
 
     CARRY_OUT = "carry out"
     #: Look up whether the step was done, and change nothing at the remote service.

@@ -174,8 +174,9 @@ class _Run:
 
     def _begin_step(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         """Begin a call, or send a request or a look-up to the queue of an Agent."""
-        start_id, complete_by = operation.start_id, operation.find_by or operation.complete_by
-        is_open = operation.state is OperationState.RUNNING or operation.find_by is not None
+        find_by = operation.find_by if spec.type is StepType.QUEUE else None
+        start_id, complete_by = operation.start_id, find_by or operation.complete_by
+        is_open = operation.state is OperationState.RUNNING or find_by is not None
         is_current = is_open and record.epoch == self._epoch
         if not is_current or start_id is None or complete_by is None or start_id in self._begun:
             return

@@ -369,6 +369,7 @@ class World:
     async def call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
         """Call a service; a call may arrive when its caller has crashed, and an answer may be lost."""
         await host.cross("call")
+        self.require(not call.is_look_up, f"{call.effect_key}: called instead of looked up")
         if not is_retry:
             caller = self._callers.setdefault(call.start_id, _RUN_NAME.get())
             self.require(caller == _RUN_NAME.get(), f"{call.effect_key}: the start of {caller} is called")
