@@ -1,4 +1,4 @@
-"""Lookups: each address is looked up at a partner, who allows only so many calls a second."""
+"""Lookups: each address is looked up at a partner with a limit of calls a second."""
 
 from __future__ import annotations
 

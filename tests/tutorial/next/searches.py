@@ -25,7 +25,7 @@ def _round(number: int) -> WorkflowStep[Any]:
     """Return the step that rents by a category, if none of the earlier rounds has found a car."""
     before = ROUNDS[:number]
 
-    def is_wanted(search: Search, results: Results) -> bool:
+    def is_needed(search: Search, results: Results) -> bool:
         return number < len(search.categories) and all(results[each] is None for each in before)
 
     def request(search: Search, _results: Results) -> Json:
@@ -34,7 +34,7 @@ def _round(number: int) -> WorkflowStep[Any]:
     return WorkflowStep(
         ROUNDS[number],
         needs=before[-1:],
-        when=is_wanted,
+        when=is_needed,
         workflow="rental",
         request=request,
         complete_within=days(1),
