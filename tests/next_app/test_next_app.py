@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 
+import aiohttp
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
@@ -44,11 +46,29 @@ async def _submit(platform: Platform, task: str) -> None:
         await sender.send_messages(ServiceBusMessage(json.dumps(body), message_id=task))
 
 
+async def _until_purged(host: str, instance: str) -> None:
+    """Wait until the purge, which is run again and again, has deleted an instance that exists."""
+    async with aiohttp.ClientSession(host) as session:
+        status = await _status(session, instance)
+        assert status in {HTTPStatus.OK, HTTPStatus.ACCEPTED}
+        async with asyncio.timeout(90):
+            while await _status(session, instance) != HTTPStatus.NOT_FOUND:
+                async with session.post("/admin/functions/purge", json={"input": ""}) as answer:
+                    assert answer.status == HTTPStatus.ACCEPTED
+                await asyncio.sleep(0.2)
+
+
+async def _status(session: aiohttp.ClientSession, instance: str) -> int:
+    async with session.get(f"/runtime/webhooks/durabletask/instances/{instance}") as answer:
+        return answer.status
+
+
 async def test_task_is_processed(tmp_path: Path) -> None:
-    """Each step is called once."""
-    async with _running(tmp_path, {}) as platform:
+    """Each step is called once. The Durable instance of the run is purged by its age and status."""
+    async with _running(tmp_path, {"RETENTION_DAYS": "0.00001"}) as platform:
         await _submit(platform, "n1")
         await until_all_are("Processed", platform, {"n1"})
+        await _until_purged(platform.addresses.host, "n1.1.1")
     lines = (tmp_path / "notes").read_text().splitlines()
     assert [line.partition("/")[2] for line in lines] == ["first/do", "second/do"]
 
