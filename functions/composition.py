@@ -15,15 +15,12 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import azure.functions as func
-from azure.core.credentials import AzureNamedKeyCredential
-from azure.data.tables import TableServiceClient
 from pydantic import Field, ValidationError
 
 from functions import host_functions as host
 from functions import settings as old_settings
 from functions.agents.agent_call import Agent
 from functions.agents.gates import Gates
-from functions.connections import Connection, connection_string_of
 from functions.core.plan import output_of
 from functions.core.record import RuleSettings
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
@@ -43,12 +40,13 @@ from functions.pattern.errors import SettingsError
 from functions.roles import AppRole, reach_of
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
-from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.azure_table import AzureTable
 from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SweepReport
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
+from functions.table_clients import TableAccount
 from functions.table_setup import TASKS_TABLE, prepare_tables
 
 _log = logging.getLogger(__name__)
@@ -112,45 +110,6 @@ def rule_settings(settings: Settings, registry: WorkflowRegistry) -> RuleSetting
 def utc_now() -> datetime:
     """Return the machine's time in UTC."""
     return datetime.now(UTC)
-
-
-class TableAccount:
-    """The tables of one storage account, by connection string or by identity."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._session: StorageSession | None = None
-
-    def service(self) -> TableServiceClient:
-        """Return a client that creates tables. Raises `SettingsError`."""
-        text, options = self._connection.connection_string, {"connection_timeout": 5, "read_timeout": 20}
-        if text:
-            with connection_string_of(self._connection.setting):
-                return TableServiceClient.from_connection_string(text, **options)
-        from azure.identity import DefaultAzureCredential
-
-        credential = DefaultAzureCredential(managed_identity_client_id=self._connection.client_id)
-        return TableServiceClient(self._connection.address or "", credential=credential, **options)
-
-    def table(self, name: str) -> AzureTable:
-        """Return one table. All tables of the account share a session. Raises `SettingsError`."""
-        if self._session is None:
-            self._session = self._open()
-        return AzureTable(self._session, name)
-
-    def _open(self) -> StorageSession:
-        if self._connection.connection_string:
-            with self.service() as service:
-                if not isinstance(service.credential, AzureNamedKeyCredential):
-                    raise SettingsError(
-                        f"setting {self._connection.setting} is wrong (no account key): set it to a"
-                        " connection string with AccountKey"
-                    )
-                return StorageSession(service.url, service.credential)
-        from azure.identity.aio import DefaultAzureCredential
-
-        credential = DefaultAzureCredential(managed_identity_client_id=self._connection.client_id)
-        return StorageSession(self._connection.address or "", credential)
 
 
 class MessageSender(Protocol):
