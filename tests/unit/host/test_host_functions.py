@@ -45,7 +45,7 @@ def functions_of(blueprint: func.Blueprint) -> dict[str, Any]:
     """Return the functions of a blueprint as the host indexes them, by name."""
     app = func.FunctionApp()
     app.register_functions(blueprint)
-    return {each.get_function_name(): each for each in app.get_functions()}
+    return {str(each.get_function_name()): each for each in app.get_functions()}
 
 
 def types_of(function: Any) -> list[str]:
