@@ -1,0 +1,461 @@
+"""The application's own messages as JSON in UTF-8, schema version 1: orders, scheduler requests and notices.
+
+Times are UTC. `agent_messages.py` has the messages of Agents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any, Literal, assert_never
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from functions.core.definition_checks import NAME_PATTERN
+from functions.core.derive import ProcessState
+from functions.core.json_values import UnfitValueError, bounded, json_text
+from functions.core.record import NOTICES, Message, MessageKind
+from functions.messaging.agent_messages import UtcTime
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE
+from functions.messaging.scheduler_messages import (
+    SCHEDULER_REQUESTS_QUEUE,
+    ReleaseRequest,
+    RunRequest,
+    SchedulerMessage,
+    WakeRequest,
+)
+from functions.telemetry.spans import TRACEPARENT
+
+#: Characters of the id of a message (Service Bus).
+MOST_ID_CHARACTERS = 128
+#: Bytes of the payload of an order, as JSON in UTF-8.
+MOST_PAYLOAD_BYTES = 48 * 1024
+#: Orders in one message. `host.json` limits the messages of one invocation accordingly.
+MOST_IN_GROUP = 25
+#: Bytes of a message with several orders: the Standard tier accepts 256 KB, headers included.
+_MOST_GROUP_BYTES = 190_000
+#: Faults in the text of an error, and bytes of the place of each one.
+_MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
+_DIGEST_CHARACTERS = 32
+
+_TASK_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+_STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
+
+TaskId = Annotated[str, StringConstraints(pattern=_TASK_PATTERN)]
+#: It is in headers and logs of the receivers of notices, so it has no control characters.
+CorrelationId = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+]
+type PropertyValue = str | int | float | bool
+
+
+# Messages of queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMessage:
+    """A message as a queue or an event hub holds it. `properties` are application properties."""
+
+    message_id: str
+    body: bytes
+    subject: str | None = None
+    correlation_id: str | None = None
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+
+    @classmethod
+    def received(
+        cls,
+        message_id: str | None,
+        body: bytes,
+        properties: Mapping[str, Any] | None = None,
+        subject: str | None = None,
+        correlation_id: str | None = None,
+    ) -> QueueMessage:
+        """Return a message from the values of the host, without properties of other types."""
+        fitting = {str(key): each for key, each in (properties or {}).items() if _is_property(each)}
+        return cls(
+            message_id=message_id or "",
+            body=body,
+            subject=subject,
+            correlation_id=correlation_id,
+            properties=fitting,
+        )
+
+
+def _is_property(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def size_of(properties: Mapping[str, object]) -> int:
+    """Return the approximate bytes that properties take in a message."""
+    texts = (f"{name}{value}".encode(errors="replace") for name, value in properties.items())
+    return sum(len(text) + 16 for text in texts)
+
+
+#: Properties that count how often a message was put back, and how often it failed since then.
+_PUT_BACK, _ATTEMPTS = "counted.put_back", "counted.attempts"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCounts:
+    """How often the application sent a message to its queue again: because it waits, and after a failure."""
+
+    put_back: int = 0
+    attempts: int = 0
+
+    @classmethod
+    def of(cls, message: QueueMessage) -> DeliveryCounts:
+        """Return the counts in the properties of a message. A message of another sender has none."""
+        counts = (message.properties.get(name) for name in (_PUT_BACK, _ATTEMPTS))
+        return cls(*(each if type(each) is int and each > 0 else 0 for each in counts))
+
+
+def copy_of(message: QueueMessage, counts: DeliveryCounts, resends: int = 0) -> QueueMessage:
+    """Return a message to be sent again with these counts, `resends` times by operators.
+
+    Its id is the same in each repetition, and duplicate detection has not seen it before. The body is a part
+    of the id, because a sender may use one id twice.
+    """
+    marks = repr((message.message_id, message.body, counts.put_back, counts.attempts, resends))
+    digest = hashlib.sha256(marks.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    properties = {
+        name: each for name, each in message.properties.items() if name not in {_PUT_BACK, _ATTEMPTS}
+    }
+    counted = {_PUT_BACK: counts.put_back, _ATTEMPTS: counts.attempts}
+    properties |= {name: count for name, count in counted.items() if count}
+    return replace(
+        message, message_id=f"{message.message_id[:40]}.{digest}".lstrip("."), properties=properties
+    )
+
+
+# Reading
+
+
+class MessageError(ValueError):
+    """A message is not of its schema. The text names the places and the faults, and holds no value."""
+
+
+class _MessageModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    schema_version: Literal[1] = 1
+
+
+def read_message[ModelT: BaseModel](model: type[ModelT], body: bytes) -> ModelT:
+    """Return the message in a body. If a name occurs twice, its last value counts. Raises `MessageError`."""
+    try:
+        return model.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise MessageError(faults_text(error)) from None
+
+
+def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
+    """Return the first faults as `place: fault`, without values.
+
+    With `levels`, places have at most that number of names: names below a secret field are secret, too.
+    """
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
+    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
+
+
+def _fault_text(place: Sequence[str | int], text: str) -> str:
+    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
+    named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
+    text = text.removeprefix("Value error, ")
+    return f"{named}: {text}" if named else text
+
+
+def named_task(body: bytes) -> tuple[str | None, str | None]:
+    """Return the ids of the task and of the step that a message names. The body may be anything."""
+    try:
+        content = from_json(body)
+    except ValueError:
+        return None, None
+    content = content if isinstance(content, dict) else {}
+    task = next((content[name] for name in ("task_id", "task", "id") if name in content), None)
+    step = content.get("step")
+    return (
+        task if isinstance(task, str) and re.fullmatch(_TASK_PATTERN, task) else None,
+        step if isinstance(step, str) and re.fullmatch(_STEP_PATTERN, step) else None,
+    )
+
+
+# Orders
+
+
+class SubmissionMessage(_MessageModel):
+    """A submitted order. Without a `version`, it is for the newest version that is deployed."""
+
+    task_id: TaskId
+    workflow: str
+    version: Annotated[int, Field(ge=1)] | None = None
+    payload: dict[str, Any]
+    submitter: Annotated[str, Field(max_length=256)]
+    submitted_at: UtcTime
+    reply_to: str | None = None
+    correlation_id: CorrelationId | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the digest by which two submissions under one id are compared (SHA-256, hexadecimal).
+
+        Payloads are equal if they differ in the order of their members only.
+        """
+        payload = json.dumps(self.payload, sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256()
+        for part in (self.workflow.encode(), payload.encode(), (self.reply_to or "").encode()):
+            digest.update(len(part).to_bytes(8))
+            digest.update(part)
+        return digest.hexdigest()
+
+    @property
+    def id(self) -> str:
+        """Return the id of the message. Another payload under the same task id is no duplicate."""
+        return f"{self.task_id}.{self.digest[:_DIGEST_CHARACTERS]}"
+
+    @cached_property
+    def body(self) -> bytes:
+        """Return the message as JSON in one line."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+def payload_text(payload: Mapping[str, Any]) -> str:
+    """Return the payload of an order as JSON. Raises `UnfitValueError`, also for a text that is too large."""
+    most = MOST_PAYLOAD_BYTES
+    text = json_text("payload", payload, 2 * most)
+    if len(text.encode()) > most:
+        raise UnfitValueError(f"payload: more than {most} bytes")
+    return text
+
+
+class _GroupHeader(_MessageModel):
+    """The first line of a message with several orders: their number, and the trace of each one."""
+
+    orders: Annotated[int, Field(ge=1, le=MOST_IN_GROUP)]
+    traces: list[str | None] | None = None
+
+
+def order_messages(
+    messages: Sequence[SubmissionMessage], traces: Sequence[str | None]
+) -> Iterator[tuple[QueueMessage, int]]:
+    """Return orders of one workflow in as few messages as possible, each with its number of orders.
+
+    `traces` has one `traceparent` for each order. A message with several orders has one order in each line.
+    The receiver handles each order separately.
+    """
+    start, size = 0, 0
+    for end, message in enumerate(messages):
+        if end > start and (end - start == MOST_IN_GROUP or size + len(message.body) > _MOST_GROUP_BYTES):
+            yield _group(messages[start:end], traces[start:end]), end - start
+            start, size = end, 0
+        size += len(message.body)
+    if messages:
+        yield _group(messages[start:], traces[start:]), len(messages) - start
+
+
+def _group(messages: Sequence[SubmissionMessage], traces: Sequence[str | None]) -> QueueMessage:
+    first, *others = messages
+    if not others:
+        return QueueMessage(
+            message_id=first.id,
+            body=first.body,
+            subject=first.workflow,
+            correlation_id=first.correlation_id,
+            properties=_traced(traces[0]),
+        )
+    header = _GroupHeader(orders=len(messages), traces=list(traces) if any(traces) else None)
+    ids = " ".join(each.id for each in messages)
+    return QueueMessage(
+        message_id=hashlib.sha256(ids.encode()).hexdigest()[:_DIGEST_CHARACTERS],
+        body=b"\n".join(
+            [header.model_dump_json(exclude_none=True).encode(), *(each.body for each in messages)]
+        ),
+        subject=first.workflow,
+    )
+
+
+def each_order(message: QueueMessage) -> list[QueueMessage]:
+    """Return one message for each order of a message with several, or the message itself."""
+    first, *lines = message.body.split(b"\n", MOST_IN_GROUP + 1)
+    if not lines:
+        return [message]
+    try:
+        header = _GroupHeader.model_validate_json(first)
+    except ValidationError:
+        return [message]
+    traces = header.traces or [None] * len(lines)
+    if not header.orders == len(lines) == len(traces):
+        return [message]
+    return [
+        QueueMessage(
+            message_id=f"{message.message_id}.{number}",
+            body=line,
+            subject=message.subject,
+            properties=_traced(trace),
+        )
+        for number, (line, trace) in enumerate(zip(lines, traces, strict=True))
+    ]
+
+
+def _traced(trace: str | None) -> dict[str, PropertyValue]:
+    return {} if trace is None else {TRACEPARENT: trace}
+
+
+# Messages of tasks
+
+
+class NoticeMessage(_MessageModel):
+    """A notice to a caller about the task `id`. `reason` is a text for callers."""
+
+    kind: MessageKind
+    id: TaskId
+    workflow: str | None = None
+    state: str
+    epoch: int | None = None
+    at: UtcTime
+    correlation_id: str | None = None
+    reason: str | None = None
+    output: Any = None
+
+
+class AlertMessage(_MessageModel):
+    """An alert to operators. `id` is the task, empty if it is about a gate or about corrupt `rows`."""
+
+    kind: Literal[MessageKind.ALERT] = MessageKind.ALERT
+    id: str
+    workflow: str | None = None
+    state: str | None = None
+    epoch: int | None = None
+    at: UtcTime
+    correlation_id: str | None = None
+    cause: str | None = None
+    reason: str | None = None
+    gate: str | None = None
+    rows: dict[str, str] | None = None
+
+
+class _SchedulerHead(BaseModel):
+    """The fields by which the other fields of a message on `scheduler-requests` are read."""
+
+    schema_version: Literal[1]
+    kind: Literal["run", "wake", "release", "start child", "cancel child", "child ended"]
+    task: TaskId | None = None
+
+
+_RUN, _WAKE, _RELEASE = TypeAdapter(RunRequest), TypeAdapter(WakeRequest), TypeAdapter(ReleaseRequest)
+_CHILD = TypeAdapter(Message)
+_READERS: Mapping[str, TypeAdapter[Any]] = {"run": _RUN, "wake": _WAKE, "release": _RELEASE}
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedMessage:
+    """A message, its queue, and the time before which it is not delivered."""
+
+    queue: str
+    message: QueueMessage
+    not_before: datetime | None = None
+
+
+def addressed(message: SchedulerMessage) -> AddressedMessage:
+    """Return a message of the application as its queue receives it."""
+    match message:
+        case RunRequest():
+            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request("run", message.id, _RUN, message))
+        case WakeRequest(not_before=time):
+            return AddressedMessage(
+                SCHEDULER_REQUESTS_QUEUE, _request("wake", message.id, _WAKE, message), time
+            )
+        case ReleaseRequest(at=time):
+            written = _request("release", message.id, _RELEASE, message)
+            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, written, time)
+        case Message(kind=MessageKind.ALERT):
+            return AddressedMessage(OPERATOR_ALERTS_QUEUE, _about_task(message, _alert(message)))
+        case Message(kind=kind) if kind in NOTICES:
+            return AddressedMessage(message.to, _about_task(message, _notice(message)))
+        case Message(kind=kind):
+            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request(kind, message.id, _CHILD, message))
+        case _:
+            assert_never(message)
+
+
+def read_scheduler_message(body: bytes) -> SchedulerMessage:
+    """Return a message of the queue `scheduler-requests`. Raises `MessageError`."""
+    head = read_message(_SchedulerHead, body)
+    try:
+        message: SchedulerMessage = _READERS.get(head.kind, _CHILD).validate_json(body)
+    except ValidationError as error:
+        raise MessageError(faults_text(error)) from None
+    return message
+
+
+def _request(
+    kind: str, message_id: str, adapter: TypeAdapter[Any], message: SchedulerMessage
+) -> QueueMessage:
+    content = {"schema_version": 1, "kind": kind, **adapter.dump_python(message, mode="json")}
+    body = json.dumps(content, separators=(",", ":")).encode()
+    return QueueMessage(message_id=short_id(message_id), body=body, subject=kind)
+
+
+def _about_task(message: Message, content: NoticeMessage | AlertMessage) -> QueueMessage:
+    return QueueMessage(
+        message_id=short_id(message.id),
+        body=content.model_dump_json(exclude_none=True).encode(),
+        subject=message.kind,
+        correlation_id=content.correlation_id,
+    )
+
+
+def _notice(message: Message) -> NoticeMessage:
+    body: Mapping[str, Any] = message.body
+    return NoticeMessage(
+        kind=message.kind,
+        id=message.task,
+        workflow=body.get("workflow"),
+        state=body.get("state") or ProcessState.PENDING,
+        epoch=body.get("epoch"),
+        at=message.at,
+        correlation_id=body.get("correlation_id"),
+        reason=caller_reason(body.get("reason")),
+        output=None if body.get("output") is None else from_json(body["output"]),
+    )
+
+
+def _alert(message: Message) -> AlertMessage:
+    known = {name: each for name, each in message.body.items() if name in AlertMessage.model_fields}
+    return AlertMessage.model_validate({**known, "id": message.task, "at": message.at})
+
+
+def short_id(message_id: str) -> str:
+    """Return the id of a message in at most 128 characters; the end of a longer one is a digest."""
+    if len(message_id) <= MOST_ID_CHARACTERS:
+        return message_id
+    digest = hashlib.sha256(message_id.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{message_id[: MOST_ID_CHARACTERS - _DIGEST_CHARACTERS - 1]}.{digest}"
+
+
+#: Callers get this text instead of a reason that may hold an internal text or an operator's words.
+WITHHELD = "the operators know the reason"
+_PLACE = rf"(the task: |(undo of )?({_STEP_PATTERN}: ){{0,3}})"
+#: The beginnings of reasons that hold nothing internal. The rest of a reason is for operators.
+_PUBLIC = re.compile(
+    rf"{_PLACE}({NAME_PATTERN} answered \d{{3}}"
+    r"|outcome unknown|its outcome is unknown|done, but its result is missing"
+    r"|not finished within [0-9.e+]+ s|its deadline passed"
+    r"|overdue after \d+ recoveries|deferred for too long|the Agent had not reached the request"
+    r"|(no event arrived|its task did not end) by [0-9 :-]{19} UTC)(?!\w)"
+    r"|(cancelled by its caller|its parent is undone|its task was undone)$"
+)
+
+
+def caller_reason(reason: str | None) -> str | None:
+    """Return the part of a reason that callers may see, None without a reason."""
+    if reason is None:
+        return None
+    public = _PUBLIC.match(reason)
+    return public[0] if public else WITHHELD
