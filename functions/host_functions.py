@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, List  # noqa: UP035 - the worker recognis
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import RunRequest
 from functions.scheduler.durable_orchestrator import RUN_AGENTS_ACTIVITY, scheduler
 from functions.web.blueprint import HttpRoute, http_handler
@@ -39,8 +40,8 @@ _client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", def
 
 type Run = Callable[[], Awaitable[None]]
 #: Handles a message. After an error the host delivers the message again.
-type ReceiveMessage = Callable[[func.ServiceBusMessage], Awaitable[None]]
-type ReceiveMessages = Callable[[Sequence[func.ServiceBusMessage]], Awaitable[None]]
+type ReceiveMessage = Callable[[QueueMessage], Awaitable[None]]
+type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
 type ReceiveEvents = Callable[[Sequence[func.EventHubEvent]], Awaitable[None]]
 
 
@@ -71,6 +72,16 @@ async def start_run(request: RunRequest) -> None:
     except Exception as error:  # the client raises nothing narrower
         if "already exists" not in str(error):
             raise
+
+
+def _message_of(message: func.ServiceBusMessage) -> QueueMessage:
+    return QueueMessage.received(
+        message.message_id,
+        message.get_body(),
+        message.application_properties,
+        message.subject,
+        message.correlation_id,
+    )
 
 
 def scheduler_functions(run_agents: Callable[[str], Awaitable[str]]) -> func.Blueprint:
@@ -107,7 +118,7 @@ def submission_function(queue: str, receive: ReceiveMessages) -> func.Blueprint:
         client: df.DurableOrchestrationClient,
     ) -> None:
         with durable_client(client):
-            await receive(messages)
+            await receive([_message_of(message) for message in messages])
 
     return blueprint
 
@@ -170,7 +181,7 @@ def _add_receiving(blueprint: func.Blueprint, function: QueueFunction) -> None:
         arg_name="message", queue_name=function.queue, connection=BUS_CONNECTION
     )
     async def receive(message: func.ServiceBusMessage) -> None:
-        await function.receive(message)
+        await function.receive(_message_of(message))
 
 
 def _add_starting(blueprint: func.Blueprint, function: QueueFunction) -> None:
@@ -181,7 +192,7 @@ def _add_starting(blueprint: func.Blueprint, function: QueueFunction) -> None:
     @blueprint.durable_client_input(client_name="client")
     async def receive(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
         with durable_client(client):
-            await function.receive(message)
+            await function.receive(_message_of(message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import azure.functions as func
 from pydantic import TypeAdapter
 
 from functions.agents.agent_call import AgentCall, Found
@@ -21,6 +20,7 @@ from functions.core.rules import admit
 from functions.core.task_events import Finding
 from functions.machine import new_id
 from functions.messaging.agent_messages import AgentReply, AgentRequest, read_agent_message, requests_queue
+from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import (
     SCHEDULER_REQUESTS_QUEUE,
     ReleaseRequest,
@@ -75,20 +75,20 @@ class InterimSender:
 def handlers(tasks: TaskParts) -> MessageHandlers:
     """Return handlers that read the interim format."""
 
-    async def scheduler_request(message: func.ServiceBusMessage) -> None:
-        envelope = json.loads(message.get_body())
+    async def scheduler_request(message: QueueMessage) -> None:
+        envelope = json.loads(message.body)
         await tasks.receivers.receive(_KINDS[envelope["kind"]].validate_python(envelope["message"]))
 
-    async def agent_reply(message: func.ServiceBusMessage) -> None:
-        await tasks.receivers.reply(read_agent_message(AgentReply, message.get_body()))
+    async def agent_reply(message: QueueMessage) -> None:
+        await tasks.receivers.reply(read_agent_message(AgentReply, message.body))
 
     return MessageHandlers(
         submissions=partial(_admit_all, tasks), scheduler_request=scheduler_request, agent_reply=agent_reply
     )
 
 
-async def _admit_all(tasks: TaskParts, messages: Sequence[func.ServiceBusMessage]) -> None:
-    await asyncio.gather(*(_admit(tasks, json.loads(message.get_body())) for message in messages))
+async def _admit_all(tasks: TaskParts, messages: Sequence[QueueMessage]) -> None:
+    await asyncio.gather(*(_admit(tasks, json.loads(message.body)) for message in messages))
 
 
 async def _admit(tasks: TaskParts, body: dict[str, Any]) -> None:

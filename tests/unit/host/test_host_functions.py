@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import azure.functions as func
 import pytest
 
 from functions import host_functions as host
+from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import RunRequest
 
 RUN = RunRequest(task="t1", epoch=1, run=2)
@@ -39,6 +40,17 @@ class Client:
             instances_deleted = 7
 
         return Result()
+
+
+class Message:
+    """A message as the host passes it to a function."""
+
+    message_id, subject, correlation_id = "m1", "run", None
+    application_properties: Mapping[str, Any] = {"a": 1, "b": None}
+
+    def get_body(self) -> bytes:
+        """Return the body."""
+        return b"{}"
 
 
 def functions_of(blueprint: func.Blueprint) -> dict[str, Any]:
@@ -152,7 +164,8 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
     """Another function has none."""
     seen: list[bool] = []
 
-    async def receive(_message: Any) -> None:
+    async def receive(message: QueueMessage) -> None:
+        assert message == QueueMessage(message_id="m1", body=b"{}", subject="run", properties={"a": 1})
         try:
             await host.start_run(RUN)
         except host.NoDurableClientError:
@@ -168,7 +181,7 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
             ]
         )
     )
-    message: Any = func.ServiceBusMessage(body=b"{}")
+    message = Message()
     await functions["b"].get_user_function()(message)
     bound = functions["a"].get_user_function()
     await getattr(bound, "client_function", bound)(message, Client())
