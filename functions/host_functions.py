@@ -156,22 +156,18 @@ def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.
 
 @dataclass(frozen=True, slots=True)
 class QueueFunction:
-    """A function that receives the messages of one queue. It needs the Durable client if it `starts_runs`."""
+    """A function that receives the messages of one queue."""
 
     name: str
     queue: str
     receive: ReceiveMessage
-    starts_runs: bool = False
 
 
-def queue_functions(functions: Iterable[QueueFunction]) -> func.Blueprint:
-    """Register a function for each queue."""
-    blueprint = func.Blueprint()
+def queue_functions(functions: Iterable[QueueFunction], *, start_runs: bool = False) -> func.Blueprint:
+    """Register a function for each queue. With `start_runs`, each has the Durable client."""
+    blueprint, add = func.Blueprint(), _add_starting if start_runs else _add_receiving
     for each in functions:
-        if each.starts_runs:
-            _add_starting(blueprint, each)
-        else:
-            _add_receiving(blueprint, each)
+        add(blueprint, each)
     return blueprint
 
 

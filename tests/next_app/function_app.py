@@ -1,20 +1,15 @@
-"""The new composition root with a trivial workflow."""
+"""The new composition root with the samples, and with a workflow of the tests."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import azure.functions as func
 
 from functions.composition import Wiring, load_settings
 from functions.machine import collect_garbage_rarely
-from tests.next_app.interim import FileAgent, InterimSender, handlers
+from functions.workflows_next.registry import load_registrations
 from tests.next_app.workflows import NOTES
 
-settings = load_settings()
-agents = {"notes": FileAgent(Path(os.environ["NOTES_FILE"]))}
-wiring = Wiring(settings, [NOTES], agents, InterimSender(settings), handlers)
+wiring = Wiring(load_settings(), [*load_registrations(), NOTES])
 wiring.prepare()
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -1,11 +1,11 @@
-"""A workflow of two steps for the new composition root."""
+"""A workflow of two steps whose Agents are called in a run. The test serves both services."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from functions.core.step_definition import Results, Step
-from functions.core.workflow_definition import Workflow
+from functions.workflow import Json, Results, Step, Workflow
+from functions.workflows_next.registration import Registration
 
 
 class Note(BaseModel):
@@ -14,16 +14,16 @@ class Note(BaseModel):
     text: str
 
 
-def _first(note: Note, _results: Results) -> dict[str, object]:
+def _first(note: Note, _results: Results) -> Json:
     return {"text": note.text}
 
 
-FIRST = Step("first", agent="notes", request=_first, result=Note, complete_within=5)
+FIRST = Step("first", request=_first, result=Note, complete_within=5)
 
 
-def _second(_note: Note, results: Results) -> dict[str, object]:
+def _second(_note: Note, results: Results) -> Json:
     return {"text": results[FIRST].text + "!"}
 
 
-SECOND = Step("second", agent="notes", needs=[FIRST], request=_second, result=Note, complete_within=5)
-NOTES = Workflow("notes", payload=Note, steps=[FIRST, SECOND])
+SECOND = Step("second", needs=[FIRST], request=_second, result=Note, complete_within=5)
+NOTES = Registration(Workflow("notes", payload=Note, steps=[FIRST, SECOND]))

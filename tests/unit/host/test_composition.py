@@ -12,13 +12,12 @@ from azure.core.credentials import AzureNamedKeyCredential
 from functions.composition import (
     Settings,
     load_settings,
-    purge_instances,
-    report_sweep,
     rule_settings,
     utc_now,
 )
 from functions.connections import Connection, Connections
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.host_handlers import purge_instances, report_sweep
 from functions.pattern.errors import SettingsError
 from functions.supervisor.sweep_progress import SweepReport
 from functions.table_clients import TableAccount
@@ -87,7 +86,7 @@ async def test_durable_instances_are_kept_for_a_day_at_most(days: float, age: ti
         asked.append(before)
         return 3
 
-    await purge_instances(timedelta(days=days), purge)
+    await purge_instances(timedelta(days=days), utc_now, purge)
     assert abs(utc_now() - age - asked[0]) < timedelta(minutes=1)
 
 
@@ -97,7 +96,7 @@ async def test_purge_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> N
     async def purge(_before: datetime) -> int:
         raise ConnectionError("no answer")
 
-    await purge_instances(timedelta(days=1), purge)
+    await purge_instances(timedelta(days=1), utc_now, purge)
     assert [record.getMessage() for record in caplog.records] == [
         "Durable instances are not purged: ConnectionError"
     ]

@@ -131,13 +131,12 @@ async def _nothing(*_: Any) -> None:
             {"ingestion": ["durableClient", "eventHubTrigger"]},
         ),
         (
-            lambda: host.queue_functions(
-                [
-                    host.QueueFunction("a", "queue-a", _nothing, starts_runs=True),
-                    host.QueueFunction("b", "queue-b", _nothing),
-                ]
-            ),
-            {"a": ["durableClient", "serviceBusTrigger"], "b": ["serviceBusTrigger"]},
+            lambda: host.queue_functions([host.QueueFunction("a", "queue-a", _nothing)], start_runs=True),
+            {"a": ["durableClient", "serviceBusTrigger"]},
+        ),
+        (
+            lambda: host.queue_functions([host.QueueFunction("b", "queue-b", _nothing)]),
+            {"b": ["serviceBusTrigger"]},
         ),
         (lambda: host.purge_function("0 * * * * *", _nothing), {"purge": ["durableClient", "timerTrigger"]}),
     ],
@@ -173,14 +172,9 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
         else:
             seen.append(True)
 
-    functions = functions_of(
-        host.queue_functions(
-            [
-                host.QueueFunction("a", "queue-a", receive, starts_runs=True),
-                host.QueueFunction("b", "queue-b", receive),
-            ]
-        )
-    )
+    starting = host.queue_functions([host.QueueFunction("a", "queue-a", receive)], start_runs=True)
+    other = host.queue_functions([host.QueueFunction("b", "queue-b", receive)])
+    functions = functions_of(starting) | functions_of(other)
     message = Message()
     await functions["b"].get_user_function()(message)
     bound = functions["a"].get_user_function()
