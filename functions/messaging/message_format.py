@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -227,10 +228,9 @@ class SubmissionMessage(_MessageModel):
 
 def payload_text(payload: Mapping[str, Any]) -> str:
     """Return the payload of an order as JSON. Raises `UnfitValueError`, also for a text that is too large."""
-    most = MOST_PAYLOAD_BYTES
-    text = json_text("payload", payload, 2 * most)
-    if len(text.encode()) > most:
-        raise UnfitValueError(f"payload: more than {most} bytes")
+    text = json_text("payload", payload, most=sys.maxsize)  # the limit is one of UTF-8
+    if len(text.encode()) > MOST_PAYLOAD_BYTES:
+        raise UnfitValueError(f"payload: more than {MOST_PAYLOAD_BYTES} bytes")
     return text
 
 

@@ -1,0 +1,220 @@
+"""The handling of received messages: retries within the lock, messages that fail, and dead letters.
+
+A message that fails alone is sent to its queue again, later each time, because the host settles a batch only
+as a whole. A message that cannot be handled is recorded in `Rejected` and alerted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from functions.core.json_values import bounded, error_text
+from functions.core.record import NotDeployedError
+from functions.messaging.message_format import (
+    DeliveryCounts,
+    QueueMessage,
+    copy_of,
+    each_order,
+    named_task,
+)
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue, handling_seconds
+from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.senders import SendError
+from functions.storage.table_contract import StorageError, TransientStorageError
+from functions.telemetry.spans import message_span
+
+_log = logging.getLogger(__name__)
+
+#: Seconds before the second try at most, and before later ones: the bound doubles.
+_FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.2, 5.0, 10
+#: Seconds in which a message is sent to its queue again, or recorded: the rest of its lock.
+_RETURN_SECONDS = 12
+#: Deliveries of a message, as the queues have it.
+_MOST_ATTEMPTS = 10
+#: The properties in which Service Bus says why a message is a dead letter.
+_REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
+
+
+class NotHandledError(Exception):
+    """A message was not handled in time, or its handling was interrupted. A retry may succeed."""
+
+
+#: Errors after which a message is handled again.
+TRANSIENT_ERRORS = (TransientStorageError, SendError, NotDeployedError, NotHandledError)
+
+
+async def within[ResultT](seconds: float, work: Awaitable[ResultT]) -> ResultT:
+    """Await work for a number of seconds. Raises its errors, and `NotHandledError`.
+
+    A cancelled future that the work awaits is an error of the work, and does not cancel its caller.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        raise NotHandledError(f"not done within {seconds:g} s") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise NotHandledError("interrupted: a future that it awaits was cancelled") from error
+
+
+async def handle[ResultT](
+    queue: str,
+    message: QueueMessage,
+    work: Callable[[], Awaitable[ResultT]],
+    *,
+    seconds: float | None = None,
+    random: Random | None = None,
+) -> ResultT:
+    """Do the work for a message in a span of its sender's trace, and retry it after transient errors.
+
+    Service Bus delivers a failed message again immediately and ten times only, so a short fault of a service
+    must not fail it. Raises the last error after a number of seconds, by default within the queue's lock.
+    """
+    limit = handling_seconds(queue) if seconds is None else seconds
+    chance, time = random or Random(), asyncio.get_running_loop().time  # noqa: S311 - it spreads retries
+    ends_at, last, tries = time() + limit, None, 0
+    with message_span(queue, message.properties):
+        while True:
+            try:
+                return await within(ends_at - time(), work())
+            except TRANSIENT_ERRORS as error:
+                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS)) * chance.random()
+                if time() + wait >= ends_at:
+                    if last is None or not isinstance(error, NotHandledError):
+                        raise
+                    raise NotHandledError(f"not done within {limit:g} s; before that: {last}") from last
+                last, tries = error, tries + 1
+                await asyncio.sleep(wait)
+
+
+# Dead letters
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A message that no function handles any more, with the reason. `task` is the task that it names."""
+
+    queue: str
+    message_id: str
+    task: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessages:
+    """Records, logs and alerts messages that are lost. A repetition is recorded once, and alerted again."""
+
+    rejected: RejectedMessages
+    alert: Callable[[LostMessage], Awaitable[None]]
+
+    async def take(self, queue: str, message: QueueMessage) -> None:
+        """Handle a dead letter of a queue, each of its orders separately. Raises `StorageError`."""
+        texts = (message.properties.get(name) for name in (_REASON, _DESCRIPTION))
+        reason = ": ".join(str(text) for text in texts if text) or "no reason given"
+        lost = (self.lose(queue, each, reason) for each in each_order(message))
+        results = await asyncio.gather(*lost, return_exceptions=True)
+        for error in (each for each in results if each is not None):
+            raise error
+
+    async def lose(self, queue: str, message: QueueMessage, reason: str) -> None:
+        """Record a lost message with the task that it names, and alert it unless it is an alert.
+
+        Raises `StorageError`; nothing is alerted then.
+        """
+        reason = bounded(reason)
+        task, step = named_task(message.body)
+        kept = {
+            name: each for name, each in message.properties.items() if name not in {_REASON, _DESCRIPTION}
+        }
+        await self.rejected.reject(
+            dead_letter_queue(queue), replace(message, properties=kept), reason, task=task, step=step
+        )
+        lost = LostMessage(queue, message.message_id, task, reason)
+        _log.error("message lost %s", json.dumps(asdict(lost)))
+        if queue != OPERATOR_ALERTS_QUEUE:
+            await self.alert(lost)
+
+
+# Batches
+
+#: Records a message of a queue as lost, with the reason.
+Lose = Callable[[str, QueueMessage, str], Awaitable[None]]
+
+
+class Put(Protocol):
+    """Sends a message to a queue. Raises `SendError`."""
+
+    async def __call__(
+        self, queue: str, message: QueueMessage, *, not_before: datetime | None = None
+    ) -> None:
+        """Send a message, which is delivered from `not_before` (UTC) on."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBatches:
+    """Handles batches of one queue. `now` returns the time (UTC)."""
+
+    queue: str
+    put: Put
+    lose: Lose
+    now: Callable[[], datetime]
+    random: Random | None = None
+
+    async def handle(
+        self, messages: Sequence[QueueMessage], work: Callable[[QueueMessage], Awaitable[object]]
+    ) -> None:
+        """Do the work for each order of each message, and send each one that fails to the queue again.
+
+        Raises `ExceptionGroup` if all fail, or if one cannot be sent: the host delivers the batch again.
+        """
+        orders = [order for message in messages for order in each_order(message)]
+        handled = (handle(self.queue, each, partial(work, each), random=self.random) for each in orders)
+        results = await asyncio.gather(*handled, return_exceptions=True)
+        failed = [
+            (order, as_error(each)) for order, each in zip(orders, results, strict=True) if _is_error(each)
+        ]
+        left = [error for _, error in failed]
+        if len(failed) < len(orders):
+            returns = (within(_RETURN_SECONDS, self._put_back(order, error)) for order, error in failed)
+            results = await asyncio.gather(*returns, return_exceptions=True)
+            left = [as_error(each) for each in results if _is_error(each)]
+        if left:
+            raise ExceptionGroup("messages that were not handled are delivered again", left)
+
+    async def _put_back(self, message: QueueMessage, error: Exception) -> None:
+        """Send a message again under another id, because duplicate detection would drop its own id."""
+        before = DeliveryCounts.of(message)
+        attempts, kind = before.attempts + 1, type(error).__name__
+        if attempts >= _MOST_ATTEMPTS:
+            # The text of another error may quote the payload.
+            reason = (
+                error_text(error) if isinstance(error, StorageError | SendError | NotHandledError) else kind
+            )
+            await self.lose(self.queue, message, f"failed {attempts} times: {reason}")
+            return
+        _log.warning("message %s failed and is sent again: %s", message.message_id, kind, exc_info=error)
+        copy = copy_of(message, replace(before, attempts=attempts))
+        delay = timedelta(seconds=min(60, 2**attempts))
+        await self.put(self.queue, copy, not_before=self.now() + delay)
+
+
+def _is_error(result: object) -> bool:
+    return isinstance(result, BaseException)
+
+
+def as_error(result: object) -> Exception:
+    """Return the error of a gathered result. A cancellation means that the work was not done."""
+    return (
+        result if isinstance(result, Exception) else NotHandledError(f"interrupted: {type(result).__name__}")
+    )

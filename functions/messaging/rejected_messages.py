@@ -1,0 +1,317 @@
+"""The table `Rejected`: messages that were not processed, complete, so that operators can send them again.
+
+Each message has a row whose key begins with its time, the newest first, a row `!known|` by its content, and a
+row `!task|` if its task is known. One transaction writes all three. A discarded message has one row without
+its body. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import batched
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+
+from functions.core.json_values import bounded
+from functions.messaging.message_format import DeliveryCounts, QueueMessage, copy_of
+from functions.storage.record_rows import decoded, joined, split
+from functions.storage.table_contract import (
+    KEYS,
+    CorruptRowError,
+    RefusedChanges,
+    Row,
+    RowChange,
+    RowQuery,
+    StorageError,
+    Table,
+    TransientStorageError,
+    every_page,
+)
+
+REJECTED_TABLE = "Rejected"
+
+#: One partition, because one transaction replaces a message by the row of the discarded one.
+_PARTITION = "rejected"
+_KNOWN, _TASK, _DISCARDED = "!known|", "!task|", "!discarded|"
+#: Bytes of a body: as Base64 in UTF-16, it takes 700 KiB of the 1 MiB of a row.
+_MOST_BODY_BYTES = 256 * 1024
+_MOST_LABELS_CHARACTERS = 64 * 1024
+_MOST_REASON_BYTES, _MOST_ID_BYTES = 4_096, 128
+#: Pages of 1,000 rows that one list reads.
+_MOST_PAGES = 20
+_MOST_TRIES = 3
+_DELETED_AT_ONCE = 20
+_COLUMNS = (*KEYS, "Facts")
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedMessage:
+    """A message that was not processed: its queue, id and size in bytes, the reason, and its task if known.
+
+    It can be sent again if it is kept `whole`. `resends` counts how often operators did; the other fields are
+    of the latest time, and `resent_as` is its id then. A discarded message has no body.
+    """
+
+    id: str
+    queue: str
+    message_id: str
+    size: int
+    whole: bool
+    reason: str
+    rejected_at: datetime
+    task: str | None = None
+    step: str | None = None
+    agent: str | None = None
+    resends: int = 0
+    resent_by: str | None = None
+    resent_why: str | None = None
+    resent_at: datetime | None = None
+    resent_as: str | None = None
+    discarded_by: str | None = None
+    discarded_why: str | None = None
+    discarded_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedList:
+    """Rejected messages, the newest first. `more` is true if further rows were not read."""
+
+    messages: Sequence[RejectedMessage]
+    more: bool
+
+
+class ConcurrentActionError(Exception):
+    """Another operator sent the message again, or discarded it, at this moment."""
+
+
+_FACTS, _LABELS = TypeAdapter(RejectedMessage), TypeAdapter(QueueMessage)
+
+
+class RejectedMessages:
+    """The rejected messages. Its methods raise `StorageError`. `now` returns the time."""
+
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
+
+    async def reject(
+        self,
+        queue: str,
+        message: QueueMessage,
+        reason: str,
+        *,
+        task: str | None = None,
+        step: str | None = None,
+        agent: str | None = None,
+    ) -> None:
+        """Record a message of a queue. A message that is recorded already stays as it is."""
+        at, digest = self._now(), _digest(queue, message, task)
+        labels = _LABELS.dump_json(message, exclude={"message_id", "body"}).decode()
+        is_complete = len(message.body) <= _MOST_BODY_BYTES and len(labels) <= _MOST_LABELS_CHARACTERS
+        rejected = RejectedMessage(
+            id=f"{_newest_first(at)}-{digest}",
+            queue=queue,
+            message_id=bounded(message.message_id, _MOST_ID_BYTES),
+            size=len(message.body),
+            whole=is_complete,
+            reason=bounded(reason, _MOST_REASON_BYTES),
+            rejected_at=at,
+            task=task,
+            step=step,
+            agent=agent,
+        )
+        row = {
+            **_columns(rejected),
+            **split("Body", base64.b64encode(message.body[:_MOST_BODY_BYTES]).decode()),
+            **split("Labels", labels if is_complete else "{}"),
+        }
+        changes = [RowChange("insert", key, {"MessageKey": rejected.id}) for key in _other_keys(rejected)]
+        result = await self._table.send(_PARTITION, [*changes, RowChange("insert", rejected.id, row)])
+        if isinstance(result, RefusedChanges) and not result.is_conflict:
+            raise StorageError(f"message {rejected.message_id} cannot be recorded: {result.text}")
+
+    async def listed(
+        self,
+        queues: Collection[str],
+        most: int,
+        *,
+        until: datetime | None = None,
+        discarded: bool = False,
+    ) -> RejectedList:
+        """Return the newest `most` messages of some queues (none: of all) that were rejected until a time."""
+        start = _DISCARDED if discarded else ""
+        first = "0" if until is None else _newest_first(until)
+        query = RowQuery(f"{start}{first}", f"{start}:", columns=_COLUMNS)
+        found: list[RejectedMessage] = []
+        pages = 0
+        async for page in every_page(self._table, _PARTITION, query):
+            pages += 1
+            found += (each for each in _readable(page.rows) if not queues or each.queue in queues)
+            if len(found) > most or (pages == _MOST_PAGES and page.continuation is not None):
+                return RejectedList(found[:most], more=True)
+        return RejectedList(found, more=False)
+
+    async def of_task(self, task: str, most: int) -> RejectedList:
+        """Return the newest `most` messages that name a task."""
+        query = RowQuery(f"{_TASK}{task}|", f"{_TASK}{task}}}", most=most + 1)
+        page = await self._table.query(_PARTITION, query)
+        keys = [str(row["MessageKey"]) for row in page.rows]
+        rows = await asyncio.gather(*(self._table.read(_PARTITION, key) for key in keys[:most]))
+        return RejectedList(list(_readable(row for row in rows if row is not None)), more=len(keys) > most)
+
+    async def read(self, message: str) -> tuple[RejectedMessage, bytes] | None:
+        """Return a message by its id, and the recorded part of its body; None if there is none."""
+        row = await self._table.read(_PARTITION, message)
+        return None if row is None else (_message(row), _body(row))
+
+    async def resend(
+        self, message: str, who: str, why: str
+    ) -> tuple[RejectedMessage, QueueMessage | None] | None:
+        """Record that a message is sent again, and return it with the copy to be sent; None if there is none.
+
+        A message that is not complete has no copy. Raises `ConcurrentActionError`.
+        """
+        row = await self._table.read(_PARTITION, message)
+        if row is None:
+            return None
+        known = _message(row)
+        if not known.whole:
+            return known, None
+        number = known.resends + 1
+        original = _original(row, known.message_id)
+        copy = copy_of(original, DeliveryCounts(), number)  # the cause of its failures was repaired
+        resent = replace(
+            known,
+            resends=number,
+            resent_by=who,
+            resent_why=why,
+            resent_at=self._now(),
+            resent_as=copy.message_id,
+        )
+        change = RowChange("update", message, {**_content(row), **_columns(resent)}, str(row["odata.etag"]))
+        result = await self._table.send(_PARTITION, [change])
+        if isinstance(result, RefusedChanges) and not await self._is_written(message, resent):
+            raise ConcurrentActionError(message)
+        return resent, copy
+
+    async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
+        """Delete the body of a message and keep all other facts; None if there is no such message.
+
+        Another operator may send it again at the same moment.
+        """
+        for _ in range(_MOST_TRIES):
+            row = await self._table.read(_PARTITION, message)
+            if row is None:
+                return None
+            known = _message(row)
+            discarded = replace(known, discarded_by=who, discarded_why=why, discarded_at=self._now())
+            key = f"{_DISCARDED}{message}"
+            changes = [
+                RowChange("delete", message, etag=str(row["odata.etag"])),
+                *(RowChange("delete", each) for each in _other_keys(known)),
+                RowChange("insert", key, _columns(discarded)),
+            ]
+            result = await self._table.send(_PARTITION, changes)
+            if not isinstance(result, RefusedChanges) or await self._is_written(key, discarded):
+                return discarded
+        raise TransientStorageError(f"message {message} changes all the time")
+
+    async def _is_written(self, key: str, message: RejectedMessage) -> bool:
+        """Return whether a write was carried out and only its answer was lost."""
+        row = await self._table.read(_PARTITION, key)
+        return row is not None and _message(row) == message
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete at most `most` messages that were rejected or discarded before a time; return the number."""
+        old: list[list[str]] = []
+        for start in ("", _DISCARDED):
+            first = f"{start}{_newest_first(before)}~"  # messages of this time itself are kept
+            query = RowQuery(first, f"{start}:", columns=_COLUMNS)
+            async for page in every_page(self._table, _PARTITION, query):
+                old += (keys for row in page.rows if (keys := _old_keys(row, before)))
+                if len(old) >= most:
+                    break
+        deleted = 0
+        for some in batched(old[:most], _DELETED_AT_ONCE, strict=False):
+            changes = ([RowChange("delete", key) for key in keys] for keys in some)
+            results = await asyncio.gather(*(self._table.send(_PARTITION, each) for each in changes))
+            deleted += sum(not isinstance(each, RefusedChanges) for each in results)
+        return deleted
+
+
+def _newest_first(time: datetime) -> str:
+    return f"{(_LATEST - time) // timedelta.resolution:018d}"
+
+
+def _digest(queue: str, message: QueueMessage, task: str | None) -> str:
+    """Return the digest of a message, which is the same when it is delivered again."""
+    digest = hashlib.sha256()
+    for part in (
+        queue.encode(),
+        message.message_id.encode(errors="replace"),
+        message.body,
+        (task or "").encode(),
+    ):
+        digest.update(len(part).to_bytes(8))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _other_keys(message: RejectedMessage) -> list[str]:
+    """Return the keys of the rows that refer to a message."""
+    keys = [f"{_KNOWN}{message.id.partition('-')[2]}"]
+    return keys if message.task is None else [*keys, f"{_TASK}{message.task}|{message.id}"]
+
+
+def _old_keys(row: Row, before: datetime) -> list[str]:
+    """Return the keys of all rows of a message, or none if it was discarded after a time."""
+    key = str(row["RowKey"])
+    try:
+        message = _message(row)
+    except CorruptRowError:
+        return [key]
+    if key.startswith(_DISCARDED):
+        is_old = message.discarded_at is None or message.discarded_at < before
+        return [key] if is_old else []
+    return [key, *_other_keys(message)]
+
+
+def _body(row: Row) -> bytes:
+    return decoded(str(row["RowKey"]), lambda: base64.b64decode(joined(row, "Body") or "", validate=True))
+
+
+def _original(row: Row, message_id: str) -> QueueMessage:
+    def decode() -> QueueMessage:
+        labels = from_json(joined(row, "Labels") or "")
+        return _LABELS.validate_python({**labels, "message_id": message_id, "body": b""})
+
+    return replace(decoded(str(row["RowKey"]), decode), body=_body(row))
+
+
+def _content(row: Row) -> dict[str, Any]:
+    return {name: each for name, each in row.items() if name.partition("_")[0] in {"Body", "Labels"}}
+
+
+def _columns(message: RejectedMessage) -> dict[str, Any]:
+    return {"Facts": _FACTS.dump_json(message, exclude_defaults=True).decode()}
+
+
+def _message(row: Row) -> RejectedMessage:
+    """Return the facts of a message from its row. Raises `CorruptRowError`."""
+    return decoded(str(row["RowKey"]), lambda: _FACTS.validate_json(row["Facts"]))
+
+
+def _readable(rows: Iterable[Row]) -> Iterator[RejectedMessage]:
+    """Return the messages of rows that can be decoded."""
+    for row in rows:
+        try:
+            yield _message(row)
+        except CorruptRowError:
+            continue

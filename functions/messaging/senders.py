@@ -1,0 +1,415 @@
+"""Sends messages to queues of Service Bus, and orders to an event hub, over clients that stay connected.
+
+Messages that wait at the same moment are sent in one batch. An idle sender sends immediately.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import AzureError
+from opentelemetry.context import Context as TraceContext
+from opentelemetry.trace import SpanKind
+
+from functions.connections import Connection, connection_string_of
+from functions.messaging.agent_messages import (
+    AGENT_REPLIES_QUEUE,
+    AgentReply,
+    AgentRequest,
+    requests_queue,
+    seconds_to_live,
+)
+from functions.messaging.message_format import (
+    PropertyValue,
+    QueueMessage,
+    SubmissionMessage,
+    addressed,
+    order_messages,
+    short_id,
+    size_of,
+)
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE
+from functions.messaging.scheduler_messages import SchedulerMessage
+from functions.telemetry.fields import Field
+from functions.telemetry.spans import TRACEPARENT, current_traceparent, links_to, span
+
+if TYPE_CHECKING:
+    from azure.eventhub.aio import EventHubProducerClient
+    from azure.servicebus import ServiceBusMessage
+    from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+
+#: Seconds for one message, with the wait for its batch.
+SEND_SECONDS = 10
+_CLOSE_SECONDS = 1
+#: Bytes of a batch: 256 KB on the Standard tier, less the headers; and of a batch of events of 1 MiB.
+_MOST_BATCH_BYTES, _MOST_HUB_BATCH_BYTES = 200_000, 900_000
+_HEADER_BYTES = 400
+#: Events in one batch. A batch is in one partition, so larger ones would leave the others idle.
+_MOST_EVENTS = 128
+
+
+class SendError(Exception):
+    """Service Bus or Event Hubs failed or did not answer. It may have the message."""
+
+
+class ForbiddenQueueError(Exception):
+    """A part of the application sends to a queue to which its roles may not send: a defect."""
+
+
+class HubNameError(ValueError):
+    """The connection string names another event hub. The text is one line with the settings and the fix."""
+
+
+@dataclass(slots=True)
+class BusFigures:
+    """Messages and events that this process has sent since its start."""
+
+    messages: int = 0
+
+
+class _Batches[MessageT]:
+    """Sends messages in batches, one batch after the other. `share` is the part of a batch that one takes."""
+
+    def __init__(
+        self, send: Callable[[Sequence[MessageT]], Awaitable[None]], share: Callable[[MessageT], float]
+    ) -> None:
+        self._send, self._share = send, share
+        self._waiting: deque[tuple[MessageT, asyncio.Future[None]]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def add(self, message: MessageT, service: str) -> None:
+        """Send a message with the others that wait. Raises `SendError`."""
+        result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((message, result))
+        if self._worker is None or self._worker.done():
+            # It sends messages of several callers, so it has no context of a caller.
+            self._worker = asyncio.create_task(self._work(), context=Context())
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await result
+        except (AzureError, TimeoutError) as error:
+            raise SendError(f"{service}: {type(error).__name__}") from error
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0)  # messages of the same moment join the batch
+        while batch := self._next_batch():
+            try:
+                await self._send([message for message, _ in batch])
+            except BaseException as error:
+                for _, result in batch:
+                    if not result.done():
+                        result.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                for _, result in batch:
+                    if not result.done():
+                        result.set_result(None)
+
+    def _next_batch(self) -> list[tuple[MessageT, asyncio.Future[None]]]:
+        """Return the oldest messages that fit together, without messages whose callers have left."""
+        batch: list[tuple[MessageT, asyncio.Future[None]]] = []
+        room = 1.0
+        while self._waiting:
+            message, result = self._waiting[0]
+            share = min(1.0, self._share(message))
+            if batch and share > room:
+                break
+            self._waiting.popleft()
+            if not result.done():
+                batch.append((message, result))
+                room -= share
+        return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outgoing:
+    message: QueueMessage
+    traceparent: str | None
+    not_before: datetime | None
+    seconds_to_live: float | None
+
+    @property
+    def share(self) -> float:
+        size = len(self.message.body) + size_of(self.message.properties) + _HEADER_BYTES
+        return size / _MOST_BATCH_BYTES
+
+
+class _QueueSender:
+    """Sends to one queue over one connection."""
+
+    def __init__(self, client: ServiceBusClient, queue: str, figures: BusFigures) -> None:
+        self._client, self._queue, self._figures = client, queue, figures
+        self._sender: ServiceBusSender | None = None
+        self._batches = _Batches[_Outgoing](self._send, lambda each: each.share)
+
+    async def send(self, message: _Outgoing) -> None:
+        await self._batches.add(message, f"queue {self._queue}")
+
+    async def _send(self, messages: Sequence[_Outgoing]) -> None:
+        from azure.servicebus.exceptions import OperationTimeoutError  # noqa: PLC0415 - with the first message
+
+        if self._sender is None:
+            self._sender = self._client.get_queue_sender(self._queue)
+        encoded = [_encoded(each) for each in messages]
+        try:
+            # A batch encodes each message twice, so a single message is sent without one.
+            await self._sender.send_messages(
+                encoded if len(encoded) > 1 else encoded[0], timeout=SEND_SECONDS
+            )
+        except OperationTimeoutError:
+            # The client keeps a connection that loses everything. The next message opens another one.
+            sender, self._sender = self._sender, None
+            with suppress(AzureError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await sender.close()
+            raise
+        self._figures.messages += len(messages)
+
+
+def _encoded(outgoing: _Outgoing) -> ServiceBusMessage:
+    from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
+
+    message, seconds = outgoing.message, outgoing.seconds_to_live
+    properties: dict[str | bytes, Any] = {name: _fitting(each) for name, each in message.properties.items()}
+    if outgoing.traceparent is not None:
+        properties[TRACEPARENT] = outgoing.traceparent
+    return ServiceBusMessage(
+        message.body,
+        message_id=message.message_id,
+        content_type="application/json",
+        correlation_id=message.correlation_id,
+        application_properties=properties or None,
+        subject=message.subject,
+        scheduled_enqueue_time_utc=outgoing.not_before,
+        # The client sends whole seconds, and 0 as "without end".
+        time_to_live=None if seconds is None else timedelta(seconds=max(1, math.ceil(seconds))),
+    )
+
+
+def _fitting(value: PropertyValue) -> PropertyValue:
+    """Return the value of a property, as a text if it is an integer of more than 32 bits.
+
+    The client encodes every integer in 32 bits, and a larger one fails its batch.
+    """
+    return str(value) if isinstance(value, int) and value not in range(-(2**31), 2**31) else value
+
+
+class MessageSender:
+    """Sends each message of the application to its queue. Its methods raise `SendError`.
+
+    `may_send` returns whether the roles of this application may send to a queue.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[], ServiceBusClient],
+        *,
+        may_send: Callable[[str], bool],
+        now: Callable[[], datetime],
+        figures: BusFigures,
+    ) -> None:
+        self._client, self._may_send, self._now, self._figures = client, may_send, now, figures
+        self._senders: dict[str, _QueueSender] = {}
+
+    async def send(self, message: SchedulerMessage) -> None:
+        """Send a request to `scheduler-requests`, a notice to its reply queue, or an alert to operators."""
+        found = addressed(message)
+        await self.put(found.queue, found.message, not_before=found.not_before)
+
+    async def send_request(self, agent: str, request: AgentRequest) -> None:
+        """Send a request to the queue of an Agent, where it expires at its deadline."""
+        message = QueueMessage(
+            message_id=short_id(request.message_id),
+            body=request.model_dump_json().encode(),
+            subject=request.direction,
+            correlation_id=request.task_id,
+        )
+        await self.put(requests_queue(agent), message, seconds=seconds_to_live(request, self._now()))
+
+    async def send_reply(self, reply: AgentReply) -> None:
+        """Send the reply of an Agent."""
+        message = QueueMessage(
+            message_id=short_id(f"{reply.task_id}.{reply.epoch}.{reply.step}"),
+            body=reply.model_dump_json(exclude_defaults=True).encode(),
+            subject=reply.outcome,
+            correlation_id=reply.task_id,
+        )
+        await self.put(AGENT_REPLIES_QUEUE, message)
+
+    async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
+        """Submit orders of one workflow, several in a message; return the error of each order, or None."""
+        groups = list(order_messages(messages, _traces(messages)))
+        puts = (self.put(SUBMISSIONS_QUEUE, message) for message, _ in groups)
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        return [result for (_, orders), result in zip(groups, results, strict=True) for _ in range(orders)]
+
+    async def put(
+        self,
+        queue: str,
+        message: QueueMessage,
+        *,
+        not_before: datetime | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Send a message to a queue, in the trace that its properties name, otherwise in the current one.
+
+        It is delivered from `not_before` (UTC) on, and expires after `seconds`. Raises `ForbiddenQueueError`.
+        """
+        if queue not in self._senders:
+            if not self._may_send(queue):
+                raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
+            self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
+        trace = message.properties.get(TRACEPARENT)
+        outgoing = _Outgoing(
+            message=message,
+            traceparent=current_traceparent() if trace is None else str(trace),
+            not_before=not_before,
+            seconds_to_live=seconds,
+        )
+        await self._senders[queue].send(outgoing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    body: bytes
+    traceparent: str | None
+
+    @property
+    def share(self) -> float:
+        return max(1 / _MOST_EVENTS, (len(self.body) + _HEADER_BYTES) / _MOST_HUB_BATCH_BYTES)
+
+
+class HubSender:
+    """Sends each order as an event without a key. The hub drops no duplicates; the state store finds them."""
+
+    def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
+        self._client, self._figures = client, figures
+        self._batches = _Batches[_Event](self._send, lambda each: each.share)
+
+    async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
+        """Submit orders; return the error of each order, or None. The hub may have an order with an error."""
+        events = map(_Event, (each.body for each in messages), _traces(messages))
+        adds = (self._batches.add(event, "event hub") for event in events)
+        return await asyncio.gather(*adds, return_exceptions=True)
+
+    async def _send(self, events: Sequence[_Event]) -> None:
+        from azure.eventhub import EventData  # noqa: PLC0415 - with the first event
+        from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first event
+
+        batch = [EventData(each.body) for each in events]
+        for data, event in zip(batch, events, strict=True):
+            data.content_type = "application/json"
+            if event.traceparent is not None:
+                data.properties = {TRACEPARENT: event.traceparent}
+        try:
+            await self._client().send_batch([*batch], timeout=SEND_SECONDS)
+        except EventHubError as error:
+            raise SendError(f"event hub: {type(error).__name__}") from error
+        self._figures.messages += len(events)
+
+
+def _traces(messages: Sequence[SubmissionMessage]) -> list[str | None]:
+    """Return the trace of each order: the current one for a single order, otherwise linked to it."""
+    is_single = len(messages) == 1
+    parent, links = (None, []) if is_single else (TraceContext(), links_to(current_traceparent()))
+    traces: list[str | None] = []
+    for message in messages:
+        facts = {Field.TASK: message.task_id, Field.WORKFLOW: message.workflow}
+        with span("submit", facts, kind=SpanKind.PRODUCER, parent=parent, links=links):
+            traces.append(current_traceparent())
+    return traces
+
+
+# Clients
+
+
+def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
+    """Check the connection, and return a function that opens the client once. Raises `SettingsError`."""
+    with connection_string_of("ServiceBusConnection"):
+        _check_bus(connection.connection_string)
+    return cache(lambda: _bus_client(connection))
+
+
+def _check_bus(connection_string: str | None) -> None:
+    if not connection_string:
+        return
+    named = _parts(connection_string)
+    endpoint = named.get("endpoint") or named.get("hostname", "")
+    name, key, signature = (
+        bool(named.get(f"sharedaccess{each}")) for each in ("keyname", "key", "signature")
+    )
+    if not urlsplit(endpoint).netloc or name is not key or key is signature:
+        raise ValueError("it needs an endpoint, and either a key with its name or a signature")
+
+
+def _parts(connection_string: str) -> dict[str, str]:
+    """Return the values of a connection string by lower-case names. Raises `ValueError`."""
+    parts = connection_string.strip().rstrip(";").split(";")
+    return {name.lower(): value for name, value in (part.split("=", 1) for part in parts if part)}
+
+
+def _bus_client(connection: Connection) -> ServiceBusClient:
+    from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - with the first message
+
+    # Without it, each sender and receiver loads the certificates again: 60 ms of the event loop.
+    trust = ssl.create_default_context()
+    if connection.connection_string:
+        return ServiceBusClient.from_connection_string(connection.connection_string, ssl_context=trust)
+    return ServiceBusClient(connection.address or "", _credential(connection), ssl_context=trust)
+
+
+def _credential(connection: Connection) -> Any:
+    from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+    return DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+
+
+def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
+    """Check the connection, and return a function that opens the client once.
+
+    Raises `SettingsError` and `HubNameError`.
+    """
+    namespace_of(connection)
+    named = _parts(connection.connection_string or "").get("entitypath", hub)
+    if named.lower() != hub.lower():  # the host reads from the hub of the connection string
+        raise HubNameError(
+            f"setting EventHubConnection names the hub {named}, and EVENT_HUB_NAME {hub}: make them the same"
+        )
+    return cache(lambda: _hub_client(connection, hub))
+
+
+def namespace_of(connection: Connection) -> str:
+    """Return the host name of an event hub's namespace in lower case. Raises `SettingsError`."""
+    if connection.connection_string is None:
+        return (connection.address or "").lower()
+    with connection_string_of("EventHubConnection"):
+        named = _parts(connection.connection_string)
+        host = urlsplit(named.get("endpoint", "")).hostname
+        if host is None or "sharedaccesskey" not in named:
+            raise ValueError("it needs an endpoint and a key")
+    return host
+
+
+def _hub_client(connection: Connection, hub: str) -> EventHubProducerClient:
+    from azure.eventhub.aio import EventHubProducerClient  # noqa: PLC0415 - with the first event
+
+    # One context for all partitions: each would load the certificates again. The caller repeats a failed
+    # submission, so the client retries once.
+    options: dict[str, Any] = {"retry_total": 1, "ssl_context": ssl.create_default_context()}
+    if connection.connection_string:
+        return EventHubProducerClient.from_connection_string(
+            connection.connection_string, eventhub_name=hub, **options
+        )
+    return EventHubProducerClient(connection.address or "", hub, _credential(connection), **options)

@@ -1,0 +1,180 @@
+"""The admission of orders from the queue `submissions` and from an event hub: an order becomes a task.
+
+A queue is no trust boundary, so every check of the API is repeated. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ValidationError
+
+from functions.core.derive import needs_run
+from functions.core.json_values import UnfitValueError
+from functions.core.record import Order, RuleSettings, TaskRecord
+from functions.core.rules import admit
+from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
+from functions.messaging.announcer import Announcer
+from functions.messaging.message_format import (
+    DeliveryCounts,
+    MessageError,
+    QueueMessage,
+    SubmissionMessage,
+    copy_of,
+    faults_text,
+    named_task,
+    payload_text,
+    read_message,
+    size_of,
+)
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE
+from functions.messaging.received_messages import Put
+from functions.messaging.rejected_messages import RejectedMessages
+from functions.storage.table_contract import UnwritableRowsError
+from functions.storage.task_storage import TaskStorage
+from functions.telemetry.spans import current_traceparent
+
+_log = logging.getLogger(__name__)
+
+#: The start of the ids of child tasks.
+CHILD_PREFIX = "c-"
+_RUN_ID_CHARACTERS = 8
+#: The first and the longest wait for a version that is not deployed, and their number: a day in all.
+_FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
+#: Bytes of properties that an event keeps on the queue, which accepts 64 KB. The hub accepts more.
+_MOST_PROPERTY_BYTES = 32 * 1024
+
+
+class Admitted(StrEnum):
+    """The result of an admission."""
+
+    RECORDED = "recorded"
+    #: The same order was recorded before.
+    KNOWN = "known"
+    REJECTED = "rejected"
+    #: The version is not deployed here, and the message was sent to the queue again.
+    PUT_BACK = "put back"
+
+
+class _RejectedError(Exception):
+    """A message cannot become a task. The text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Admits orders. Its methods raise `StorageError` and `SendError`.
+
+    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Operators find a task
+    by the keys that `search_keys` returns. Finished tasks are deleted after `retention`.
+    """
+
+    storage: TaskStorage
+    registry: WorkflowRegistry
+    rejected: RejectedMessages
+    announcer: Announcer
+    put: Put
+    settings: RuleSettings
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    reply_queues: Collection[str]
+    retention: timedelta
+    finders: frozenset[str] = frozenset()
+    search_keys: Callable[[Order], Collection[str]] = lambda _order: ()
+
+    async def take(
+        self, message: QueueMessage, *, source: str = SUBMISSIONS_QUEUE, enqueued_at: datetime | None = None
+    ) -> Admitted:
+        """Record an order and request its first run, reject it, or send it to the queue again.
+
+        `source` is the queue or the hub. `enqueued_at` is the time of an event, which a hub may deliver again
+        after days.
+        """
+        try:
+            submitted = read_message(SubmissionMessage, message.body)
+            _check_id(submitted.task_id)
+            self._check_reply_to(submitted.reply_to)
+            if enqueued_at is not None:
+                await self._check_age(submitted, enqueued_at)
+            workflow = self.registry.find(submitted.workflow, submitted.version)
+            if workflow is None:
+                await self._put_back(message, submitted)
+                return Admitted.PUT_BACK
+            record, is_new = await self._admit(submitted, workflow)
+        except (_RejectedError, MessageError) as rejection:
+            _log.warning(
+                "message %s rejected: %s", message.message_id, rejection, exc_info=rejection.__cause__
+            )
+            task, _ = named_task(message.body)
+            await self.rejected.reject(source, message, str(rejection), task=task)
+            return Admitted.REJECTED
+        if not is_new and (record.epoch, record.run) == (1, 1) and needs_run(record):
+            await self.announcer.request_run(record)  # a crash may have prevented the request
+        return Admitted.RECORDED if is_new else Admitted.KNOWN
+
+    def _check_reply_to(self, reply_to: str | None) -> None:
+        if reply_to is not None and reply_to not in self.reply_queues:
+            raise _RejectedError("reply_to: not a queue for notices")
+
+    async def _check_age(self, submitted: SubmissionMessage, enqueued_at: datetime) -> None:
+        """Reject an old order whose task may have been deleted: it would be carried out twice."""
+        is_old = min(enqueued_at, submitted.submitted_at) < self.now() - self.retention
+        if is_old and await self.storage.cached(submitted.task_id) is None:
+            raise _RejectedError("older than the retention of tasks: its task may have been deleted")
+
+    async def _put_back(self, message: QueueMessage, submitted: SubmissionMessage) -> None:
+        """Send an order again later, because another instance may have its version."""
+        version = "" if submitted.version is None else f" of version {submitted.version}"
+        waits = DeliveryCounts.of(message).put_back
+        if waits >= _MOST_WAITS:
+            raise _RejectedError(f"workflow: no '{submitted.workflow}'{version} was deployed for a day")
+        if size_of(message.properties) > _MOST_PROPERTY_BYTES:
+            message = replace(message, properties={})
+        wait = min(_FIRST_WAIT * 2 ** min(waits, _MOST_DOUBLINGS), _LONGEST_WAIT)
+        copy = copy_of(message, DeliveryCounts(put_back=waits + 1))
+        await self.put(SUBMISSIONS_QUEUE, copy, not_before=self.now() + wait)
+        _log.warning(
+            "task %s waits: no '%s'%s is deployed here", submitted.task_id, submitted.workflow, version
+        )
+
+    async def _admit(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[TaskRecord, bool]:
+        """Return the record of a new task, or of a task with the same order. Raises `_RejectedError`."""
+        order = self._order(submitted, workflow)
+        try:
+            record, is_new = await self.storage.admit(
+                admit(order, self.now(), self.settings), self.search_keys(order)
+            )
+        except UnwritableRowsError as error:
+            raise _RejectedError(str(error)) from None
+        recorded = record.order
+        if (recorded.content, recorded.submitter) != (order.content, order.submitter):
+            raise _RejectedError(f"another order is recorded as {order.task}")
+        return record, is_new
+
+    def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> Order:
+        try:
+            return workflow.new_order(
+                submitted.task_id,
+                self.new_id()[:_RUN_ID_CHARACTERS],
+                payload_text(submitted.payload),
+                submitted.submitted_at,
+                finders=self.finders,
+                content=submitted.digest,
+                submitter=submitted.submitter,
+                reply_to=submitted.reply_to,
+                correlation_id=submitted.correlation_id,
+                traceparent=current_traceparent(),
+            )
+        except ValidationError as error:
+            raise _RejectedError(faults_text(error, levels=1)) from None  # names below may be secret
+        except (UnfitValueError, UnfitOrderError) as error:
+            raise _RejectedError(str(error)) from error.__cause__
+
+
+def _check_id(task: str) -> None:
+    if task.startswith(CHILD_PREFIX):
+        raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")

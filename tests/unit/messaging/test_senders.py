@@ -1,0 +1,358 @@
+"""Messages that wait together are sent as one batch, each to its queue and known to duplicate detection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from azure.eventhub import EventData
+from azure.eventhub.exceptions import ConnectError, EventHubError
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus._pyamqp._encode import encode_payload
+from azure.servicebus._transport._pyamqp_transport import PyamqpTransport
+from azure.servicebus.exceptions import (
+    MessagingEntityNotFoundError,
+    OperationTimeoutError,
+    ServiceBusConnectionError,
+)
+
+from functions.connections import Connection
+from functions.core.record import Direction, Message, MessageKind
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
+from functions.messaging.senders import (
+    BusFigures,
+    ForbiddenQueueError,
+    HubNameError,
+    HubSender,
+    MessageSender,
+    SendError,
+    connect_bus,
+    connect_hub,
+    namespace_of,
+)
+from tests.fakes.storage_process import START
+from tests.unit.messaging.test_message_format import TRACE, about, submission
+
+
+class BusClient:
+    """A client, and the batches that its senders sent by queue."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.closed = 0
+        self.batches: list[tuple[str, list[ServiceBusMessage]]] = []
+        self.failures: dict[str, Exception] = {}
+        self.hangs = False
+
+    def get_queue_sender(self, queue: str) -> QueueClient:
+        """Open a sender."""
+        self.opened.append(queue)
+        return QueueClient(self, queue)
+
+    @property
+    def sent(self) -> list[tuple[str, ServiceBusMessage]]:
+        """Return every message with its queue."""
+        return [(queue, message) for queue, batch in self.batches for message in batch]
+
+
+class QueueClient:
+    """A sender of one queue."""
+
+    def __init__(self, client: BusClient, queue: str) -> None:
+        self._client, self._queue = client, queue
+
+    async def send_messages(
+        self, messages: ServiceBusMessage | Sequence[ServiceBusMessage], **_options: object
+    ) -> None:
+        """Send a batch, or one message."""
+        if self._client.hangs:
+            await asyncio.Event().wait()
+        if self._queue in self._client.failures:
+            raise self._client.failures[self._queue]
+        batch = [messages] if isinstance(messages, ServiceBusMessage) else list(messages)
+        for each in batch:
+            encode_payload(bytearray(), PyamqpTransport.to_outgoing_amqp_message(each.raw_amqp_message))
+        self._client.batches.append((self._queue, batch))
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._client.closed += 1
+
+
+class Bus:
+    """A message sender over a client."""
+
+    def __init__(self, *forbidden: str) -> None:
+        self.client, self.figures = BusClient(), BusFigures()
+        client = cast("Any", self.client)
+        self.sender = MessageSender(
+            lambda: client,
+            may_send=lambda queue: queue not in forbidden,
+            now=lambda: START,
+            figures=self.figures,
+        )
+
+    async def put(self, name: str, size: int = 2, queue: str = "q", **properties: str | int) -> None:
+        """Send a message."""
+        message = QueueMessage(message_id=name, body=b"x" * size, properties=properties)
+        await self.sender.put(queue, message)
+
+
+@pytest.fixture
+def bus() -> Bus:
+    """Return a sender that has sent nothing."""
+    return Bus()
+
+
+def request(seconds: float) -> AgentRequest:
+    """Return a request with a deadline."""
+    return AgentRequest(
+        schema_version=1,
+        task_id="t-1",
+        step="pay",
+        direction=Direction.DO,
+        epoch=1,
+        start_id="s" * 16,
+        effect_key="k",
+        complete_by=START + timedelta(seconds=seconds),
+        idempotent=True,
+        request={},
+    )
+
+
+def reply() -> AgentReply:
+    """Return a reply."""
+    facts = request(1).model_dump(
+        include={"schema_version", "task_id", "step", "direction", "epoch", "start_id"}
+    )
+    return AgentReply(**facts, outcome=ReplyOutcome.DONE)
+
+
+async def test_each_message_goes_to_its_queue(bus: Bus) -> None:
+    """Scheduled for its time."""
+    later = START + timedelta(hours=1)
+    alert = Message(kind=MessageKind.ALERT, id="a", task="", at=START, body={"cause": "x"})
+    wake = WakeRequest(task="t", at=START, not_before=later)
+    for message in (
+        RunRequest(task="t", epoch=1, run=1),
+        wake,
+        ReleaseRequest(gate="g", link=1, at=later),
+        alert,
+    ):
+        await bus.sender.send(message)
+    await bus.sender.send(about(MessageKind.RECEIVED))
+    await bus.sender.send_request("payment", request(30))
+    await bus.sender.send_reply(reply())
+    queues = ["scheduler-requests"] * 3 + [
+        "operator-alerts",
+        "notices-demo",
+        "agent-payment-requests",
+        "agent-replies",
+    ]
+    assert [queue for queue, _ in bus.client.sent] == queues
+    times = [message.scheduled_enqueue_time_utc for _, message in bus.client.sent]
+    assert times == [None, later, later, None, None, None, None]
+    assert bus.client.sent[0][1].message_id == "t.1.1"
+    assert {message.content_type for _, message in bus.client.sent} == {"application/json"}
+
+
+@pytest.mark.parametrize(("seconds", "lives"), [(30, 30), (29.2, 30), (0.3, 1), (-5, 1)])
+async def test_request_expires_at_its_deadline(bus: Bus, seconds: float, lives: float) -> None:
+    """In whole seconds, and never without end."""
+    await bus.sender.send_request("payment", request(seconds))
+    [(_, message)] = bus.client.sent
+    assert message.time_to_live == timedelta(seconds=lives)
+    assert message.correlation_id == "t-1"
+
+
+async def test_messages_that_wait_together_leave_together(bus: Bus) -> None:
+    """Over one connection, at most as many bytes as the queue accepts, properties included."""
+    await asyncio.gather(*(bus.put(f"m-{n}") for n in range(20)))
+    assert [len(batch) for _, batch in bus.client.batches] == [20]
+    await asyncio.gather(*(bus.put(f"n-{n}", 48 * 1024) for n in range(9)))
+    await asyncio.gather(*(bus.put(f"o-{n}", note="x" * 30_000) for n in range(12)))
+    assert [len(batch) for _, batch in bus.client.batches[1:]] == [4, 4, 1, 6, 6]
+    assert (bus.client.opened, bus.figures.messages) == (["q"], 41)
+
+
+async def test_messages_during_a_send_leave_with_the_next(bus: Bus) -> None:
+    """A message that is alone is sent immediately, and one whose caller has left is not sent."""
+    first = asyncio.create_task(bus.put("first"))
+    while not bus.client.batches:
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(bus.put(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    others[1].cancel()
+    await asyncio.wait([first, *others])
+    assert [[str(each.message_id) for each in batch] for _, batch in bus.client.batches] == [
+        ["first"],
+        ["a", "c"],
+    ]
+
+
+@pytest.mark.parametrize("error", [ServiceBusConnectionError(message="gone"), MessagingEntityNotFoundError()])
+async def test_fault_of_one_queue_is_of_its_messages_only(bus: Bus, error: Exception) -> None:
+    """The errors of the client stay inside, and nothing is counted as sent."""
+    bus.client.failures["bad"] = error
+    puts = (bus.put("1", queue="bad"), bus.put("2"), bus.put("3", queue="bad"))
+    results = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(each) for each in results] == [SendError, type(None), SendError]
+    assert type(error).__name__ in str(results[0])
+    assert bus.figures.messages == 1
+    bus.client.failures.clear()
+    await bus.put("4", queue="bad")
+
+
+async def test_connection_that_loses_everything_is_replaced(bus: Bus) -> None:
+    """The client would keep it."""
+    bus.client.failures["q"] = OperationTimeoutError()
+    with pytest.raises(SendError):
+        await bus.put("1")
+    bus.client.failures.clear()
+    await bus.put("2")
+    assert (bus.client.opened, bus.client.closed) == (["q", "q"], 1)
+
+
+async def test_send_ends_in_time(bus: Bus) -> None:
+    """The caller may be a run."""
+    bus.client.hangs = True
+    with pytest.raises(SendError, match="TimeoutError"):
+        await bus.put("1")
+    assert asyncio.get_running_loop().time() == pytest.approx(10, abs=0.1)
+
+
+async def test_other_role_does_not_send() -> None:
+    """It is a defect, and not an error to be retried."""
+    bus = Bus("scheduler-requests")
+    with pytest.raises(ForbiddenQueueError, match="scheduler-requests"):
+        await bus.sender.send(RunRequest(task="t", epoch=1, run=1))
+    assert bus.client.opened == []
+
+
+async def test_message_keeps_its_properties_and_its_trace(bus: Bus) -> None:
+    """An integer of more than 32 bits, which the client cannot encode, as a text."""
+    message = QueueMessage(
+        message_id="m",
+        body=b"{}",
+        subject="s",
+        correlation_id="c",
+        properties={"traceparent": TRACE, "n": 2**31},
+    )
+    await asyncio.gather(bus.sender.put("q", message), bus.put("other"))
+    [(_, sent), (_, other)] = bus.client.sent
+    assert (sent.message_id, sent.subject, sent.correlation_id) == ("m", "s", "c")
+    assert sent.application_properties == {"traceparent": TRACE, "n": str(2**31)}
+    assert not other.application_properties
+
+
+async def test_orders_of_a_request_are_few_messages(bus: Bus) -> None:
+    """The error of a message is that of each of its orders."""
+    orders = [submission(f"t-{number}") for number in range(60)]
+    assert await bus.sender.submit(orders) == [None] * 60
+    assert bus.figures.messages == 3
+    await bus.sender.submit(orders[:1])
+    assert bus.client.sent[-1][1].message_id == orders[0].id
+    bus.client.failures["submissions"] = ServiceBusConnectionError(message="gone")
+    assert [type(each) for each in await bus.sender.submit(orders[:30])] == [SendError] * 30
+
+
+# Event Hubs
+
+
+class Producer:
+    """A client that keeps the batches that it sends."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[EventData]] = []
+        self.failure: Exception | None = None
+
+    async def send_batch(self, events: Sequence[EventData], **options: object) -> None:
+        """Send a batch."""
+        assert options == {"timeout": 10}
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(list(events))
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "batches"), [(120, 1, [120]), (300, 1, [128, 128, 44]), (30, 48_000, [18, 12])]
+)
+async def test_orders_are_events_in_few_batches(count: int, size: int, batches: list[int]) -> None:
+    """Without a key; a batch is in one partition and has a limit of 1 MiB."""
+    producer, figures = Producer(), BusFigures()
+    hub = HubSender(lambda: cast("Any", producer), figures)
+    orders = [submission(f"t-{number}", payload={"x": "x" * size}) for number in range(count)]
+    assert await hub.submit(orders) == [None] * count
+    assert [len(batch) for batch in producer.batches] == batches
+    sent = [event for batch in producer.batches for event in batch]
+    assert [event.body_as_str().encode() for event in sent] == [order.body for order in orders]
+    assert {event.content_type for event in sent} == {"application/json"}
+    assert figures.messages == count
+
+
+@pytest.mark.parametrize("fault", [ConnectError("gone"), EventHubError("no")])
+async def test_fault_of_the_hub_is_the_error_of_each_order(fault: Exception) -> None:
+    """The caller repeats it."""
+    producer = Producer()
+    producer.failure = fault
+    results = await HubSender(lambda: cast("Any", producer), BusFigures()).submit(
+        [submission(), submission("b")]
+    )
+    assert [type(each) for each in results] == [SendError, SendError]
+
+
+# Connections
+
+KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
+LOCAL = f"Endpoint=sb://127.0.0.1:5672;{KEY}"
+
+
+@pytest.mark.parametrize(
+    "text", ["rubbish", KEY, "Endpoint=sb://127.0.0.1:5672", f"{LOCAL};SharedAccessSignature=s"]
+)
+def test_wrong_connection_string_stops_the_start(text: str) -> None:
+    """With one line that names the setting and not the secret."""
+    with pytest.raises(Exception, match=r"^setting ServiceBusConnection is wrong") as wrong:
+        connect_bus(Connection(text, None, None))
+    assert text not in str(wrong.value)
+    if "Signature" not in text:
+        with pytest.raises(Exception, match=r"^setting EventHubConnection is wrong"):
+            connect_hub(Connection(text, None, None), "orders")
+
+
+@pytest.mark.parametrize(
+    ("connection", "namespace"),
+    [
+        (Connection(f"{LOCAL};UseDevelopmentEmulator=true", None, None), "127.0.0.1"),
+        (
+            Connection(f"Endpoint=sb://Orders.servicebus.windows.net/;{KEY}", None, None),
+            "orders.servicebus.windows.net",
+        ),
+        (Connection(None, "Orders.servicebus.windows.net", "id"), "orders.servicebus.windows.net"),
+    ],
+    ids=["local", "key", "identity"],
+)
+def test_namespace_has_the_name_that_the_host_uses(connection: Connection, namespace: str) -> None:
+    """In lower case, without a port."""
+    assert namespace_of(connection) == namespace
+
+
+async def test_clients_are_made_at_their_first_use() -> None:
+    """Once, with a key or an identity, for the hub that the settings name."""
+    hub = connect_hub(Connection(f"{LOCAL};EntityPath=Orders", None, None), "orders")
+    by_identity = connect_hub(Connection(None, "orders.servicebus.windows.net", None), "orders")
+    for connect in (hub, by_identity):
+        assert connect() is connect()
+        assert connect().eventhub_name == "orders"
+        await connect().close()
+    bus = connect_bus(Connection(LOCAL, None, None))
+    assert bus() is bus()
+    await bus().close()
+    with pytest.raises(HubNameError, match="names the hub other, and EVENT_HUB_NAME orders"):
+        connect_hub(Connection(f"{LOCAL};EntityPath=other", None, None), "orders")
