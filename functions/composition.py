@@ -6,16 +6,12 @@ Nothing connects before it is used. FastAPI and the HTTP applications are import
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import azure.functions as func
-from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import NoDecode
 
 from functions import host_functions as host
-from functions import settings as old_settings
 from functions.agents.agent_catalog import (
     agents_here,
     check_agents,
@@ -23,161 +19,55 @@ from functions.agents.agent_catalog import (
     load_endpoints,
     make_agents,
 )
-from functions.agents.gates import Gates
 from functions.agents.queue_agent import QueueAgent, RequestLedger
-from functions.core.plan import output_of
-from functions.core.record import RuleSettings
-from functions.core.step_definition import Retry
+from functions.application_settings import Settings
+from functions.connections import Connection
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.host_handlers import QueueHandlers, purge_instances, report_sweep
-from functions.machine import SystemClock, new_id
+from functions.host_handlers import (
+    QueueHandlers,
+    delete_old_rows,
+    log_alert,
+    log_queue_ages,
+    measure_intake,
+    purge_instances,
+    report_sweep,
+    sweep_once,
+    take_events,
+)
+from functions.http_applications import HttpApplications
+from functions.machine import new_id
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
-from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.queue_names import SUBMISSIONS_QUEUE
+from functions.messaging.queue_depths import PeekedQueues
+from functions.messaging.queue_names import (
+    OPERATOR_ALERTS_QUEUE,
+    QUEUES,
+    SUBMISSIONS_QUEUE,
+    dead_letter_queue,
+)
 from functions.messaging.received_messages import LostMessages, QueueBatches, handle
 from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE, ReleaseRequest, RunRequest
-from functions.messaging.senders import BusFigures, MessageSender, connect_bus
-from functions.pattern.errors import SettingsError
+from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.senders import BusFigures, HubSender, MessageSender, connect_bus, connect_hub
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
-from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
 from functions.services.service import service_tables
-from functions.storage.azure_table import AzureTable
-from functions.storage.task_inbox import Transition
-from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
+from functions.submission.event_batches import EventBatches
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
 from functions.table_clients import TableAccount
 from functions.table_setup import TASKS_TABLE, prepare_tables
-from functions.web.blueprint import HttpRoute
+from functions.task_parts import TaskParts, utc_now
 from functions.web.destinations import http_session, once_session
 from functions.web.service_credentials import ManagedIdentity
 from functions.workflows_next.registration import Registration, agent_classes, sample_services
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
 #: Every hour; a full sweep without time left continues at its cursors.
 _FULL_SWEEP_SCHEDULE = "0 3 * * * *"
-#: Every five minutes, and not together with a sweep.
-_PURGE_SCHEDULE = "15 */5 * * * *"
-#: The longest time that a circuit stays open, unless BREAKER_OPEN_SECONDS is longer.
-_LONGEST_OPENING = timedelta(seconds=30)
-
-
-def _retry_of(text: object) -> object:
-    """Return the waits of a text such as `first=0.2,longest=10`."""
-    read = old_settings.pairs(text)
-    if not isinstance(read, dict):
-        return read
-    if not read.keys() <= {"first", "factor", "longest"}:
-        raise ValueError("its parts are first, factor and longest")
-    return Retry(**{name: float(value) for name, value in read.items()})
-
-
-class Settings(old_settings.Settings):
-    """The application's settings; times are in seconds.
-
-    At the switch these are removed: `agents_pick_up_seconds`, `function_timeout_seconds` (replaced by
-    `run_seconds`), `crowd_tasks`, `crowd_per_minute`, `crowd_hours` and `intake_most_waiting`.
-    """
-
-    run_seconds: float = Field(240, ge=30, le=86_400)
-    """the seconds of one run, at least 30 fewer than host.json's functionTimeout"""
-    defer_hours: float = Field(6, gt=0, le=168)
-    """the hours for which a step waits behind a closed gate before it counts as overdue"""
-    retry: Annotated[Retry, NoDecode, BeforeValidator(_retry_of)] = Retry()  # type: ignore[assignment]
-    """the waits between attempts of a call, such as first=0.2,factor=2,longest=10"""
-
-    @property
-    def retention(self) -> timedelta:
-        """Return the time for which finished tasks are kept."""
-        return timedelta(days=self.retention_days)
-
-
-def load_settings() -> Settings:
-    """Read the settings from the environment. Raises `SettingsError` for the first that is wrong."""
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        name, fault = old_settings.faults_of(error)[0]
-        meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
-        raise SettingsError(f"setting {name} {fault}: set it to {meanings.get(name)}") from None
-    old_settings.load_settings()  # which checks settings against each other
-    return settings
-
-
-def rule_settings(settings: Settings, registry: WorkflowRegistry) -> RuleSettings:
-    """Return the settings of the rules."""
-    first_opening = timedelta(seconds=settings.breaker_open_seconds)
-    return RuleSettings(
-        start_within=timedelta(seconds=settings.pick_up_seconds),
-        skew=timedelta(seconds=settings.skew_seconds),
-        threshold=settings.supervisor_threshold,
-        extended_waits=tuple(timedelta(seconds=wait) for wait in settings.extended_waits),
-        first_deferral=first_opening,
-        longest_opening=max(_LONGEST_OPENING, first_opening),
-        open_after=settings.breaker_failures,
-        defer_for=timedelta(hours=settings.defer_hours),
-        output=partial(output_of, registry=registry),
-    )
-
-
-def utc_now() -> datetime:
-    """Return the machine's time in UTC."""
-    return datetime.now(UTC)
-
-
-class TaskParts:
-    """The parts that read and change tasks. Runs are started directly where a Durable client is bound."""
-
-    def __init__(
-        self,
-        table: AzureTable,
-        settings: Settings,
-        registry: WorkflowRegistry,
-        sender: MessageSender,
-        finders: frozenset[str],
-    ) -> None:
-        self.rules = rule_settings(settings, registry)
-        self._sender = sender
-        self.storage = TaskStorage(
-            table,
-            shards=settings.state_shards,
-            settings=self.rules,
-            now=utc_now,
-            new_id=new_id,
-            announce=self._announce,
-        )
-        self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=self._request_run)
-        self.gates = Gates(
-            self.storage, settings=self.rules, now=utc_now, schedule_release=self._schedule_release
-        )
-        self.receivers = Receivers(
-            storage=self.storage,
-            registry=registry,
-            announcer=self.announcer,
-            gates=self.gates,
-            settings=self.rules,
-            now=utc_now,
-            start_run=self._request_run,
-            finders=finders,
-        )
-
-    async def _request_run(self, request: RunRequest) -> None:
-        try:
-            await host.start_run(request)
-        except host.NoDurableClientError:
-            await self._sender.send(request)
-
-    async def _announce(self, transition: Transition) -> None:
-        await self.announcer.announce(transition)
-
-    async def _schedule_release(self, gate: str, link: int, at: datetime) -> None:
-        await self.announcer.send_once(ReleaseRequest(gate=gate, link=link, at=at))
+#: Every five minutes, and not at the same second.
+_PURGE_SCHEDULE, _OLD_ROWS_SCHEDULE, _AGES_SCHEDULE = "15 */5 * * * *", "45 */5 * * * *", "55 */5 * * * *"
+_INTAKE_SCHEDULE = "*/15 * * * * *"
 
 
 class Wiring:
@@ -245,13 +135,38 @@ class Wiring:
             AppRole.AGENTS: self._queue_agents,
             AppRole.SUPERVISOR: self._supervisor,
         }
-        return [each for role in AppRole if role in self._roles for each in made[role]()]
+        blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
+        if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
+            blueprints += self._http.pages()
+        return blueprints
 
     @cached_property
     def tasks(self) -> TaskParts:
         """Return the parts that read and change tasks."""
-        table = self._account.table(TASKS_TABLE)
-        return TaskParts(table, self._settings, self._registry, self._sender, self._finders)
+        return TaskParts(
+            self._account.table(TASKS_TABLE),
+            shards=self._settings.state_shards,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=self._sender,
+            finders=self._finders,
+        )
+
+    @cached_property
+    def _http(self) -> HttpApplications:
+        hub, sender = self._settings.event_hubs_connection, self._sender
+        submits_to_hub = hub is not None and self._settings.submit_to == "hub" and self._reach.writes_hub
+        return HttpApplications(
+            self._settings,
+            self._registry,
+            self.tasks,
+            sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
+            account=self._account,
+            services=self._services,
+        )
+
+    def _hub_sender(self, connection: Connection) -> HubSender:
+        return HubSender(connect_hub(connection, self._settings.event_hub_name), self._figures)
 
     @cached_property
     def _rejected(self) -> RejectedMessages:
@@ -262,15 +177,7 @@ class Wiring:
         return LostMessages(self._rejected, _no_alert)
 
     def _front(self) -> list[func.Blueprint]:
-        if not self._services:
-            return []
-        services = HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE"))
-        return [host.http_functions(self._make_services, services)]
-
-    def _make_services(self) -> FastAPI:
-        from functions.services.application import services_application
-
-        return services_application(self._services, self._account.client, SystemClock())
+        return self._http.front()
 
     def _scheduler(self) -> list[func.Blueprint]:
         settings, tasks = self._settings, self.tasks
@@ -298,6 +205,11 @@ class Wiring:
             retention=settings.retention,
             finders=self._finders,
         )
+        hub: list[func.Blueprint] = []
+        if settings.event_hubs_connection is not None:
+            batch = EventBatches(settings.event_hub_name, admission, self._lost.lose)
+            group = settings.event_hub_consumer_group
+            hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
         handlers = QueueHandlers(tasks.receivers, self._rejected, alert=_no_alert, now=utc_now)
         queues = [
@@ -309,6 +221,7 @@ class Wiring:
             host.submission_function(SUBMISSIONS_QUEUE, partial(batches.handle, work=admission.take)),
             host.queue_functions(queues, start_runs=True),
             host.purge_function(_PURGE_SCHEDULE, partial(purge_instances, settings.retention, utc_now)),
+            *hub,
         ]
 
     def _queue_agents(self) -> list[func.Blueprint]:
@@ -336,13 +249,36 @@ class Wiring:
             tasks.storage, gates=tasks.gates, registry=self._registry, send=self._sender.send, now=utc_now
         )
         full_sweep = TableSweep(tasks.storage, retention=settings.retention, now=utc_now)
-        sweep_run = partial(report_sweep, "supervisor sweep", sweep.run)
+        intake = (tasks.storage.table, settings.intake_bounds, utc_now)
+        sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
         full_run = partial(report_sweep, "full sweep", full_sweep.run)
+        retention = settings.retention
+        old_rows = {"rejected": (retention, self._rejected.delete_before)}
         timers = [
             host.TimerFunction("supervisor", settings.supervisor_schedule, sweep_run),
             host.TimerFunction("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
+            host.TimerFunction("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
+            host.TimerFunction("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
+            host.TimerFunction("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
         ]
-        return [host.timer_functions(timers)]
+        dead_letters = [
+            _queue_function(
+                f"dead_letter_{queue.replace('-', '_')}",
+                dead_letter_queue(queue),
+                partial(self._lost.take, queue),
+            )
+            for queue in QUEUES
+        ]
+        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, log_alert)
+        return [
+            *self._http.operators(),
+            host.timer_functions(timers),
+            host.queue_functions([alerts, *dead_letters]),
+        ]
+
+    @cached_property
+    def _peeked(self) -> PeekedQueues:
+        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
 
 
 async def _no_alert(_alert: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,16 +22,28 @@ from functions.messaging.agent_messages import (
     read_agent_message,
 )
 from functions.messaging.message_format import (
+    AlertMessage,
     MessageError,
     QueueMessage,
     named_task,
+    read_message,
     read_scheduler_message,
 )
+from functions.messaging.queue_depths import PeekedQueues
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.scheduler.receivers import Receivers
-from functions.storage.table_contract import NoSuchTaskError, StorageError
-from functions.supervisor.sweep_progress import SweepReport
+from functions.storage.table_contract import NoSuchTaskError, StorageError, Table
+from functions.submission.event_batches import EventBatches, HostEvent, events_of
+from functions.supervisor.intake_measurement import (
+    IntakeBounds,
+    IntakeMeasurement,
+    read_intake,
+    record_intake,
+)
+from functions.supervisor.sweep_progress import SUPERVISOR, SweepReport
+from functions.supervisor.task_sweep import TaskSweep
 from functions.telemetry.instruments import FORGED_REPLIES
 
 _log = logging.getLogger(__name__)
@@ -158,14 +170,76 @@ async def purge_instances(
 type DeleteBefore = Callable[[datetime, int], Awaitable[int]]
 
 
-async def delete_old_rows(kinds: Mapping[str, tuple[datetime, DeleteBefore]]) -> None:
-    """Delete the old rows of each kind, and log one line. It raises nothing, as the next run continues."""
+async def delete_old_rows(
+    kinds: Mapping[str, tuple[timedelta, DeleteBefore]], now: Callable[[], datetime]
+) -> None:
+    """Delete the rows of each kind that are older than its retention, and log one line.
+
+    It raises nothing, as the next run continues.
+    """
     figures: dict[str, int] = {}
-    for kind, (before, delete) in kinds.items():
+    for kind, (retention, delete) in kinds.items():
         try:
             async with asyncio.timeout(_DELETION_SECONDS / len(kinds)):
-                while number := await delete(before, _DELETED_PAGE):
+                while number := await delete(now() - retention, _DELETED_PAGE):
                     figures[kind] = figures.get(kind, 0) + number
         except (StorageError, TimeoutError) as error:
             _log.warning("old rows of %s are not deleted: %s", kind, error)
     _log.info("old rows %s", json.dumps(figures))
+
+
+async def measure_intake(
+    queues: PeekedQueues, table: Table, bounds: IntakeBounds, now: Callable[[], datetime]
+) -> None:
+    """Record the backlog of submissions. It raises nothing: an old measurement has no effect before long."""
+    backlog = await queues.backlog(SUBMISSIONS_QUEUE)
+    if backlog is None:
+        return
+    try:
+        await record_intake(table, backlog, now())
+    except StorageError as error:
+        _log.warning("the backlog of submissions is not recorded: %s", error)
+    retry_after = IntakeMeasurement(now(), backlog).retry_after(bounds, now())
+    if retry_after:
+        oldest = 0 if backlog.oldest_at is None else round((now() - backlog.oldest_at).total_seconds())
+        facts = {"oldest_seconds": oldest, "messages": backlog.messages, "bytes": backlog.size}
+        _log.warning("orders are refused for now %s", json.dumps(facts | {"retry_after": retry_after}))
+
+
+async def sweep_once(
+    sweep: TaskSweep, table: Table, bounds: IntakeBounds, now: Callable[[], datetime]
+) -> SweepReport:
+    """Sweep, and wait longer for runs that have not begun while the backlog of submissions is large.
+
+    Raises `StorageError`.
+    """
+    measurement = await read_intake(table)
+    is_overloaded = measurement is not None and measurement.retry_after(bounds, now()) > 0
+    return await sweep.run(is_overloaded=is_overloaded)
+
+
+async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> None:
+    """Log the age of the oldest message of each queue for an alert rule. Service Bus counts only."""
+    for depth in await queues.depths():
+        if depth.waiting is not None and depth.waiting.oldest_at is not None:
+            age = (now() - depth.waiting.oldest_at).total_seconds()
+            # The clock of the service may be ahead.
+            _log.info(
+                "messages wait %s", json.dumps({"queue": depth.queue, "oldest_seconds": max(0, round(age))})
+            )
+
+
+async def log_alert(message: QueueMessage) -> None:
+    """Log an alert of a task or of a gate; alert rules read the line. Raises `MessageError`."""
+    alert = read_message(AlertMessage, message.body)
+    _log.error("operator alert %s", alert.model_dump_json(exclude={"schema_version"}, exclude_none=True))
+
+
+async def take_events(batches: EventBatches, events: Sequence[HostEvent]) -> None:
+    """Handle the events of a batch of the host."""
+    await batches.take(events_of(events))
+
+
+async def check_store(table: Table) -> None:
+    """Read one row. Raises `TransientStorageError` if the store does not answer."""
+    await table.read(SUPERVISOR, "sweep")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import azure.functions as func
 
-from functions.composition import Wiring, load_settings
+from functions.application_settings import load_settings
+from functions.composition import Wiring
 from functions.machine import collect_garbage_rarely
 from functions.workflows_next.registry import load_registrations
 from tests.next_app.workflows import NOTES

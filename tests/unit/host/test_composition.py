@@ -9,18 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
-from functions.composition import (
-    Settings,
-    load_settings,
-    rule_settings,
-    utc_now,
-)
+from functions.application_settings import Settings, load_settings
 from functions.connections import Connection, Connections
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import purge_instances, report_sweep
 from functions.pattern.errors import SettingsError
 from functions.supervisor.sweep_progress import SweepReport
 from functions.table_clients import TableAccount
+from functions.task_parts import utc_now
 
 _SETTINGS = {
     "StateStore": "UseDevelopmentStorage=true",
@@ -46,7 +42,7 @@ def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPat
         "BREAKER_OPEN_SECONDS": "45",
         "DEFER_HOURS": "1.5",
     }
-    rules = rule_settings(loaded(monkeypatch, given), WorkflowRegistry([]))
+    rules = loaded(monkeypatch, given).rules(WorkflowRegistry([]))
     assert rules.start_within == timedelta(seconds=7)
     assert rules.skew == timedelta(seconds=1)
     assert rules.threshold == 2

@@ -171,7 +171,9 @@ async def test_old_rows_are_deleted_page_by_page(caplog: pytest.LogCaptureFixtur
         raise TransientStorageError("no answer")
 
     with caplog.at_level(logging.INFO, "functions"):
-        await delete_old_rows({"counts": (NOW, fail), "rejected": (NOW, delete)})
-    assert asked == [NOW] * 3
+        await delete_old_rows(
+            {"counts": (timedelta(days=1), fail), "rejected": (timedelta(days=1), delete)}, lambda: NOW
+        )
+    assert asked == [NOW - timedelta(days=1)] * 3
     lines = [record.getMessage() for record in caplog.records]
     assert lines == ["old rows of counts are not deleted: no answer", 'old rows {"rejected": 5012}']
