@@ -14,7 +14,7 @@ from functions.core.record import Direction, Operation, StepSpec, TaskRecord
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.agent_messages import AgentRequest
+from functions.messaging.agent_messages import AgentRequest, RequestKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,9 @@ class AgentCall:
     """One start of a step: the request on record, and the deadline of its outcome.
 
     `start_id` proves that an outcome belongs to this start; no log shows it. A call that is not `idempotent`
-    is sent to the service once. `do_result` is the result of the do, for an undo; None if it is unknown.
-    `retry` has the waits between attempts; None: those of the settings.
+    is sent to the service once. With `is_look_up`, the unknown outcome of the start is looked up. `do_result`
+    is the result of the do, for an undo; None if it is unknown. `retry` has the waits between attempts; None:
+    those of the settings.
     """
 
     task: str
@@ -35,6 +36,7 @@ class AgentCall:
     start_id: str = field(repr=False)
     epoch: int
     idempotent: bool
+    is_look_up: bool = False
     do_result: str | None = None
     retry: Retry | None = None
 
@@ -126,7 +128,7 @@ async def look_up(agent: Agent | None, call: AgentCall, now: datetime) -> CallOu
 def call_of(
     record: TaskRecord, spec: StepSpec, operation: Operation, until: datetime, registry: WorkflowRegistry
 ) -> AgentCall:
-    """Return the call of a start that is on record, with its deadline `until`."""
+    """Return the call or the look-up of a start that is on record, with its deadline `until`."""
     step, direction = record.step(spec.name), record.direction
     generation = step.generation(direction)
     workflow = registry.find(record.order.workflow, record.order.version)
@@ -141,6 +143,7 @@ def call_of(
         start_id=operation.start_id or "",
         epoch=record.epoch,
         idempotent=not spec.must_not_repeat(direction),
+        is_look_up=operation.find_by is not None,
         do_result=step.dispatched[generation].result if direction is Direction.UNDO else None,
         retry=None if defined is None else defined.retry,
     )
@@ -158,6 +161,7 @@ def event_of(call: AgentCall, outcome: CallOutcome) -> StepEnded:
         result=outcome.text if is_done and call.direction is Direction.DO else None,
         error=None if is_done else outcome.text,
         has_unanswered=outcome.has_unanswered,
+        is_look_up=call.is_look_up,
     )
 
 
@@ -170,6 +174,7 @@ def request_of(call: AgentCall) -> AgentRequest:
         direction=call.direction,
         epoch=call.epoch,
         start_id=call.start_id,
+        kind=RequestKind.FIND if call.is_look_up else RequestKind.CARRY_OUT,
         effect_key=call.effect_key,
         complete_by=call.complete_by,
         idempotent=call.idempotent,

@@ -99,11 +99,14 @@ class Gates:
         settings: RuleSettings,
         now: Callable[[], datetime],
         schedule_release: ScheduleRelease,
+        calls_at_once: Mapping[str, int] | None = None,
     ) -> None:
+        """Without a limit in its row, a gate has that of `calls_at_once`."""
         self._storage, self._table = storage, storage.table
         self._settings = settings
         self._now = now
         self._schedule = schedule_release
+        self._calls_at_once = calls_at_once or {}
         #: The corrupt rows of the latest read: the reason by row key.
         self.corrupt: Mapping[str, str] = {}
         self._view: dict[str, Gate] = {}
@@ -164,7 +167,7 @@ class Gates:
         is not reported: it says nothing about the service. A new limit counts calls that begin after it.
         """
         gate = self.of(name)
-        limit = None if gate is None else gate.calls_at_once
+        limit = (gate and gate.calls_at_once) or self._calls_at_once.get(name)
         if limit is None:
             yield
             return

@@ -200,6 +200,8 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
         do = do.restartable(now, "no outcome")
     if undo.state is OperationState.RUNNING and not is_waiting:
         undo = undo.restartable(now, "no outcome")
+    if do.find_by is not None:
+        do = replace(do, run=None)  # only a reply to a request of this epoch counts
     if not is_turned:
         return replace(step, do=do, undo=undo)
     if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:
@@ -233,7 +235,10 @@ def add_message(
     step: str | None = None,
     body: Mapping[str, object] | None = None,
 ) -> TaskRecord:
-    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one."""
+    """Add a message to the outbox of this change, with the caller's correlation id.
+
+    A notice is for the order's reply queue, if it has one.
+    """
     is_notice = kind in NOTICES
     if is_notice and record.order.reply_to is None:
         return record
@@ -244,7 +249,11 @@ def add_message(
         task=record.order.task,
         at=now,
         to=(record.order.reply_to or "") if is_notice else to,
-        body={"state": str(final_state(record)) if record.finished_at else None, **(body or {})},
+        body={
+            "state": str(final_state(record)) if record.finished_at else None,
+            "correlation_id": record.order.correlation_id,
+            **(body or {}),
+        },
     )
     return replace(record, outbox=(*record.outbox, message))
 

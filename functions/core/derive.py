@@ -208,10 +208,10 @@ def pending_work(record: TaskRecord) -> set[tuple[str, str]]:
 
 
 def look_ups(record: TaskRecord) -> list[str]:
-    """Return the names of the steps whose Agents look up whether the effect took place."""
+    """Return the names of the steps whose outcome a run must look up, or request the look-up of."""
     if record.finished_at is not None or record.suspension is not None:
         return []
-    return [spec.name for spec, op in record.operations() if op.find_by is not None]
+    return [spec.name for spec, op in record.operations() if op.find_by is not None and op.run is None]
 
 
 def ready_steps(record: TaskRecord) -> list[str]:

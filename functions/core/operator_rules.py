@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended, next_epoch, suspend
 from functions.core.derive import is_settled, needs_undo, questions
 from functions.core.record import (
@@ -24,20 +25,10 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.task_events import (
-    Answered,
-    Cancelled,
-    Canceller,
-    Rejection,
-    Resubmitted,
-    Resumed,
-    Suspended,
-    UndoRequested,
-    Verdict,
-)
+from functions.core.task_events import Canceller, Rejection, Verdict
 
 
-def suspend_task(record: TaskRecord, event: Suspended, now: datetime) -> TaskRecord | Rejection:
+def suspend_task(record: TaskRecord, event: events.Suspended, now: datetime) -> TaskRecord | Rejection:
     """Start no further step. Calls under way end, and their outcomes count."""
     if record.finished_at is not None:
         return Rejection.FINISHED
@@ -46,7 +37,7 @@ def suspend_task(record: TaskRecord, event: Suspended, now: datetime) -> TaskRec
     return suspend(record, event.reason, now, by_operator=event.by_operator)
 
 
-def resume(record: TaskRecord, event: Resumed, now: datetime) -> TaskRecord | Rejection:
+def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskRecord | Rejection:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
     suspension = record.suspension
     if suspension is None or suspension.by_operator is not event.by_operator:
@@ -70,7 +61,7 @@ def _later(time: datetime | None, length: timedelta) -> datetime | None:
     return None if time is None else time + length
 
 
-def cancel(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Rejection:
+def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRecord | Rejection:
     """Undo the task in any state that its canceller may end. An undo needs no deployed version."""
     rejection = _check_caller(record, now) if event.by is Canceller.CALLER else None
     if rejection is not None:
@@ -100,7 +91,7 @@ def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:
 
 
 def resubmit(
-    record: TaskRecord, event: Resubmitted, now: datetime, settings: RuleSettings
+    record: TaskRecord, event: events.Resubmitted, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     """Open the next epoch of a task in `Error`, and start its refused steps again.
 
@@ -172,7 +163,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     return opened
 
 
-def request_undo(record: TaskRecord, event: UndoRequested) -> TaskRecord | Rejection:
+def request_undo(record: TaskRecord, event: events.UndoRequested) -> TaskRecord | Rejection:
     """Undo a task in `Error`."""
     rejection = _check_seen(record, event.epoch)
     if rejection is not None:
@@ -182,7 +173,7 @@ def request_undo(record: TaskRecord, event: UndoRequested) -> TaskRecord | Rejec
 
 
 def answer(
-    record: TaskRecord, event: Answered, now: datetime, settings: RuleSettings
+    record: TaskRecord, event: events.Answered, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     """Record an operator's verdict. The task resumes unless another verdict is missing.
 
@@ -200,7 +191,7 @@ def answer(
     return _reopened(record.with_step(answered), decision, now, settings)
 
 
-def _answered(record: TaskRecord, spec: StepSpec, event: Answered, now: datetime) -> StepRecord | None:
+def _answered(record: TaskRecord, spec: StepSpec, event: events.Answered, now: datetime) -> StepRecord | None:
     """Return the step after a verdict, None if the verdict does not apply to its state."""
     step = record.step(event.step)
     if record.direction is Direction.UNDO:

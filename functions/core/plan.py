@@ -119,11 +119,17 @@ def _planned(
 
 
 def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
-    """Raise `NotDeployedError` unless a task's version and the workflows of its children are deployed."""
-    _Definition(record, registry)
+    """Raise `NotDeployedError` unless a task's version and the workflows of its children are deployed.
+
+    So must be the items whose steps are ready, or become ready when the task is resumed.
+    """
+    definition = _Definition(record, registry)
     for spec in record.order.specs:
         if spec.type is StepType.WORKFLOW and registry.find(spec.workflow) is None:
             raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
+    for name in ready_steps(replace(record, suspension=None)):
+        if record.current(name).request is None:
+            definition.check_item(record.order.by_name[name])
 
 
 def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
@@ -260,12 +266,26 @@ class _Definition:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         payload = self.payload()
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        if spec.item is None:
-            return payload, results
-        items = items_of(step, payload)
-        if spec.item >= len(items) or item_digest(items[spec.item]) != spec.item_digest:
+        return (
+            (payload, results) if spec.item is None else (payload, results, self._item(spec, step, payload))
+        )
+
+    def check_item(self, spec: StepSpec) -> None:
+        """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
+        step = self._step(spec)
+        is_undo = self._record.direction is Direction.UNDO
+        if spec.item is not None and not (is_undo and step.undo is None):
+            self._item(spec, step, self.payload())
+
+    def _item(self, spec: StepSpec, step: DefinedStep, payload: BaseModel) -> Any:
+        try:
+            item = items_of(step, payload)[spec.item or 0]
+            is_same = item_digest(item) == spec.item_digest
+        except Exception:  # noqa: BLE001 - a function of a definition may raise anything
+            is_same = False
+        if not is_same:
             raise NotDeployedError(f"{self._version} is deployed with other items of step {spec.step}")
-        return payload, results, items[spec.item]
+        return item
 
     def _result(self, spec: StepSpec) -> Any:
         do = self._record.do(spec.name)

@@ -215,9 +215,10 @@ class Attempt:
 class Operation:
     """The do or the undo of one step. Its `request` is recorded once and never replaced.
 
-    `number` counts the dispatches of the task; an operation with a number was dispatched. `start_id`
-    identifies the current start. `earlier_starts` are previous starts of a step that must not be repeated.
-    `unknown_starts` counts the starts under this effect key without a known outcome.
+    `number` counts the dispatches of the task; an operation with a number was dispatched. `run` recorded the
+    current start, or the look-up by an Agent behind a queue. `start_id` identifies the current start.
+    `earlier_starts` are previous starts of a step that must not be repeated. `unknown_starts` counts the
+    starts under this effect key without a known outcome.
 
     While `gate` is set, the operation is deferred behind that closed gate. `is_released` lets it pass a
     half-open gate. At `defer_by` a deferred operation counts as overdue; a release saves the rest of that

@@ -11,30 +11,11 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.core import deadline_rules, operator_rules, step_rules
+from functions.core import task_events as events
 from functions.core.conclusions import add_message, conclude
 from functions.core.derive import needs_run, pending_work
 from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord
-from functions.core.task_events import (
-    Answered,
-    Cancelled,
-    ChildEnded,
-    Due,
-    Event,
-    EventReceived,
-    GateReleased,
-    Rejection,
-    Resubmitted,
-    ResultRejected,
-    Resumed,
-    RunStarted,
-    StepBroken,
-    StepDeferred,
-    StepEnded,
-    StepSkipped,
-    StepStarted,
-    Suspended,
-    UndoRequested,
-)
+from functions.core.task_events import Event, Rejection
 
 #: Returns the events that follow from a record, for the same transaction. It is pure.
 Plan = Callable[[TaskRecord, datetime], Sequence[Event]]
@@ -86,7 +67,7 @@ def _planned(record: TaskRecord, plan: Plan, now: datetime, settings: RuleSettin
             after = apply(record, event, now, settings)
             if not isinstance(after, Rejection) and after is not record:
                 record = after
-                begun = event.step if isinstance(event, StepStarted) else None
+                begun = event.step if isinstance(event, events.StepStarted) else None
                 is_complete &= begun is not None and record.current(begun).state is OperationState.RUNNING
     return record
 
@@ -103,39 +84,39 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
     record: TaskRecord, event: Event, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     match event:
-        case RunStarted():
+        case events.RunStarted():
             return step_rules.start_run(record, event, now)
-        case StepStarted():
+        case events.StepStarted():
             return step_rules.start_step(record, event, now)
-        case StepSkipped():
+        case events.StepSkipped():
             return step_rules.skip_step(record, event, now)
-        case StepDeferred():
+        case events.StepDeferred():
             return step_rules.defer_step(record, event, now, settings)
-        case StepBroken():
+        case events.StepBroken():
             return step_rules.stop_at_broken_step(record, event)
-        case ResultRejected():
+        case events.ResultRejected():
             return step_rules.reject_result(record, event)
-        case StepEnded():
+        case events.StepEnded():
             return step_rules.end_step(record, event, now, settings)
-        case EventReceived():
+        case events.EventReceived():
             return step_rules.receive_event(record, event, now)
-        case ChildEnded():
+        case events.ChildEnded():
             return step_rules.end_child(record, event, now)
-        case Due():
+        case events.Due():
             return deadline_rules.act_on_deadlines(record, event, now, settings)
-        case GateReleased():
+        case events.GateReleased():
             return deadline_rules.release_steps(record, event, now)
-        case Suspended():
+        case events.Suspended():
             return operator_rules.suspend_task(record, event, now)
-        case Resumed():
+        case events.Resumed():
             return operator_rules.resume(record, event, now)
-        case Cancelled():
+        case events.Cancelled():
             return operator_rules.cancel(record, event, now)
-        case Resubmitted():
+        case events.Resubmitted():
             return operator_rules.resubmit(record, event, now, settings)
-        case UndoRequested():
+        case events.UndoRequested():
             return operator_rules.request_undo(record, event)
-        case Answered():
+        case events.Answered():
             return operator_rules.answer(record, event, now, settings)
         case _:
             assert_never(event)

@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
-from functions.core.derive import ready_steps
+from functions.core.derive import look_ups, ready_steps
 from functions.core.record import (
     Decision,
     Direction,
@@ -23,19 +24,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.task_events import (
-    ChildEnded,
-    EventReceived,
-    OutcomeKind,
-    Rejection,
-    ResultRejected,
-    RunStarted,
-    StepBroken,
-    StepDeferred,
-    StepEnded,
-    StepSkipped,
-    StepStarted,
-)
+from functions.core.task_events import OutcomeKind, Rejection
 
 #: Begins the error of an optional step whose outcome is unknown.
 OUTCOME_UNKNOWN = "outcome unknown"
@@ -64,10 +53,11 @@ def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
     return None if step in ready_steps(record) else Rejection.NOT_READY
 
 
-def start_run(record: TaskRecord, event: RunStarted, now: datetime) -> TaskRecord | Rejection:
+def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> TaskRecord | Rejection:
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
-    The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor.
+    The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor. The run
+    sends the look-ups of queue steps.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -76,10 +66,13 @@ def start_run(record: TaskRecord, event: RunStarted, now: datetime) -> TaskRecor
         is_own = operation.run == event.run and spec.type is StepType.ACTIVITY
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
+    for name in look_ups(record):
+        if record.order.by_name[name].type is StepType.QUEUE:
+            record = record.with_operation(name, replace(record.do(name), run=event.run))
     return record
 
 
-def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Rejection:
+def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> TaskRecord | Rejection:
     """Record the start of a ready operation. The request on record is never replaced."""
     operation, direction = record.current(event.step), record.direction
     if operation.start_id == event.start_id:
@@ -119,7 +112,7 @@ def start_step(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRec
     return add_message(record, kind, now, to=record.order.child(event.step, generation), step=name, body=body)
 
 
-def skip_step(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord | Rejection:
+def skip_step(record: TaskRecord, event: events.StepSkipped, now: datetime) -> TaskRecord | Rejection:
     """Skip a ready step whose condition is false."""
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
@@ -127,7 +120,7 @@ def skip_step(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskReco
     return record.with_operation(event.step, record.do(event.step).ended(OperationState.SKIPPED, now))
 
 
-def stop_at_broken_step(record: TaskRecord, event: StepBroken) -> TaskRecord | Rejection:
+def stop_at_broken_step(record: TaskRecord, event: events.StepBroken) -> TaskRecord | Rejection:
     """Stop the task in `Error`: neither a retry nor an undo repairs a definition."""
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
@@ -136,7 +129,7 @@ def stop_at_broken_step(record: TaskRecord, event: StepBroken) -> TaskRecord | R
     return replace(broken, decision=Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}"))
 
 
-def reject_result(record: TaskRecord, event: ResultRejected) -> TaskRecord | Rejection:
+def reject_result(record: TaskRecord, event: events.ResultRejected) -> TaskRecord | Rejection:
     """Remove a recorded result that the step's model rejects; an operator must supply another one."""
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -150,11 +143,12 @@ def reject_result(record: TaskRecord, event: ResultRejected) -> TaskRecord | Rej
 
 
 def end_step(
-    record: TaskRecord, event: StepEnded, now: datetime, settings: RuleSettings
+    record: TaskRecord, event: events.StepEnded, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
-    The outcome of a step that must not be repeated counts in any epoch and at any time.
+    The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
+    counts in its epoch, while the outcome is looked up.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:
@@ -162,6 +156,8 @@ def end_step(
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and _OUTCOMES.get(operation.state) is event.kind:
         return record  # a repeated event
+    if event.is_look_up and (operation.find_by is None or event.epoch != record.epoch):
+        return Rejection.NOT_OPEN
     if spec.must_not_repeat(event.direction):
         return _end_once(record, spec, event, now, settings)
     rejection = _check_start(record, event, operation, now)
@@ -169,7 +165,7 @@ def end_step(
 
 
 def _check_start(
-    record: TaskRecord, event: StepEnded, operation: Operation, now: datetime
+    record: TaskRecord, event: events.StepEnded, operation: Operation, now: datetime
 ) -> Rejection | None:
     if event.epoch != record.epoch or event.direction is not record.direction:
         return Rejection.STALE_EPOCH
@@ -180,7 +176,7 @@ def _check_start(
 
 
 def _end_once(
-    record: TaskRecord, spec: StepSpec, event: StepEnded, now: datetime, settings: RuleSettings
+    record: TaskRecord, spec: StepSpec, event: events.StepEnded, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     """Record the outcome of a step that must not be repeated."""
     do = record.do(spec.name)
@@ -197,7 +193,7 @@ def _end_once(
         record = _with_outcome(record, spec, event, now, settings)
         remains = is_done and record.direction is Direction.UNDO and not spec.undo
         record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
-    elif do.state is not OperationState.NOT_STARTED:
+    elif do.state is not OperationState.NOT_STARTED and (do.find_by is None or event.is_look_up):
         record = mark_unknown(record, spec, now, event.error)
     return record
 
@@ -208,12 +204,14 @@ def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str |
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
     unknown = do.with_attempt(now, "unknown")
-    unknown = replace(unknown, state=OperationState.UNKNOWN, error=error or do.error, find_by=find_by)
+    unknown = replace(
+        unknown, state=OperationState.UNKNOWN, error=error or do.error, run=None, find_by=find_by
+    )
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 
 def _with_outcome(
-    record: TaskRecord, spec: StepSpec, event: StepEnded, now: datetime, settings: RuleSettings
+    record: TaskRecord, spec: StepSpec, event: events.StepEnded, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     operation = record.step(spec.name).operation(event.direction)
     is_open = operation.state in {OperationState.RUNNING, OperationState.UNKNOWN}
@@ -242,7 +240,7 @@ def _with_outcome(
     return record.with_operation(spec.name, after, event.direction)
 
 
-def receive_event(record: TaskRecord, event: EventReceived, now: datetime) -> TaskRecord | Rejection:
+def receive_event(record: TaskRecord, event: events.EventReceived, now: datetime) -> TaskRecord | Rejection:
     """Record the event of a step, also before the step starts. A repeated event changes nothing."""
     spec = record.order.by_name.get(event.step)
     if spec is None or spec.type is not StepType.EVENT:
@@ -263,7 +261,7 @@ def receive_event(record: TaskRecord, event: EventReceived, now: datetime) -> Ta
     return record.with_step(received)
 
 
-def end_child(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecord | Rejection:
+def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> TaskRecord | Rejection:
     """Record the end of the child task of a workflow step, or the end of its undo.
 
     A child that was undone has no effect left, and never has another one. An operator may undo it later.
@@ -291,7 +289,7 @@ def end_child(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecor
 
 
 def defer_step(
-    record: TaskRecord, event: StepDeferred, now: datetime, settings: RuleSettings
+    record: TaskRecord, event: events.StepDeferred, now: datetime, settings: RuleSettings
 ) -> TaskRecord | Rejection:
     """Defer a ready step behind the closed gate of its Agent."""
     rejection = _check_ready(record, event.epoch, event.step)

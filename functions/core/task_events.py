@@ -131,7 +131,8 @@ class ResultRejected:
 class StepEnded:
     """The outcome of one start. The start id proves that the sender has the request.
 
-    `has_unanswered`: another request of this start had no answer and may still take effect.
+    `has_unanswered`: another request of this start had no answer and may still take effect. `is_look_up`: the
+    Agent looked it up afterwards.
     """
 
     epoch: int
@@ -142,6 +143,7 @@ class StepEnded:
     result: str | None = None
     error: str | None = None
     has_unanswered: bool = False
+    is_look_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,16 +101,14 @@ class Workflow[P: BaseModel]:
     def specs_of(self, payload: P, finders: frozenset[str] = frozenset()) -> tuple[StepSpec, ...]:
         """Return the snapshot of an order's steps, with one spec for each item of a for-each step.
 
-        `finders` are the Agents that can look up effects. Raises `UnfitOrderError`.
+        `finders` are the gates of the Agents that can look up effects. Raises `UnfitOrderError`.
         """
         specs = tuple(spec for step in self.steps.values() for spec in self._specs_of(step, payload))
         if len(specs) > checks.MOST_STEPS:
             raise UnfitOrderError(
                 f"It has {len(specs)} steps, items included; the limit is {checks.MOST_STEPS}."
             )
-        return tuple(
-            replace(spec, can_find=spec.type is StepType.ACTIVITY and spec.agent in finders) for spec in specs
-        )
+        return tuple(replace(spec, can_find=spec.gate in finders) for spec in specs)
 
     def _specs_of(self, step: checks.DefinedStep, payload: P) -> Iterator[StepSpec]:
         spec = step.spec

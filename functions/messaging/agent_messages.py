@@ -1,6 +1,6 @@
 """The messages between the application and Agents behind queues, version 1, as JSON objects in UTF-8.
 
-A request arrives in the queue of its Agent, and its reply in `agent-replies`. A reply echoes the first six
+A request arrives in the queue of its Agent, and its reply in `agent-replies`. A reply echoes the first seven
 fields of its request and counts only with their values. `docs/agents.md` has the rules for Agents.
 """
 
@@ -17,7 +17,7 @@ from pydantic.functional_validators import model_validator
 
 from functions.core.json_values import error_text
 from functions.core.record import Direction
-from functions.core.task_events import OutcomeKind, StepEnded
+from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
 
 AGENT_REPLIES_QUEUE = "agent-replies"
 #: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.
@@ -29,16 +29,32 @@ UtcTime = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(U
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
 
+class RequestKind(StrEnum):
+    """The work of a request."""
+
+    CARRY_OUT = "carry out"
+    #: Look up whether the step was done, and change nothing at the remote service.
+    FIND = "find"
+
+
 class ReplyOutcome(StrEnum):
-    """The outcome of a request."""
+    """The outcome of a request. A look-up ends with `done`, `not_done` or `unknown`."""
 
     DONE = "done"
     #: The remote service refused permanently.
     REFUSED = "refused"
     #: Nothing was done under this start id, and nothing will be.
     NOT_TAKEN = "not_taken"
+    #: The look-up found that the step was not done.
+    NOT_DONE = "not_done"
     #: It is not known whether it was done, and no other reply follows.
     UNKNOWN = "unknown"
+
+
+_OUTCOMES = {
+    RequestKind.CARRY_OUT: frozenset(ReplyOutcome) - {ReplyOutcome.NOT_DONE},
+    RequestKind.FIND: frozenset({ReplyOutcome.DONE, ReplyOutcome.NOT_DONE, ReplyOutcome.UNKNOWN}),
+}
 
 
 class AgentMessageError(ValueError):
@@ -70,13 +86,16 @@ class _AgentMessage(BaseModel):
             description="Identifies this start of the step. It is a secret: do not log it.",
         ),
     ]
+    kind: Annotated[
+        RequestKind, Field(description="`carry out` the step, or `find` out whether this start did it.")
+    ] = RequestKind.CARRY_OUT
 
 
 class AgentRequest(_AgentMessage):
-    """A request to carry out a step until `complete_by` (UTC).
+    """A request to carry out a step, or to look up its outcome, until `complete_by` (UTC).
 
     A request may arrive several times. A request with `"idempotent": false` is sent to the remote service
-    once for each start id.
+    once for each start id. Only an Agent that is declared to look up effects receives a look-up.
     """
 
     effect_key: Annotated[
@@ -102,13 +121,17 @@ class AgentRequest(_AgentMessage):
     def message_id(self) -> str:
         """Return the id of the message, the same in each repetition. It does not contain the start id."""
         start = hashlib.sha256(self.start_id.encode()).hexdigest()[:8]
-        return f"{self.task_id}.{self.epoch}.{self.step}.{start}"
+        suffix = ".find" if self.kind is RequestKind.FIND else ""
+        return f"{self.task_id}.{self.epoch}.{self.step}.{start}{suffix}"
 
 
 class AgentReply(_AgentMessage):
     """The outcome of a request. After a transient fault there is no reply."""
 
-    outcome: Annotated[ReplyOutcome, Field(description="`done`, `refused`, `not_taken` or `unknown`.")]
+    outcome: Annotated[
+        ReplyOutcome,
+        Field(description="`done` or `unknown`; to carry out: `refused`, `not_taken`; to find: `not_done`."),
+    ]
     result: Annotated[
         dict[str, Any] | None,
         Field(description="With `done`: the result for later steps, at most 60,000 bytes in UTF-16."),
@@ -118,12 +141,22 @@ class AgentReply(_AgentMessage):
         Field(description="With `done`, instead of `result`: why there is no usable result."),
     ] = ""
     error: Annotated[Reason, Field(description="With the other outcomes: the reason, for operators.")] = ""
+    fences_starts: Annotated[
+        bool,
+        Field(
+            description="With `not_done`: no request with this start id takes effect later."
+            " Otherwise an operator decides."
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        is_done = self.outcome is ReplyOutcome.DONE
+        if self.outcome not in _OUTCOMES[self.kind]:
+            raise ValueError(f"the outcome {self.outcome} is not allowed with the kind {self.kind}")
+        if self.fences_starts and self.kind is not RequestKind.FIND:
+            raise ValueError(f"fences_starts is not allowed with the kind {self.kind}")
+        allowed = {"result", "no_result"} if self.outcome is ReplyOutcome.DONE else {"error"}
         fields = {"result": self.result, "no_result": self.no_result, "error": self.error}
-        allowed = {"result", "no_result"} if is_done else {"error"}
         wrong = [name for name, value in fields.items() if value and name not in allowed]
         if wrong:
             raise ValueError(f"{wrong[0]} is not allowed with the outcome {self.outcome}")
@@ -135,6 +168,9 @@ class AgentReply(_AgentMessage):
     def event(self) -> StepEnded:
         """Return the outcome as an event of the task. Without a result, it is an empty object."""
         kind, result, error = self._kind(), None, self.no_result or self.error or None
+        is_look_up = self.kind is RequestKind.FIND
+        if is_look_up and self.outcome is not ReplyOutcome.DONE:
+            error = f"find: {self.outcome} {self.error}".rstrip()
         if kind is OutcomeKind.DONE and self.direction is Direction.DO:
             result = json.dumps(self.result or {}, ensure_ascii=False, separators=(",", ":"))
         return StepEnded(
@@ -145,6 +181,7 @@ class AgentReply(_AgentMessage):
             kind=kind,
             result=result,
             error=error,
+            is_look_up=is_look_up,
         )
 
     def _kind(self) -> OutcomeKind:
@@ -157,6 +194,8 @@ class AgentReply(_AgentMessage):
                 return OutcomeKind.REFUSED
             case ReplyOutcome.NOT_TAKEN:
                 return OutcomeKind.NOT_BEGUN
+            case ReplyOutcome.NOT_DONE:
+                return outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
             case ReplyOutcome.UNKNOWN:
                 return OutcomeKind.UNKNOWN
             case _:

@@ -52,8 +52,8 @@ _CHILD_RUN_ID = "child"
 class Receivers:
     """Receives replies, events and messages in this process.
 
-    `start_run` starts a Durable instance. `finders` are the Agents that can look up effects. A handler raises
-    `NoSuchTaskError` for a deleted task: its message has no effect any more.
+    `start_run` starts a Durable instance. `finders` are the gates of the Agents that can look up effects. A
+    handler raises `NoSuchTaskError` for a deleted task: its message has no effect any more.
     """
 
     storage: TaskStorage
@@ -75,8 +75,10 @@ class Receivers:
         spec = applied.record.order.by_name.get(ended.step)
         if spec is not None and spec.type is StepType.QUEUE:
             operation = applied.record.step(ended.step).operation(ended.direction)
-            sent_at = operation.started_at if operation.start_id == ended.start_id else None
-            is_deferred = applied.rejection is None and ended.kind is events.OutcomeKind.NOT_BEGUN
+            is_current = operation.start_id == ended.start_id and not ended.is_look_up
+            sent_at = operation.started_at if is_current else None
+            is_not_taken = ended.kind is events.OutcomeKind.NOT_BEGUN and not ended.is_look_up
+            is_deferred = is_not_taken and applied.rejection is None
             await self.gates.refresh()
             await self.gates.reply(spec.gate, sent_at, is_taken=not is_deferred)
         return applied

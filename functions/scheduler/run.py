@@ -169,11 +169,15 @@ class _Run:
                 self._has_started |= operation.start_id not in self._begun
                 self._begin_step(record, spec, operation)
         for name in look_ups(record):
-            self._begin_look_up(record, record.order.by_name[name], record.do(name))
+            if record.order.by_name[name].type is StepType.ACTIVITY:
+                self._begin_look_up(record, record.order.by_name[name], record.do(name))
 
     def _begin_step(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
-        start_id, complete_by = operation.start_id, operation.complete_by
-        is_current = operation.state is OperationState.RUNNING and record.epoch == self._epoch
+        """Begin a call, or send a request or a look-up to the queue of an Agent."""
+        find_by = operation.find_by if spec.type is StepType.QUEUE else None
+        start_id, complete_by = operation.start_id, find_by or operation.complete_by
+        is_open = operation.state is OperationState.RUNNING or find_by is not None
+        is_current = is_open and record.epoch == self._epoch
         if not is_current or start_id is None or complete_by is None or start_id in self._begun:
             return
         self._begun.add(start_id)

@@ -22,7 +22,15 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.task_events import Answered, ChildEnded, Event, Resubmitted, UndoRequested
+from functions.core.task_events import (
+    Answered,
+    ChildEnded,
+    Event,
+    OutcomeKind,
+    Resubmitted,
+    StepEnded,
+    UndoRequested,
+)
 from tests.core_search.host import SETTINGS
 
 if TYPE_CHECKING:
@@ -62,11 +70,18 @@ class Checks:
     # Changes
 
     def check_event(self, event: Event | None, before: TaskRecord) -> None:
-        """Check that an event that counts is true: an operator's action, or the end of a child."""
+        """Check that an event that counts is true: an operator's action, a look-up, or the end of a child."""
         if isinstance(event, Answered | Resubmitted | UndoRequested):
             place = f"{before.order.task}: {type(event).__name__}"
             self.require(event.epoch == before.epoch, f"{place} of epoch {event.epoch} in {before.epoch}")
             self.require(before.error is not None, f"{place} counted outside of Error")
+        if isinstance(event, StepEnded) and event.is_look_up:
+            place = f"{before.order.task} {event.step}: look-up"
+            is_open = before.do(event.step).find_by is not None and event.epoch == before.epoch
+            self.require(is_open, f"{place} counted that was over")
+            is_fenced = event.start_id in self.world.services.fenced
+            is_safe = event.kind is not OutcomeKind.NOT_BEGUN or is_fenced
+            self.require(is_safe, f"{place} found it not done, and its start may take effect")
         if isinstance(event, ChildEnded):
             step, child = before.step(event.step), self.world.records.get(event.child)
             state = ProcessState.COMPENSATED if child is None else derive(child).state

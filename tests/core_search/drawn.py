@@ -22,8 +22,9 @@ from functions.core.step_definition import (
 )
 from functions.core.workflow_definition import Workflow
 
-#: Agents whose name begins with f belong to services that fence start ids; those with q are behind queues.
+#: Agents whose name begins with q are behind queues; those of `FENCING` belong to services that fence starts.
 AGENTS = ("a0", "a1", "f0", "f1", "q0", "q1")
+FENCING = frozenset({"f0", "f1", "q1"})
 #: The Agent of the steps that never fail, and the one behind a queue that replies after `REPLY_DAYS`.
 STEADY, SLOW = "steady", "slow"
 REPLY_DAYS = 29
@@ -60,6 +61,11 @@ class DrawnTask:
     events: Mapping[str, float] = field(default_factory=dict)
 
 
+def gate_of(agent: str) -> str:
+    """Return the name of the gate of an Agent."""
+    return f"queue:{agent}" if agent.startswith("q") else agent
+
+
 class Definitions:
     """Draws the workflows and tasks of a seed. `deployment` and `now` make request functions impure."""
 
@@ -79,7 +85,7 @@ class Definitions:
         self.workflows["child"] = self._workflow("child", types, child="grandchild")
         self._add_steady()
         text = "ü" * _LARGE if random.random() < 0.04 else ""
-        finders = frozenset(agent for agent in AGENTS if random.random() < 0.6)
+        finders = frozenset(gate_of(agent) for agent in AGENTS if random.random() < 0.6)
         for number in range(random.randint(1, 4)):
             types = random.choice([few[:1], few, list(StepType), [*StepType, StepType.ACTIVITY]])
             workflow = self._workflow(f"w{number}", types)

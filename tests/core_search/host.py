@@ -35,7 +35,7 @@ from functions.storage.table_contract import (
 )
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
-from tests.core_search.drawn import DrawnTask
+from tests.core_search.drawn import FENCING, DrawnTask
 from tests.core_search.table import RETENTION, SearchStorage
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ class HostTable:
 
 @dataclass
 class HostAgent:
-    """The Agent of one service on one host. The name of a service that fences starts begins with f."""
+    """The Agent of one service on one host."""
 
     host: Host
     name: str
 
     def __post_init__(self) -> None:
-        self.fences_starts = self.name.startswith("f")
+        self.fences_starts = self.name in FENCING
 
     async def carry_out(self, call: AgentCall) -> str:
         """Call the service."""

@@ -26,7 +26,7 @@ from functions.core.task_events import (
 )
 from functions.storage.row_keys import TaskIndex, shard_of, sortable
 from functions.storage.table_contract import Row, RowChange
-from tests.core_search.drawn import AGENTS, DrawnTask
+from tests.core_search.drawn import AGENTS, DrawnTask, gate_of
 from tests.core_search.services import Effect
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ class People:
                 services.troubled.add(agent)
             if random.random() < 0.2:
                 services.troubled.add(agent)
-                gate = f"queue:{agent}" if is_queue else agent
-                world.spawn(self._hold(gate, random.uniform(0, 60), random.uniform(30, 1500)))
+                world.spawn(self._hold(gate_of(agent), random.uniform(0, 60), random.uniform(30, 1500)))
             if is_queue and random.random() < 0.4:
                 services.troubled.add(agent)
                 world.spawn(services.slow_down(agent, random.uniform(0, 60), random.uniform(30, 120)))

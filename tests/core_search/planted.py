@@ -189,6 +189,30 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "not_done_counts_without_a_fence": (
         Edit("core.task_events", ".NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN", ".NOT_BEGUN"),
     ),
+    "look_up_by_a_queue_counts_without_a_fence": (
+        Edit(
+            "messaging.agent_messages",
+            "outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)",
+            "OutcomeKind.NOT_BEGUN",
+        ),
+    ),
+    "look_up_counts_after_its_deadline": (
+        Edit(
+            "core.step_rules",
+            "(operation.find_by is None or event.epoch != record.epoch)",
+            "event.epoch != record.epoch",
+        ),
+    ),
+    "look_up_of_an_earlier_epoch_counts": (
+        Edit(
+            "core.step_rules",
+            "(operation.find_by is None or event.epoch != record.epoch)",
+            "operation.find_by is None",
+        ),
+    ),
+    "look_up_by_a_queue_is_never_taken_by_a_run": (
+        Edit("core.derive", " if op.find_by is not None and op.run is None]", " if op.find_by is not None]"),
+    ),
     "task_ends_without_output": (
         Edit(
             "core.conclusions",

@@ -14,7 +14,7 @@ from functions.agents.agent_call import AgentCall, Found, NotBegunError, Refused
 from functions.core.record import Direction
 from functions.core.task_events import Finding
 from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, read_agent_message
-from tests.core_search.drawn import REPLY_DAYS, SLOW, STEADY
+from tests.core_search.drawn import FENCING, REPLY_DAYS, SLOW, STEADY
 
 if TYPE_CHECKING:
     from tests.core_search.world import World
@@ -164,10 +164,30 @@ class Services:
             await self._reply(request, ReplyOutcome.REFUSED, error=str(error))
         except UnusableResultError as error:
             await self._reply(request, ReplyOutcome.DONE, no_result=str(error))
+        except NotBegunError as error:  # the start was fenced
+            await self._reply(request, ReplyOutcome.NOT_TAKEN, error=str(error))
         except ConnectionError:
             return  # an Agent that hangs sends no reply
         else:
             await self._reply(request, ReplyOutcome.DONE, result=result)
+
+    async def serve_look_up(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
+        """Serve a look-up of a queue. Its reply may be lost, or arrive when the look-up is over."""
+        world, fences_starts = self.world, agent in FENCING
+        is_taken = await self._taken(agent, (call.complete_by - world.now()).total_seconds())
+        if not is_taken or self.is_down(agent) or world.strikes("queue Agent dies", 0.05):
+            return
+        try:
+            found = self.find(call, fences_starts=fences_starts)
+        except ConnectionError as error:
+            await self._reply(request, ReplyOutcome.UNKNOWN, error=str(error))
+            return
+        await asyncio.sleep(world.random.uniform(20, 90) if world.strikes("look-up late", 0.2) else 0)
+        world.cover(call.task, f"look-up of a queue: {found.finding}")
+        if found.finding is Finding.DONE:
+            await self._reply(request, ReplyOutcome.DONE, result=json.loads(found.result))
+        else:
+            await self._reply(request, ReplyOutcome.NOT_DONE, fences_starts=fences_starts)
 
     async def _is_begun(self, agent: str, request: AgentRequest, call: AgentCall) -> bool:
         """Begin a request that was taken, or reply that it was taken too late."""

@@ -22,7 +22,7 @@ from functions.core.derive import derive
 from functions.core.gate_rules import Gate
 from functions.core.record import NOTICES, Message, MessageKind, NotDeployedError, TaskRecord
 from functions.core.task_events import Event
-from functions.messaging.agent_messages import AgentReply, AgentRequest
+from functions.messaging.agent_messages import AgentReply, AgentRequest, RequestKind
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.durable_orchestrator import scheduler
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, StorageError
@@ -306,11 +306,13 @@ class World:
             start_id=request.start_id,
             epoch=request.epoch,
             idempotent=request.idempotent,
+            is_look_up=request.kind is RequestKind.FIND,
         )
         self.require(from_json(call.request) == request.request, f"{call.effect_key}: another request")
         self.check_call(call)
         for _ in range(2 if self.strikes("request twice", 0.05) else 1):
-            self.spawn(self.services.serve(agent, request, call))
+            serve = self.services.serve_look_up if call.is_look_up else self.services.serve
+            self.spawn(serve(agent, request, call))
 
     # Durable instances
 
@@ -367,6 +369,7 @@ class World:
     async def call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
         """Call a service; a call may arrive when its caller has crashed, and an answer may be lost."""
         await host.cross("call")
+        self.require(not call.is_look_up, f"{call.effect_key}: called instead of looked up")
         if not is_retry:
             caller = self._callers.setdefault(call.start_id, _RUN_NAME.get())
             self.require(caller == _RUN_NAME.get(), f"{call.effect_key}: the start of {caller} is called")

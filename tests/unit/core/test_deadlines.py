@@ -13,10 +13,18 @@ from functions.core.derive import (
     WaitingFor,
     derive,
     look_ups,
+    needs_run,
     ready_steps,
     step_state,
 )
-from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
+from functions.core.record import (
+    Direction,
+    FailurePolicy,
+    OperationState,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
 from functions.core.task_events import (
     ChildEnded,
     Due,
@@ -24,6 +32,8 @@ from functions.core.task_events import (
     Finding,
     OutcomeKind,
     Rejection,
+    Resumed,
+    RunStarted,
     Verdict,
     outcome_of,
 )
@@ -114,12 +124,74 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
         (OutcomeKind.NOT_BEGUN, ProcessState.PENDING),
         (OutcomeKind.UNKNOWN, ProcessState.ERROR),
     ):
-        found = after(unknown, end(unknown, "pay", kind), seconds=70)
+        found = after(unknown, end(unknown, "pay", kind, is_look_up=True), seconds=70)
         assert (derive(found).state, look_ups(found)) == (state, [])
     lost = after(unknown, LOOK, seconds=95)
     assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
     assert look_ups(lost) == []
+
+
+def _unknown(*others: StepSpec) -> TaskRecord:
+    """Return a record with a payment of an Agent behind a queue, whose outcome became unknown at 60 s."""
+    pay = payment(can_find=True, type=StepType.QUEUE)
+    record = new(pay, *others)
+    record = after(record, *(start(record, name) for name in ("pay", *(each.name for each in others))))
+    return after(record, Due(), seconds=60)
+
+
+def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
+    """A run records that it sends the look-up, and no further run starts for it."""
+    unknown = _unknown()
+    assert (unknown.run, needs_run(unknown), look_ups(unknown)) == (2, True, ["pay"])
+    sent = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
+    assert (sent.do("pay").run, needs_run(sent), look_ups(sent)) == (2, False, [])
+    assert after(sent, RunStarted(epoch=1, run=3), seconds=62) is sent
+    assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE
+    lost = after(sent, LOOK, seconds=95)
+    assert (derive(lost).state, lost.do("pay").find_by) == (ProcessState.ERROR, None)
+
+
+def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_recovery() -> None:
+    """A reply to a request of an earlier epoch does not count."""
+    suspended = after(_unknown(), NOT_DEPLOYED, seconds=61)
+    assert after(suspended, RunStarted(epoch=1, run=2), seconds=62) is suspended
+    resumed = after(suspended, Resumed(), seconds=70)
+    assert (resumed.run, look_ups(resumed)) == (3, ["pay"])
+    sent = after(_unknown(spec("other", complete_within=20)), RunStarted(epoch=1, run=2), seconds=60)
+    recovered = after(sent, LOOK, seconds=70)
+    assert (recovered.epoch, needs_run(recovered), look_ups(recovered)) == (2, True, ["pay"])
+    assert rejection(recovered, end(sent, "pay", is_look_up=True), 71) is Rejection.NOT_OPEN
+    found = after(recovered, end(recovered, "pay", is_look_up=True), seconds=71)
+    assert found.do("pay").state is OperationState.DONE
+
+
+def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
+    """Any other late outcome of the step counts at any time."""
+    sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
+    for kind, state in (
+        (OutcomeKind.DONE, OperationState.DONE),
+        (OutcomeKind.NOT_BEGUN, OperationState.NOT_STARTED),
+        (OutcomeKind.UNKNOWN, OperationState.UNKNOWN),
+    ):
+        outcome = end(sent, "pay", kind, is_look_up=True)
+        found = after(sent, outcome, seconds=70)
+        assert (found.do("pay").state, found.do("pay").find_by) == (state, None)
+        assert rejection(sent, replace(outcome, start_id="other"), 70) is Rejection.OTHER_START
+        for other in (replace(outcome, epoch=2), replace(outcome, direction=Direction.UNDO)):
+            assert rejection(sent, other, 70) is Rejection.NOT_OPEN
+        lost = after(sent, LOOK, seconds=95)
+        assert rejection(lost, outcome, 96) is Rejection.NOT_OPEN
+    assert after(lost, end(sent, "pay"), seconds=96).do("pay").state is OperationState.DONE
+    running = new(spec("a"))
+    running = after(running, start(running, "a"))
+    assert rejection(running, end(running, "a", is_look_up=True)) is Rejection.NOT_OPEN
+
+
+def test_late_unknown_outcome_does_not_end_a_look_up() -> None:
+    """The call may end after the Supervisor has seen its deadline pass."""
+    sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
+    assert after(sent, end(sent, "pay", OutcomeKind.UNKNOWN), seconds=62) is sent
 
 
 def test_not_done_counts_only_with_a_fence() -> None:

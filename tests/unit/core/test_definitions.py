@@ -139,11 +139,13 @@ def test_results_have_the_type_of_their_step() -> None:
 
 
 def test_order_has_a_spec_for_each_item() -> None:
-    """The Agents that can look up effects are recorded with the order."""
+    """Whether its Agent can look up effects is recorded with the order; a queue is named by its gate."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     order = TRIPS.new_order("t", "r", '{"travellers":["a","b"]}', now, finders=frozenset({"card", "inn"}))
     assert [spec.name for spec in order.specs][:4] == ["card", "seats.0", "seats.1", "hotel"]
     assert [spec.can_find for spec in order.specs][:4] == [True, False, False, False]
+    found = TRIPS.new_order("t", "r", '{"travellers":[]}', now, finders=frozenset({"queue:inn"}))
+    assert [spec.name for spec in found.specs if spec.can_find] == ["hotel"]
     assert order.by_name["seats.0"].item_digest != order.by_name["seats.1"].item_digest
     assert (order.cancel_within, order.complete_within) == (86_400, 2_592_000)
     many = Trip(travellers=[str(number) for number in range(91)])

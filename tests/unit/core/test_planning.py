@@ -36,6 +36,7 @@ from functions.core.step_definition import (
 from functions.core.task_events import (
     Event,
     EventReceived,
+    GateReleased,
     OutcomeKind,
     ResultRejected,
     StepBroken,
@@ -189,20 +190,47 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
     record = _task(_registry(each), '{"labels":[1,2]}')
     fewer = Step("a", for_each=lambda parcel: parcel.labels[:1], request=lambda p, r, i: {"i": i})  # noqa: ARG005 - as above
     other = Step("a", for_each=lambda _: [3, 3], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    none = Step("a", for_each=lambda _: 1 // 0, request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
     for registry, reason in (
         (WorkflowRegistry([_CHILD]), "version 1 of workflow w is not deployed"),
         (_registry(Step("a", request=_request)), "is deployed with other steps than it was submitted with"),
         (_registry(fewer), "is deployed with other items of step a"),
         (_registry(other), "is deployed with other items of step a"),
+        (_registry(none), "is deployed with other items of step a"),
         (_registry(each, payload=Heavy), "is deployed with another payload: Heavy rejects it: tons: Field"),
     ):
         events = _plan(record, registry)
         suspended = [event for event in events if isinstance(event, Suspended)]
         assert reason in suspended[0].reason
-        assert derive(_run(record, registry)).waiting_for is WaitingFor.SUSPENDED
-    with pytest.raises(NotDeployedError):
-        check_deployed(record, WorkflowRegistry([_CHILD]))
-    check_deployed(record, _registry(each))
+        suspended_task = _run(record, registry)
+        assert derive(suspended_task).waiting_for is WaitingFor.SUSPENDED
+        with pytest.raises(NotDeployedError, match=reason):  # the sweep does not resume it
+            check_deployed(suspended_task, registry)
+        check_deployed(suspended_task, _registry(each))
+
+
+def test_items_of_recorded_requests_and_of_undos_without_a_function_need_no_definition() -> None:
+    """Such a task is resumed although the definition has other items."""
+    each = Step(
+        "a",
+        for_each=lambda parcel: parcel.labels,
+        request=lambda p, r, item: {"i": item},  # noqa: ARG005 - as above
+        undo=True,
+    )
+    other = Step("a", for_each=lambda _: [3], request=lambda p, r, item: {"i": item}, undo=True)  # noqa: ARG005 - as above
+    record = _run(_task(_registry(each), '{"labels":[1]}'), _registry(each))
+    failed = after(record, end(record, "a.0", OutcomeKind.NOT_BEGUN))
+    released = after(failed, GateReleased(gate="a", most=1))
+    check_deployed(released, _registry(other))
+    check_deployed(_run(after(record, cancel()), _registry(each)), _registry(other))
+    undo = Step(
+        "a",
+        for_each=lambda _: [3],
+        request=lambda p, r, item: {"i": item},  # noqa: ARG005 - as above
+        undo=lambda p, r, own, item: {"i": item},  # noqa: ARG005 - as above
+    )
+    with pytest.raises(NotDeployedError, match="other items"):
+        check_deployed(after(record, cancel()), _registry(undo))
 
 
 def test_payload_of_a_child_task_is_checked_before_its_start() -> None:

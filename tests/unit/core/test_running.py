@@ -291,6 +291,17 @@ def test_columns_do_not_depend_on_messages() -> None:
     assert new(spec("a"), reply_to=None).outbox == ()
 
 
+def test_notices_carry_the_callers_correlation_id() -> None:
+    """From the receipt of the order to its end."""
+    record = new(spec("a", undo=True), spec("b", "a"), on_failure=FailurePolicy.KEEP, correlation_id="c-1")
+    failed = run(run(record, "a"), "b", OutcomeKind.REFUSED)
+    undone = run(after(failed, undo_request(failed)), "a")
+    notices = {m.kind: m.body["correlation_id"] for each in (failed, undone) for m in each.outbox}
+    assert {MessageKind.RECEIVED, MessageKind.FAILED, MessageKind.COMPENSATED} <= notices.keys()
+    completed = run(new(spec("a"), correlation_id="c-1"), "a").outbox[-1]
+    assert {*notices.values(), completed.body["correlation_id"]} == {"c-1"}
+
+
 @pytest.mark.parametrize(
     ("step_type", "waiting_for"),
     [

@@ -45,6 +45,9 @@ REPLY: dict[str, Any] = {
     "outcome": "done",
     "result": {"seat": "12A"},
 }
+#: The fields of a reply to a look-up.
+FIND = {"kind": "find", "result": None}
+NOT_DONE = {**FIND, "outcome": "not_done"}
 
 
 def read(**fields: Any) -> AgentReply:
@@ -63,6 +66,7 @@ def test_request_has_all_that_an_agent_needs() -> None:
         "direction": "undo",
         "epoch": 2,
         "start_id": START_ID,
+        "kind": "carry out",
         "effect_key": "my-order.r1/seats.3/undo",
         "complete_by": "2026-11-21T12:06:00Z",
         "idempotent": True,
@@ -87,8 +91,9 @@ def test_deadline_is_utc_and_ends_the_request() -> None:
 
 def test_start_id_is_in_no_log() -> None:
     """Neither the id of the message nor a text of it holds the start id."""
-    request, other = request_of(CALL), request_of(replace(CALL, start_id="1" * 32))
-    assert request.message_id != other.message_id
+    request, find = request_of(CALL), request_of(replace(CALL, is_look_up=True))
+    other = request_of(replace(CALL, start_id="1" * 32))
+    assert len({request.message_id, find.message_id, other.message_id}) == 3
     assert request.message_id == request_of(CALL).message_id
     for text in (request.message_id, repr(request), str(read()), repr(CALL)):
         assert START_ID not in text
@@ -109,6 +114,15 @@ def test_start_id_is_in_no_log() -> None:
         ({"outcome": "not_taken", "result": None}, OutcomeKind.NOT_BEGUN, None, None),
         ({"outcome": "unknown", "result": None, "error": "lost"}, OutcomeKind.UNKNOWN, None, "lost"),
         ({"a_later_field": 1}, OutcomeKind.DONE, '{"seat":"12A"}', None),
+        ({"kind": "find"}, OutcomeKind.DONE, '{"seat":"12A"}', None),
+        ({**FIND, "outcome": "not_done"}, OutcomeKind.UNKNOWN, None, "find: not_done"),
+        (
+            {**FIND, "outcome": "not_done", "fences_starts": True},
+            OutcomeKind.NOT_BEGUN,
+            None,
+            "find: not_done",
+        ),
+        ({**FIND, "outcome": "unknown", "error": "down"}, OutcomeKind.UNKNOWN, None, "find: unknown down"),
     ],
 )
 def test_reply_is_an_outcome(
@@ -118,6 +132,7 @@ def test_reply_is_an_outcome(
     event = read(**fields).event
     assert (event.kind, event.result, event.error) == (kind, result, error)
     assert (event.epoch, event.step, event.start_id) == (2, "seats.3", START_ID)
+    assert event.is_look_up is ("kind" in fields)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +154,11 @@ def test_reply_is_an_outcome(
         ({"outcome": "refused"}, "result is not allowed with the outcome refused"),
         ({"no_result": "large"}, "no_result is not allowed with a result"),
         ({"outcome": None}, "outcome"),
+        ({"kind": "look"}, "kind"),
+        ({"outcome": "not_done", "result": None}, "not_done is not allowed with the kind carry out"),
+        ({**FIND, "outcome": "not_taken"}, "not_taken is not allowed with the kind find"),
+        ({**FIND, "outcome": "refused"}, "refused is not allowed with the kind find"),
+        ({"fences_starts": True}, "fences_starts is not allowed with the kind carry out"),
     ],
 )
 def test_wrong_reply_gives_one_clear_error(fields: dict[str, Any], fault: str) -> None:

@@ -335,7 +335,7 @@ class World:
         """Admit a task of the first workflow."""
         first = next(iter(self.registry))
         payload = Parcel(items=list(items)).model_dump_json()
-        finders = frozenset({"finder"})
+        finders = frozenset({"finder", "queue:finder"})
         order = first.new_order(task, "r1", payload, virtual_now(), finders=finders, submitter="me", **fields)
         record = admit(order, virtual_now(), self.process.settings)
         return (await self.process.storage.admit(record))[0]

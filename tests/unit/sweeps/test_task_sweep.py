@@ -274,6 +274,29 @@ async def test_task_is_not_resumed_before_the_workflow_of_its_child_is_deployed(
 
 
 @virtual
+async def test_task_is_not_resumed_before_its_items_are_deployed() -> None:
+    """It is alerted once, although its steps and their names are the same."""
+    table = IndexedTable()
+
+    def request(_payload: Payload, _results: Results, item: int) -> dict[str, object]:
+        return {"item": item}
+
+    def of(*items: int) -> Workflow[Payload]:
+        return Workflow(
+            "w", payload=Payload, steps=[Step("a", for_each=lambda _: list(items), request=request)]
+        )
+
+    await Supervised(table).submit("t1", of(1, 2))
+    await Supervised(table).change("t1", Suspended(reason="w is deployed with other items of step a"))
+    before = await Supervised(table).record("t1")
+    other = Supervised(table, registry=WorkflowRegistry([of(1, 3)]))
+    for _ in range(3):
+        assert (await other.sweep()).resumed == 0
+    assert await other.record("t1") == before
+    assert (await Supervised(table, registry=WorkflowRegistry([of(1, 2)])).sweep()).resumed == 1
+
+
+@virtual
 async def test_backlog_defers_tasks_that_were_not_picked_up() -> None:
     """They count no failure."""
     process = await admit_due(IndexedTable(), 3)

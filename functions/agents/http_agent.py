@@ -1,0 +1,433 @@
+"""Agents that call remote services over HTTP, with a deadline and retries. Times are UTC.
+
+`HttpAgent` is the base class of an Agent of one's own. `RestAgent` serves the steps without one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from http import HTTPStatus
+from random import Random, SystemRandom
+from typing import Any, overload
+
+import aiohttp
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
+from pydantic_core import from_json, to_jsonable_python
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+
+from functions.agents import agent_call
+from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
+from functions.core.json_values import UnfitValueError, error_text, json_text
+from functions.core.record import Direction
+from functions.core.step_definition import Retry
+from functions.core.task_events import Finding
+from functions.telemetry.fields import Field
+from functions.telemetry.instruments import RETRIES
+from functions.telemetry.spans import call_span
+from functions.web.service_credentials import Credential, NoTokenError
+
+_log = logging.getLogger(__name__)
+
+#: Seconds of one attempt that may be repeated, and of a connection.
+_ATTEMPT_SECONDS, _CONNECT_SECONDS = 10.0, 5.0
+#: Seconds before the deadline in which the outcome is recorded.
+_RECORD_SECONDS = 0.1
+_MOST_ANSWER_BYTES = 64 * 1024
+#: Characters of an answer in an error text.
+_MOST_EXCERPT = 500
+
+#: One start of a step. `request` and `do_result` are JSON, `effect_key` is the idempotency key.
+Call = AgentCall
+#: A request: JSON, or a dict that JSON can hold.
+type Body = str | Mapping[str, object]
+
+
+class ServiceError(Exception):
+    """The service failed or did not answer by the deadline. The outcome is unknown."""
+
+
+class StatusRefusedError(RefusedError):
+    """The service answered with a status that no retry changes."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _FailedAttemptError(Exception):
+    """One attempt failed transiently. `has_left`: the request may have reached the service."""
+
+    def __init__(self, text: str, *, has_left: bool, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.has_left, self.retry_after = has_left, retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Found[R](agent_call.Found):
+    """The answer of a look-up; `value` is the result if the step was done."""
+
+    value: R | None = None
+
+
+@dataclass(slots=True)
+class _Changes:
+    """The requests of one start that change something.
+
+    `unanswered` have no clear answer. `is_accepted`: one was answered with success.
+    """
+
+    unanswered: int = 0
+    is_accepted: bool = False
+
+
+#: The requests of the start that is being carried out.
+_CHANGES: ContextVar[_Changes | None] = ContextVar("changes", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteService:
+    """The access to one remote service below `address`.
+
+    Connections of `once_session` are used for one request. `retry` applies to calls without their own.
+    """
+
+    name: str
+    address: str
+    now: Callable[[], datetime]
+    session: Callable[[], aiohttp.ClientSession]
+    once_session: Callable[[], aiohttp.ClientSession]
+    credential: Credential | None = None
+    retry: Retry = field(default_factory=Retry)
+    random: Random = field(default_factory=SystemRandom)
+
+
+class HttpAgent:
+    """Wraps one remote service. A subclass defines `do`, and `undo` and `find` where the service can.
+
+    The methods `post`, `put` and `delete` send the effect key as `Idempotency-Key`. 408, 425, 429, 5xx and
+    lost connections are retried until the deadline; `Retry-After` is obeyed. A call that is not `idempotent`
+    is retried only as long as no request can have left. Redirects are not followed.
+
+    The methods raise `RefusedError` (`StatusRefusedError` for a status), `NotBegunError` if nothing was sent,
+    `ServiceError`, and `UnusableResultError` if the answer of a success cannot be used.
+    """
+
+    #: After "not done" of `find`, the service rejects every earlier request of this start.
+    fences_starts: bool = False
+
+    def __init__(self, service: RemoteService) -> None:
+        self._service = service
+
+    async def do(self, call: Call) -> BaseModel | Mapping[str, Any] | None:
+        """Do the step; return its result."""
+        raise NotImplementedError
+
+    async def undo(self, call: Call) -> None:  # noqa: ARG002 - for subclasses
+        """Undo the step, done or not, and prevent that a late request does it."""
+        raise RefusedError("its Agent cannot undo")
+
+    async def find(self, call: Call) -> agent_call.Found:  # noqa: ARG002 - for subclasses
+        """Look up whether the step was done."""
+        return Found[Any](Finding.UNKNOWN)
+
+    async def carry_out(self, call: Call) -> str:
+        """Do or undo a step; return the result as JSON."""
+        changes = _Changes()
+        token = _CHANGES.set(changes)
+        try:
+            if call.direction is Direction.DO:
+                return _result_text(await self.do(call))
+            with suppress(UnusableResultError):  # the result of an undo is not recorded
+                await self.undo(call)
+        except RefusedError as error:
+            error.has_unanswered |= changes.unanswered > 0
+            raise
+        else:
+            return "{}"
+        finally:
+            _CHANGES.reset(token)
+
+    @overload
+    async def post(self, path: str, json: Body, call: Call) -> dict[str, Any]: ...
+    @overload
+    async def post[R: BaseModel](self, path: str, json: Body, call: Call, *, returns: type[R]) -> R: ...
+    async def post(
+        self, path: str, json: Body, call: Call, *, returns: type[BaseModel] | None = None
+    ) -> BaseModel | dict[str, Any]:
+        """Send `POST`; return the answer, `{}` if it is empty."""
+        answer: BaseModel | dict[str, Any] = self._parsed(
+            await self._change("POST", path, json, call), returns
+        )
+        return answer
+
+    @overload
+    async def put(self, path: str, json: Body, call: Call) -> dict[str, Any]: ...
+    @overload
+    async def put[R: BaseModel](self, path: str, json: Body, call: Call, *, returns: type[R]) -> R: ...
+    async def put(
+        self, path: str, json: Body, call: Call, *, returns: type[BaseModel] | None = None
+    ) -> BaseModel | dict[str, Any]:
+        """Send `PUT`; return the answer, `{}` if it is empty."""
+        answer: BaseModel | dict[str, Any] = self._parsed(
+            await self._change("PUT", path, json, call), returns
+        )
+        return answer
+
+    async def delete(self, path: str, call: Call) -> None:
+        """Send `DELETE`; 404 and 410 are successes."""
+        try:
+            await self._change("DELETE", path, "", call)
+        except StatusRefusedError as error:
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+                raise
+
+    async def read[R: BaseModel](self, path: str, call: Call, *, returns: type[R]) -> R:
+        """Send `GET` as a part of `do`, and return the answer.
+
+        Without a usable answer the step is refused; after a change it is done without a usable result.
+        """
+        try:
+            answer: R = self._parsed(await self._send("GET", path, b"", call), returns)
+        except (RefusedError, UnusableResultError) as error:
+            if _changes().is_accepted:
+                raise UnusableResultError(str(error)) from None
+            if isinstance(error, RefusedError):
+                raise
+            raise RefusedError(str(error)) from None
+        return answer
+
+    async def get[R: BaseModel](self, path: str, call: Call, *, returns: type[R]) -> Found[R]:
+        """Send `GET` for `find`: the step is done (2xx) or not done (404). Raises for any other answer."""
+        try:
+            answer: R = self._parsed(await self._send("GET", path, b"", call), returns)
+        except StatusRefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return Found(Finding.NOT_DONE)
+        return Found(Finding.DONE, _result_text(answer), answer)
+
+    async def _change(self, method: str, path: str, json: Body, call: Call) -> bytes:
+        """Send a request that changes something."""
+        try:
+            text = json if isinstance(json, str) else json_text("request", dict(json))
+        except UnfitValueError as error:
+            raise RefusedError(str(error)) from None
+        answer = await self._send(method, path, text.encode(), call)
+        _changes().is_accepted = True
+        return answer
+
+    async def _send(self, method: str, path: str, body: bytes, call: Call) -> bytes:
+        """Send a request until it has a clear answer; return the body of a success."""
+        service, changes = self._service, _changes()
+        is_change = method != "GET"
+        may_repeat = call.idempotent or not is_change
+
+        async def attempt() -> bytes:
+            changes.unanswered += is_change
+            try:
+                answer = await self._attempt(method, path, body, call, is_once=not may_repeat)
+            except RefusedError:
+                changes.unanswered -= is_change
+                raise
+            except _FailedAttemptError as error:
+                changes.unanswered -= is_change and not error.has_left
+                raise
+            changes.unanswered -= is_change
+            return answer
+
+        attempts = AsyncRetrying(
+            retry=retry_if_exception(
+                lambda error: isinstance(error, _FailedAttemptError) and (may_repeat or not error.has_left)
+            ),
+            wait=partial(_wait, call.retry or service.retry, service.random),
+            stop=lambda state: state.upcoming_sleep >= self._seconds_left(call),
+            before_sleep=partial(_log_retry, service.name),
+            reraise=True,
+        )
+        try:
+            return await attempts(attempt)
+        except _FailedAttemptError as error:
+            if error.has_left or changes.unanswered or changes.is_accepted:
+                raise ServiceError(str(error)) from None
+            raise NotBegunError(str(error)) from None
+
+    async def _attempt(self, method: str, path: str, body: bytes, call: Call, *, is_once: bool) -> bytes:
+        """Send a request once, `is_once` over a connection of its own and with all of the time left."""
+        service = self._service
+        headers = {"Content-Type": "application/json"}
+        if method != "GET":
+            headers["Idempotency-Key"] = call.effect_key
+        try:
+            headers |= {} if service.credential is None else await service.credential.headers()
+        except NoTokenError as error:
+            raise _FailedAttemptError(f"{service.name}: {error}", has_left=False) from error
+        left = self._seconds_left(call)
+        if left <= 0:
+            raise _FailedAttemptError(f"{service.name}: the deadline has passed", has_left=False)
+        timeout = aiohttp.ClientTimeout(
+            total=left if is_once else min(left, _ATTEMPT_SECONDS),
+            sock_connect=_CONNECT_SECONDS,
+            ceil_threshold=60,  # aiohttp rounds longer times up to full seconds
+        )
+        session = service.once_session() if is_once else service.session()
+        try:
+            with call_span(service.name, method) as span:
+                request = session.request(
+                    method,
+                    f"{service.address.rstrip('/')}/{path.lstrip('/')}",
+                    data=body,
+                    headers=headers | span.headers,
+                    allow_redirects=False,
+                    timeout=timeout,
+                    middlewares=(self._send_once,) if is_once else (),
+                )
+                async with request as answer:
+                    span.answered(answer.status)
+                    content = await _content_of(answer)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._no_answer(error) from error
+        self._check_status(answer, content)
+        return content
+
+    async def _send_once(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Hide errors from aiohttp, which repeats `PUT` and `DELETE` after a lost connection."""
+        try:
+            return await send(request)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._no_answer(error) from error
+
+    def _no_answer(self, error: Exception) -> _FailedAttemptError:
+        has_left = not isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
+        return _FailedAttemptError(f"{self._service.name}: {type(error).__name__}", has_left=has_left)
+
+    def _check_status(self, answer: aiohttp.ClientResponse, content: bytes) -> None:
+        status, text = answer.status, f"{self._service.name} answered {answer.status}"
+        if status in {408, 425, 429} or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._service.now())
+            raise _FailedAttemptError(text, has_left=True, retry_after=retry_after)
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            excerpt = content[: 4 * _MOST_EXCERPT].decode(errors="replace")[:_MOST_EXCERPT]
+            raise StatusRefusedError(f"{text}: {excerpt}" if excerpt else text, status)
+
+    def _parsed(self, content: bytes, model: type[BaseModel] | None) -> Any:
+        """Return an answer as its model, without a model as a dict. Raises `UnusableResultError`."""
+        name = self._service.name
+        if len(content) > _MOST_ANSWER_BYTES:
+            raise UnusableResultError(f"{name} answered more than {_MOST_ANSWER_BYTES} bytes")
+        content = content or b"{}"
+        try:
+            answer = from_json(content) if model is None else model.model_validate_json(content)
+        except ValidationError as error:
+            raise UnusableResultError(f"{name}: {error_text(error)}") from None
+        except ValueError as error:
+            raise UnusableResultError(f"{name} answered no JSON: {error}") from None
+        if model is None and not isinstance(answer, dict):
+            raise UnusableResultError(f"{name} answered no JSON object")
+        return answer
+
+    def _seconds_left(self, call: Call) -> float:
+        """Return the seconds in which the service must have answered."""
+        return (call.complete_by - self._service.now()).total_seconds() - _RECORD_SECONDS
+
+
+class RestAgent(HttpAgent):
+    """Sends the request as `PUT {url}/{task}.{run id}`, and an undo as `DELETE`, which leaves a tombstone."""
+
+    async def do(self, call: Call) -> dict[str, Any]:
+        """Create the resource of the task or of its item."""
+        return await self.put(resource_of(call), call.request, call)
+
+    async def undo(self, call: Call) -> None:
+        """Delete the resource, and prevent that a late request creates it."""
+        await self.delete(resource_of(call), call)
+
+
+def resource_of(call: Call) -> str:
+    """Return the name of a task's resource at a service: `{task}.{run id}`, of an item `….{item}`."""
+    resource, _, item = call.effect_key.partition("/")[0], *call.step.partition(".")[1:]
+    return f"{resource}.{item}" if item else resource
+
+
+def content_of(call: Call) -> dict[str, Any]:
+    """Return the request of a call as a dict."""
+    content: dict[str, Any] = from_json(call.request)
+    return content
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """Return the seconds of a `Retry-After` header (RFC 9110 §10.2.3), None if it is unusable."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header.strip())
+    try:
+        at = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0.0, (at - now).total_seconds())
+
+
+def _changes() -> _Changes:
+    return _CHANGES.get() or _Changes()
+
+
+def _wait(retry: Retry, random: Random, state: RetryCallState) -> float:
+    """Return the seconds before the next attempt: `Retry-After`, or exponential backoff with jitter.
+
+    At least a quarter of the bound is waited. Source: Amazon Builders' Library, "Timeouts, retries and
+    backoff with jitter".
+    """
+    error = None if state.outcome is None else state.outcome.exception()
+    if isinstance(error, _FailedAttemptError) and error.retry_after is not None:
+        return error.retry_after
+    bound = retry.longest_wait(state.attempt_number)
+    return bound / 4 + random.random() * bound * 3 / 4
+
+
+def _log_retry(service: str, state: RetryCallState) -> None:
+    RETRIES.add(1, {Field.SERVICE: service})
+    error, number = state.outcome and state.outcome.exception(), state.attempt_number + 1
+    _log.warning("%s; attempt %d follows in %.1f s", error, number, state.upcoming_sleep)
+
+
+async def _content_of(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body, cut off shortly after the largest usable size."""
+    content = b""
+    async for part in answer.content.iter_any():
+        content += part
+        if len(content) > _MOST_ANSWER_BYTES:
+            break
+    return content
+
+
+def _result_text(result: object) -> str:
+    """Return a result as JSON. Raises `UnusableResultError`."""
+    try:
+        return json_text("result", {} if result is None else _plain(result))
+    except ValueError as error:
+        raise UnusableResultError(str(error)) from None
+
+
+def _plain(value: object) -> Any:
+    """Return a value as JSON holds it. Secrets are written out: a later step may need them."""
+    match value:
+        case BaseModel():
+            return _plain(value.model_dump(by_alias=True))
+        case Secret() | SecretStr() | SecretBytes():
+            return _plain(value.get_secret_value())
+        case Mapping():
+            return {name: _plain(member) for name, member in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return to_jsonable_python(value)

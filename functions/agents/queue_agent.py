@@ -1,0 +1,252 @@
+"""An Agent behind its queue in this application: it takes requests, carries them out, and replies.
+
+All that it knows of a task is the request, so it may run in a process without access to the state store.
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, assert_never
+
+from pydantic_core import from_json, to_json
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
+
+from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out
+from functions.agents.gates import Gates, NoFreeSlotError
+from functions.core.json_values import json_text
+from functions.core.record import Direction
+from functions.core.task_events import OutcomeKind
+from functions.messaging.agent_messages import (
+    MOST_REASON_CHARACTERS,
+    AgentMessageError,
+    AgentReply,
+    AgentRequest,
+    ReplyOutcome,
+    read_agent_message,
+    requests_queue,
+)
+from functions.storage.record_rows import decoded
+from functions.storage.table_contract import (
+    RefusedChanges,
+    Row,
+    RowChange,
+    StorageError,
+    Table,
+    TransientStorageError,
+)
+
+_log = logging.getLogger(__name__)
+
+#: Seconds of the function that remain after a call, to record its outcome and to reply.
+_SPARE_SECONDS = 30.0
+#: Seconds in which a failing table, or a failing queue of replies, is tried again.
+_RETRY_SECONDS = 30.0
+
+_TOO_LATE = "taken after its deadline"
+#: The fields that a reply echoes.
+_ECHOED = AgentRequest.model_fields.keys() & AgentReply.model_fields.keys() - {"result"}
+
+
+class UnfinishedCallError(Exception):
+    """The function had too little time for a call that may be repeated: deliver its request again."""
+
+
+class RequestLedger:
+    """The table of the requests that must not be repeated: a row for each start id, under its digest.
+
+    Its methods raise `StorageError`, for a corrupt row, too.
+    """
+
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
+
+    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None) -> AgentReply | None:
+        """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
+
+        Otherwise return the recorded reply, or the reply that the outcome is unknown. With the reply of a
+        `late` request, no delivery ever begins it.
+        """
+        partition, key = _place_of(request)
+        answer = await self._table.send(
+            partition, [RowChange("insert", key, self._row(request, delivery, late))]
+        )
+        if not isinstance(answer, RefusedChanges):
+            return late
+        row = await self._table.read(partition, key) if answer.is_conflict else None
+        if row is None:
+            raise TransientStorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+        reply = decoded(key, partial(_recorded_reply, request, row))
+        if reply is not None or row.get("Delivery") == delivery:  # the answer to its insertion was lost
+            return reply
+        reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
+        _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
+        return _reply(request, ReplyOutcome.UNKNOWN, error=reason)
+
+    async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
+        """Record the reply to a request that a delivery has begun."""
+        partition, key = _place_of(request)
+        change = RowChange("upsert", key, self._row(request, delivery, reply))
+        answer = await self._table.send(partition, [change])
+        if isinstance(answer, RefusedChanges):
+            raise StorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+
+    def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
+        row: dict[str, Any] = {
+            "Delivery": delivery,
+            "Task": request.task_id,
+            "Step": request.step,
+            "Epoch": request.epoch,
+            "ChangedAt": self._now(),
+            "CompleteBy": request.complete_by,
+        }
+        if reply is not None:
+            row["Reply"] = reply.model_dump_json(exclude={"start_id"}, exclude_defaults=True)
+        return row
+
+
+def _place_of(request: AgentRequest) -> tuple[str, str]:
+    """Return partition and key. The start id is a secret, so that the key is its digest."""
+    digest = hashlib.sha256(request.start_id.encode()).hexdigest()
+    return digest[0], digest
+
+
+def _recorded_reply(request: AgentRequest, row: Row) -> AgentReply | None:
+    if row.get("Reply") is None:
+        return None
+    fields = {**from_json(row["Reply"]), "start_id": request.start_id}
+    return AgentReply.model_validate_json(to_json(fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAgent:
+    """Serves one Agent behind its queue.
+
+    The host ends the function after `function_seconds`, also in the middle of a call. `gates` limit the
+    calls that this instance has under way, where the state store is accessible.
+    """
+
+    name: str
+    agent: Agent
+    ledger: RequestLedger
+    send_reply: Callable[[AgentReply], Awaitable[None]]
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    function_seconds: float
+    gates: Gates | None = None
+
+    async def take(self, message_id: str, body: bytes) -> None:
+        """Carry out a request until its deadline, and reply. A request that is taken too late is not begun.
+
+        Raises `AgentMessageError` for a message that is no request. After any other error (of the table, of
+        the queue of replies, `UnfinishedCallError`) the message must be delivered again.
+        """
+        try:
+            request = read_agent_message(AgentRequest, body)
+        except AgentMessageError as error:
+            _log.warning("%s: message %s is no request: %s", requests_queue(self.name), message_id, error)
+            raise
+        if not request.idempotent:
+            await self._take_once(request)
+            return
+        reply = await self._carry_out(request)
+        is_counted = self.now() < request.complete_by or reply.outcome is ReplyOutcome.NOT_TAKEN
+        if is_counted:
+            await self.send_reply(reply)
+
+    async def _take_once(self, request: AgentRequest) -> None:
+        """Carry out a request that must not be repeated in its first delivery, and record the reply.
+
+        A later delivery sends the recorded reply, or replies that the outcome is unknown.
+        """
+        is_late, delivery = self.now() >= request.complete_by, self.new_id()
+        late = _reply(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
+        reply = await self._retried(partial(self.ledger.begin, request, delivery, late))
+        if reply is None:
+            reply = await self._carry_out(request)
+            try:
+                await self._retried(partial(self.ledger.record, request, delivery, reply))
+            except StorageError as error:
+                text = "task %s step %s: its reply is not recorded: %s"
+                _log.warning(text, request.task_id, request.step, error)
+                await self._retried(partial(self.send_reply, reply))  # no other delivery can send it
+                return
+        await self.send_reply(reply)
+
+    async def _carry_out(self, request: AgentRequest) -> AgentReply:
+        """Carry out a request; return the reply. Raises `UnfinishedCallError`."""
+        begun_at = self.now()
+        spare = min(_SPARE_SECONDS, self.function_seconds / 2)
+        ends_at = min(request.complete_by, begun_at + timedelta(seconds=self.function_seconds - spare))
+        if begun_at >= ends_at:
+            return _reply(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE)
+        call = _call_of(request, ends_at)
+        slot: AbstractAsyncContextManager[None] = nullcontext()
+        if self.gates is not None:
+            await self.gates.refresh()
+            slot = self.gates.call(self.name, begun_at + (ends_at - begun_at) / 2)
+        try:
+            async with slot:
+                outcome = await carry_out(self.agent, call, self.now())
+        except NoFreeSlotError as error:
+            return _reply(request, ReplyOutcome.NOT_TAKEN, error=str(error))
+        is_cut_short = outcome.kind is OutcomeKind.UNKNOWN and ends_at < request.complete_by
+        if is_cut_short and request.idempotent and self.now() > ends_at - timedelta(seconds=1):
+            raise UnfinishedCallError(f"task {request.task_id} step {request.step}: {outcome.text}")
+        return _reply_of(request, outcome)
+
+    async def _retried[T](self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `work`, which is repeated for some seconds while it fails."""
+        until = self.now() + timedelta(seconds=_RETRY_SECONDS)
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            wait=wait_random_exponential(multiplier=0.2, max=5),
+            stop=lambda state: self.now() + timedelta(seconds=state.upcoming_sleep) >= until,
+            reraise=True,
+        )
+        return await retrying(work)
+
+
+def _call_of(request: AgentRequest, ends_at: datetime) -> AgentCall:
+    return AgentCall(
+        task=request.task_id,
+        step=request.step,
+        direction=request.direction,
+        effect_key=request.effect_key,
+        request=json_text("request", request.request),
+        complete_by=ends_at,
+        start_id=request.start_id,
+        epoch=request.epoch,
+        idempotent=request.idempotent,
+        do_result=None if request.result is None else json_text("result", request.result),
+    )
+
+
+def _reply_of(request: AgentRequest, outcome: CallOutcome) -> AgentReply:
+    """Return the reply with an outcome."""
+    text = outcome.text[:MOST_REASON_CHARACTERS]
+    match outcome.kind:
+        case OutcomeKind.DONE:
+            result = from_json(outcome.text) if request.direction is Direction.DO else None
+            return _reply(request, ReplyOutcome.DONE, result=result)
+        case OutcomeKind.DONE_WITHOUT_RESULT:
+            return _reply(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
+        case OutcomeKind.REFUSED:
+            return _reply(request, ReplyOutcome.REFUSED, error=text)
+        case OutcomeKind.NOT_BEGUN:
+            return _reply(request, ReplyOutcome.NOT_TAKEN, error=text)
+        case OutcomeKind.UNKNOWN:
+            return _reply(request, ReplyOutcome.UNKNOWN, error=text)
+        case _:
+            assert_never(outcome.kind)
+
+
+def _reply(request: AgentRequest, outcome: ReplyOutcome, **fields: Any) -> AgentReply:
+    echoed = {name: getattr(request, name) for name in _ECHOED}
+    return AgentReply(**echoed, outcome=outcome, **fields)

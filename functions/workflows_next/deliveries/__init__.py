@@ -1,0 +1,10 @@
+"""Drone deliveries: five remote services, of which three can be undone."""
+
+from __future__ import annotations
+
+from functions.workflows.deliveries.services import SERVICES
+from functions.workflows_next.deliveries.agents import AGENTS
+from functions.workflows_next.deliveries.definition import DELIVERIES
+from functions.workflows_next.registration import Registration
+
+REGISTRATION = Registration(DELIVERIES, agents=AGENTS, services=SERVICES)

@@ -1,0 +1,3 @@
+"""Tests of the Agents."""
+
+from __future__ import annotations
