@@ -19,6 +19,7 @@ from functions.agents.agent_catalog import (
     load_endpoints,
     make_agents,
 )
+from functions.agents.gates import Gates
 from functions.agents.queue_agent import QueueAgent, RequestLedger
 from functions.application_settings import Settings
 from functions.connections import Connection
@@ -101,8 +102,11 @@ class Wiring:
             serves_queues=AppRole.AGENTS in self._roles,
         )
         check_agents(self._registry, classes, here)
+        endpoints = load_endpoints(here)
+        limits = {name: each.calls_at_once for name, each in endpoints.items()}
+        self._calls_at_once = {name: limit for name, limit in limits.items() if limit is not None}
         return make_agents(
-            load_endpoints(here),
+            endpoints,
             classes,
             now=utc_now,
             session=http_session,
@@ -150,6 +154,7 @@ class Wiring:
             registry=self._registry,
             sender=self._sender,
             finders=self._finders,
+            calls_at_once=self._calls_at_once,
         )
 
     @cached_property
@@ -161,6 +166,7 @@ class Wiring:
             self._registry,
             self.tasks,
             sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
+            rejected=self._rejected,
             account=self._account,
             services=self._services,
         )
@@ -237,11 +243,23 @@ class Wiring:
                 now=utc_now,
                 new_id=new_id,
                 function_seconds=self._settings.run_seconds,
-                gates=self.tasks.gates if TASKS_TABLE in self._reach.tables else None,
+                gates=self.tasks.gates if TASKS_TABLE in self._reach.tables else self._agent_gates(sender),
             )
             for name in served
         ]
         return [host.queue_functions(map(_agent_function, agents))]
+
+    def _agent_gates(self, sender: MessageSender) -> Gates:
+        """Return the gates of an application without the state store, which limit calls only."""
+        return TaskParts(
+            self._agent_account.table("Circuits"),
+            shards=1,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=sender,
+            finders=self._finders,
+            calls_at_once=self._calls_at_once,
+        ).gates
 
     def _supervisor(self) -> list[func.Blueprint]:
         settings, tasks = self._settings, self.tasks

@@ -17,6 +17,7 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import http_functions
 from functions.host_handlers import check_store
 from functions.machine import SystemClock, new_id
+from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.senders import HubSender, MessageSender
 from functions.roles import AppRole
 from functions.services.service import SampleService
@@ -44,12 +45,14 @@ class HttpApplications:
         tasks: TaskParts,
         *,
         sender: MessageSender | HubSender,
+        rejected: RejectedMessages,
         account: TableAccount,
         services: Collection[SampleService],
     ) -> None:
         self._settings, self._registry, self._tasks = settings, registry, tasks
         self._sender, self._account, self._services = sender, account, services
-        self._callers = cache(self._make_callers)
+        self._rejected = rejected
+        self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def front(self) -> list[func.Blueprint]:
         """Return the functions for callers, and those of the sample services."""
@@ -64,7 +67,11 @@ class HttpApplications:
         """Return the functions for operators and their console, which has open files without secrets."""
         page = HttpRoute("console_page", "ops", is_open=True)
         files = HttpRoute("console_files", "ops/console/{name}", is_open=True)
-        return [http_functions(console_application, page, files)]
+        operations = HttpRoute("operations", "ops/{*route}", ("GET", "POST"))
+        return [
+            http_functions(console_application, page, files),
+            http_functions(self._operators, operations),
+        ]
 
     def pages(self) -> list[func.Blueprint]:
         """Return the functions of the API's documentation.
@@ -101,6 +108,33 @@ class HttpApplications:
             intake=intake.check,
         )
 
+    def _make_operators(self) -> FastAPI:
+        from fastapi import APIRouter
+
+        from functions.core.json_values import MOST_TEXT_BYTES
+        from functions.operators.task_routes import TaskDesk, add_task_routes
+        from functions.web.access import GUARDED, Access
+        from functions.web.application import bare_application
+        from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
+        from functions.web.callers import Role
+
+        app = bare_application("Operations", responses=GUARDED)
+        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+        self._guard("operations").protect(app, access, BodyLimits(BodyLimit(8 * 1024 + MOST_TEXT_BYTES)))
+        router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
+        desk = TaskDesk(
+            storage=self._tasks.storage,
+            registry=self._registry,
+            settings=self._tasks.rules,
+            record_event=self._tasks.receivers.event,
+            rejected=self._rejected,
+            now=utc_now,
+            trace_url_template=self._settings.trace_url_template,
+        )
+        add_task_routes(app, router, desk)
+        app.include_router(router)
+        return app
+
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
 
@@ -109,7 +143,7 @@ class HttpApplications:
     def _make_pages(self) -> FastAPI:
         from functions.api.pages import api_document, pages_application
 
-        made = {AppRole.FRONT: self._callers}
+        made = {AppRole.FRONT: self._callers, AppRole.SUPERVISOR: self._operators}
         applications = [make() for role, make in made.items() if role in self._settings.roles]
         return pages_application(api_document("Scheduler Agent Supervisor", *applications))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from functions.agents.gates import Gates
@@ -26,7 +27,8 @@ def utc_now() -> datetime:
 class TaskParts:
     """The parts that read and change tasks. Runs are started directly where a Durable client is bound.
 
-    `table` has the rows of `shards`. `finders` are the Agents that can look up effects.
+    `table` has the rows of `shards`. `finders` are the gates of the Agents that can look up effects.
+    `calls_at_once` limits the calls of one instance by gate.
     """
 
     def __init__(
@@ -38,13 +40,20 @@ class TaskParts:
         registry: WorkflowRegistry,
         sender: MessageSender,
         finders: frozenset[str],
+        calls_at_once: Mapping[str, int],
     ) -> None:
         self.rules, self._sender = rules, sender
         self.storage = TaskStorage(
             table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
         )
         self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=self._request_run)
-        self.gates = Gates(self.storage, settings=rules, now=utc_now, schedule_release=self._schedule_release)
+        self.gates = Gates(
+            self.storage,
+            settings=rules,
+            now=utc_now,
+            schedule_release=self._schedule_release,
+            calls_at_once=calls_at_once,
+        )
         self.receivers = Receivers(
             storage=self.storage,
             registry=registry,

@@ -44,7 +44,15 @@ _FUNCTIONS = {
     AppRole.AGENTS: {"agent_*"},
     AppRole.SUPERVISOR: {
         *("supervisor", "full_sweep", "intake", "queue_ages", "old_rows"),
-        *("operator_alert", "dead_letter_*", "console_page", "console_files", "docs", "openapi"),
+        *(
+            "operator_alert",
+            "dead_letter_*",
+            "operations",
+            "console_page",
+            "console_files",
+            "docs",
+            "openapi",
+        ),
     },
 }
 
