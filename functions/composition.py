@@ -81,6 +81,7 @@ class Wiring:
         self._registry = WorkflowRegistry(
             workflows, step_seconds=settings.step_seconds, run_seconds=settings.run_seconds
         )
+        _check_retention(self._registry, settings.retention_days)
         self._account = TableAccount(settings.state_store_connection)
         agent_store = settings.agent_store_connection
         self._agent_account = self._account if agent_store is None else TableAccount(agent_store)
@@ -297,6 +298,16 @@ class Wiring:
     @cached_property
     def _peeked(self) -> PeekedQueues:
         return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
+
+
+def _check_retention(registry: WorkflowRegistry, days: float) -> None:
+    """Check that a task exists as long as its caller may cancel it. Raises `DefinitionError`."""
+    for workflow in registry:
+        if workflow.cancel_within is not None and workflow.cancel_within > days * 86_400:
+            raise workflow.error(
+                f"cancel_within: {workflow.cancel_within:g} s is longer than the retention of tasks"
+                f" (RETENTION_DAYS={days:g}): shorten it, or set RETENTION_DAYS to a larger number"
+            )
 
 
 async def _no_alert(_alert: object) -> None:

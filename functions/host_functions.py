@@ -17,6 +17,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import NotHandledError
 from functions.messaging.scheduler_messages import RunRequest
 from functions.scheduler.durable_orchestrator import RUN_AGENTS_ACTIVITY, scheduler
 from functions.web.blueprint import HttpRoute, http_handler
@@ -62,7 +63,7 @@ def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
 async def start_run(request: RunRequest) -> None:
     """Start the Durable instance of a run. An instance of this id that is running has no further effect.
 
-    Raises `NoDurableClientError`, and whatever the client raises.
+    Raises `NoDurableClientError`, and `NotHandledError` if the instance may not be started.
     """
     client = _client.get()
     if client is None:
@@ -71,7 +72,7 @@ async def start_run(request: RunRequest) -> None:
         await client.start_new(SCHEDULER, request.id, request.id)
     except Exception as error:  # the client raises nothing narrower
         if "already exists" not in str(error):
-            raise
+            raise NotHandledError(f"run {request.id} is not started: {type(error).__name__}") from error
 
 
 def _message_of(message: func.ServiceBusMessage) -> QueueMessage:

@@ -44,6 +44,7 @@ from functions.supervisor.intake_measurement import (
 )
 from functions.supervisor.sweep_progress import SUPERVISOR, SweepReport
 from functions.supervisor.task_sweep import TaskSweep
+from functions.telemetry.fields import Field
 from functions.telemetry.instruments import FORGED_REPLIES
 
 _log = logging.getLogger(__name__)
@@ -112,7 +113,8 @@ class QueueHandlers:
             _log.info("task %s step %s: reply rejected: no such task", reply.task_id, reply.step)
             return
         if applied.rejection is Rejection.OTHER_START:
-            FORGED_REPLIES.add(1)
+            spec = applied.record.order.by_name.get(reply.step)
+            FORGED_REPLIES.add(1, {Field.AGENT.value: "" if spec is None else spec.agent})
 
     async def _reject(self, queue: str, message: QueueMessage, reason: str) -> None:
         task, step = named_task(message.body)

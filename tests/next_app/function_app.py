@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import azure.functions as func
 
 from functions.application_settings import load_settings
@@ -10,7 +12,8 @@ from functions.machine import collect_garbage_rarely
 from functions.workflows_next.registry import load_registrations
 from tests.next_app.workflows import NOTES
 
-wiring = Wiring(load_settings(), [*load_registrations(), NOTES])
+samples = () if os.environ.get("ONLY_NOTES") else load_registrations()
+wiring = Wiring(load_settings(), [*samples, NOTES])
 wiring.prepare()
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -19,7 +19,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.messaging.message_format import SubmissionMessage
 from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
-from tests.e2e.caller import ORDER, rows, until_all_are
+from tests.e2e.caller import ORDER, Caller, rows, until_all_are
 from tests.fakes.web_server import served
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
@@ -125,7 +125,8 @@ async def _status(session: aiohttp.ClientSession, instance: str) -> int:
 
 async def test_task_is_processed(tmp_path: Path) -> None:
     """Each step is called once. The Durable instance of the run is purged by its age and status."""
-    async with _serving() as services, _running(tmp_path, services, RETENTION_DAYS="0.00001") as platform:
+    settings = {"RETENTION_DAYS": "0.00001", "ONLY_NOTES": "1"}  # orders may be cancelled for a day
+    async with _serving() as services, _running(tmp_path, services, **settings) as platform:
         await _submit(platform, "notes", "n1", {"text": "a"})
         await until_all_are("Processed", platform, {"n1"})
         await _until_purged(platform.addresses.host, "n1.1.1")
@@ -154,3 +155,22 @@ async def test_order_is_paid_by_its_agent_behind_a_queue(tmp_path: Path) -> None
         await until_all_are("Processed", platform, {"o1"})
         payments = await asyncio.to_thread(rows, platform, "Payments")
     assert [row["RowKey"].partition(".")[0] for row in payments] == ["o1"]
+
+
+async def test_order_is_submitted_and_read_over_http(tmp_path: Path) -> None:
+    """Callers see `Processed` and the output, and operators see the task."""
+    async with (
+        _serving() as services,
+        _running(tmp_path, services) as platform,
+        Caller.of(platform) as caller,
+    ):
+        assert await caller.put("o2") == HTTPStatus.ACCEPTED
+        assert await caller.put("o2") == HTTPStatus.ACCEPTED
+        order = await caller.until_state("o2", "Processed")
+        assert order["output"]["currency"] == ORDER["currency"]
+        async with caller.session.get("/api/ops/tasks/o2") as answer:
+            assert answer.status == HTTPStatus.OK
+        async with caller.session.get("/api/health") as answer:
+            assert answer.status == HTTPStatus.OK
+        async with caller.session.get("/api/openapi.json") as answer:
+            assert answer.status == HTTPStatus.OK

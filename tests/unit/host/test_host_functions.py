@@ -12,6 +12,7 @@ import pytest
 
 from functions import host_functions as host
 from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import NotHandledError
 from functions.messaging.scheduler_messages import RunRequest
 
 RUN = RunRequest(task="t1", epoch=1, run=2)
@@ -74,12 +75,12 @@ async def test_run_is_started_by_the_client_of_the_invocation() -> None:
 
 
 async def test_run_that_is_under_way_is_not_started_again() -> None:
-    """The service refuses a second instance of one id. Any other error is raised."""
+    """The service refuses a second instance of one id. After another error, a message is handled again."""
     with host.durable_client(
         Client(Exception("An Orchestration instance with the ID t1.1.2 already exists."))
     ):
         await host.start_run(RUN)
-    with host.durable_client(Client(ConnectionError("no answer"))), pytest.raises(ConnectionError):
+    with host.durable_client(Client(ConnectionError("no answer"))), pytest.raises(NotHandledError):
         await host.start_run(RUN)
 
 

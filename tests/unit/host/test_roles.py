@@ -15,6 +15,7 @@ import pytest
 from functions.agents.agent_catalog import setting_of
 from functions.application_settings import load_settings
 from functions.composition import Wiring
+from functions.core.workflow_definition import DefinitionError
 from functions.messaging.queue_names import QUEUES, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import REACHES, AppRole, kind_of
@@ -127,6 +128,12 @@ def test_agents_of_the_whole_application_send_replies_only() -> None:
         "agent-payment-requests",
         "agent-replies",
     }
+
+
+def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
+    """The start stops with the name of the workflow and the fix."""
+    with pytest.raises(DefinitionError, match=r'"orders": cancel_within: .* set RETENTION_DAYS'):
+        wired(RETENTION_DAYS="0.5")
 
 
 #: Each takes a large part of a second: web applications, identities, clients, exporters.
