@@ -22,7 +22,7 @@ from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
 from tests.e2e.caller import ORDER, Caller, rows, until_all_are
 from tests.fakes.web_server import served
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 
 _PATIENCE = 120
 _SETTINGS = {
@@ -78,16 +78,10 @@ async def _running(folder: Path, services: Services, **settings: str) -> AsyncIt
         app=Path(__file__).parent,
         queues=ROOT / "infra" / "queues.json",
         in_memory_storage=True,
-        settings={**_SETTINGS, **_sample_urls(), **urls, **settings},
+        settings={**_SETTINGS, **urls, **settings},
     )
     async with Platform(options) as platform:
         yield platform
-
-
-def _sample_urls() -> dict[str, str]:
-    """Return the addresses of the sample services, at the port that the platform replaces."""
-    names = ("payment", "account", "package", "transport", "drone", "delivery")
-    return {f"{name.upper()}_URL": f"http://127.0.0.1:7071/api/services/{name}s" for name in names}
 
 
 async def _submit(platform: Platform, workflow: str, task: str, payload: dict[str, Any]) -> None:
@@ -135,7 +129,8 @@ async def test_task_is_processed(tmp_path: Path) -> None:
 
 async def test_task_is_recovered_after_kill(tmp_path: Path) -> None:
     """The host dies in mid-call; the step is called again with the same key."""
-    async with _serving() as services, _running(tmp_path, services) as platform:
+    settings = {"STEP_SECONDS": "notes.first=10"}
+    async with _serving() as services, _running(tmp_path, services, **settings) as platform:
         services.is_open.clear()
         await _submit(platform, "notes", "n2", {"text": "a"})
         await services.until_called()

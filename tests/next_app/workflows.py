@@ -18,12 +18,12 @@ def _first(note: Note, _results: Results) -> Json:
     return {"text": note.text}
 
 
-FIRST = Step("first", request=_first, result=Note, complete_within=5)
+FIRST = Step("first", request=_first, result=Note, complete_within=60)
 
 
 def _second(_note: Note, results: Results) -> Json:
     return {"text": results[FIRST].text + "!"}
 
 
-SECOND = Step("second", needs=[FIRST], request=_second, result=Note, complete_within=5)
+SECOND = Step("second", needs=[FIRST], request=_second, result=Note, complete_within=60)
 NOTES = Registration(Workflow("notes", payload=Note, steps=[FIRST, SECOND]))
