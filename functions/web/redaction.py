@@ -47,12 +47,12 @@ def has_secrets(model: type[BaseModel]) -> bool:
     return _root(model).has_secrets
 
 
-def shown_faults(model: type[BaseModel], source: str, error: ValidationError) -> list[dict[str, Any]]:
+def public_faults(model: type[BaseModel], source: str, error: ValidationError) -> list[dict[str, Any]]:
     """Return the faults of a value of `model` in `source`; none names a place below a secret field."""
-    return [_shown(model, fault) for fault in faults_in(source, error)]
+    return [_public(model, fault) for fault in faults_in(source, error)]
 
 
-def _shown(model: type[BaseModel], fault: dict[str, Any]) -> dict[str, Any]:
+def _public(model: type[BaseModel], fault: dict[str, Any]) -> dict[str, Any]:
     try:
         place: _Place | None = _root(model) if has_secrets(model) else None
     except NotShownError:

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from functions.web.redaction import REDACTED, NotShownError, has_secrets, redacted, shown_faults
+from functions.web.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
 
 CANARY = "c4n4ry"
 Marked = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
@@ -229,4 +229,4 @@ def test_faults_of_a_whole_secret_and_of_a_model_without_schema_have_no_place() 
 def _faults(model: type[BaseModel], sent: Any) -> list[dict[str, Any]]:
     with pytest.raises(ValidationError) as error:
         model.model_validate_json(json.dumps(sent))
-    return shown_faults(model, "order", error.value)
+    return public_faults(model, "order", error.value)
