@@ -1,1 +1,1 @@
-"""Messages on Service Bus: those of Agents behind queues (`agent_messages.py`), and the Scheduler's own."""
+"""Messages on Service Bus and Event Hubs: formats, senders, handling. Start with `message_format.py`."""

@@ -310,24 +310,14 @@ def _traced(trace: str | None) -> dict[str, PropertyValue]:
 # Messages of tasks
 
 
-class NoticeMessage(_MessageModel):
-    """A notice to a caller about the task `id`. `reason` is a text for callers."""
+class AnnouncementMessage(_MessageModel):
+    """A notice to a caller, or an alert to operators (`cause`, `gate` and `rows` are for them only).
+
+    `id` is the task. It is empty in an alert about a `gate`, or about corrupt `rows` (reasons by key). The
+    `reason` of a notice is a text for callers.
+    """
 
     kind: MessageKind
-    id: TaskId
-    workflow: str | None = None
-    state: str
-    epoch: int | None = None
-    at: UtcTime
-    correlation_id: str | None = None
-    reason: str | None = None
-    output: Any = None
-
-
-class AlertMessage(_MessageModel):
-    """An alert to operators. `id` is the task, empty if it is about a gate or about corrupt `rows`."""
-
-    kind: Literal[MessageKind.ALERT] = MessageKind.ALERT
     id: str
     workflow: str | None = None
     state: str | None = None
@@ -336,6 +326,7 @@ class AlertMessage(_MessageModel):
     correlation_id: str | None = None
     cause: str | None = None
     reason: str | None = None
+    output: Any = None
     gate: str | None = None
     rows: dict[str, str] | None = None
 
@@ -375,9 +366,15 @@ def addressed(message: SchedulerMessage) -> AddressedMessage:
             written = _request("release", message.id, _RELEASE, message)
             return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, written, time)
         case Message(kind=MessageKind.ALERT):
-            return AddressedMessage(OPERATOR_ALERTS_QUEUE, _about_task(message, _alert(message)))
-        case Message(kind=kind) if kind in NOTICES:
-            return AddressedMessage(message.to, _about_task(message, _notice(message)))
+            return AddressedMessage(OPERATOR_ALERTS_QUEUE, _announcement(message, message.body))
+        case Message(kind=kind, body=body) if kind in NOTICES:
+            public = {
+                **body,
+                "state": body.get("state") or ProcessState.PENDING,
+                "reason": caller_reason(body.get("reason")),
+                "output": None if body.get("output") is None else from_json(str(body["output"])),
+            }
+            return AddressedMessage(message.to, _announcement(message, public))
         case Message(kind=kind):
             return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request(kind, message.id, _CHILD, message))
         case _:
@@ -402,33 +399,17 @@ def _request(
     return QueueMessage(message_id=short_id(message_id), body=body, subject=kind)
 
 
-def _about_task(message: Message, content: NoticeMessage | AlertMessage) -> QueueMessage:
+def _announcement(message: Message, facts: Mapping[str, object]) -> QueueMessage:
+    known = {name: each for name, each in facts.items() if name in AnnouncementMessage.model_fields}
+    announcement = AnnouncementMessage.model_validate(
+        {**known, "kind": message.kind, "id": message.task, "at": message.at}
+    )
     return QueueMessage(
         message_id=short_id(message.id),
-        body=content.model_dump_json(exclude_none=True).encode(),
+        body=announcement.model_dump_json(exclude_none=True).encode(),
         subject=message.kind,
-        correlation_id=content.correlation_id,
+        correlation_id=announcement.correlation_id,
     )
-
-
-def _notice(message: Message) -> NoticeMessage:
-    body: Mapping[str, Any] = message.body
-    return NoticeMessage(
-        kind=message.kind,
-        id=message.task,
-        workflow=body.get("workflow"),
-        state=body.get("state") or ProcessState.PENDING,
-        epoch=body.get("epoch"),
-        at=message.at,
-        correlation_id=body.get("correlation_id"),
-        reason=caller_reason(body.get("reason")),
-        output=None if body.get("output") is None else from_json(body["output"]),
-    )
-
-
-def _alert(message: Message) -> AlertMessage:
-    known = {name: each for name, each in message.body.items() if name in AlertMessage.model_fields}
-    return AlertMessage.model_validate({**known, "id": message.task, "at": message.at})
 
 
 def short_id(message_id: str) -> str:
@@ -453,9 +434,9 @@ _PUBLIC = re.compile(
 )
 
 
-def caller_reason(reason: str | None) -> str | None:
+def caller_reason(reason: object) -> str | None:
     """Return the part of a reason that callers may see, None without a reason."""
     if reason is None:
         return None
-    public = _PUBLIC.match(reason)
+    public = _PUBLIC.match(str(reason))
     return public[0] if public else WITHHELD

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import Protocol
 
 from functions.core.json_values import bounded, error_text
 from functions.core.record import NotDeployedError
@@ -150,15 +149,8 @@ class LostMessages:
 
 #: Records a message of a queue as lost, with the reason.
 Lose = Callable[[str, QueueMessage, str], Awaitable[None]]
-
-
-class Put(Protocol):
-    """Sends a message to a queue. Raises `SendError`."""
-
-    async def __call__(
-        self, queue: str, message: QueueMessage, *, not_before: datetime | None = None
-    ) -> None:
-        """Send a message, which is delivered from `not_before` (UTC) on."""
+#: Sends a message to a queue, which delivers it from a time (UTC) on. Raises `SendError`.
+Put = Callable[[str, QueueMessage, datetime], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +198,7 @@ class QueueBatches:
         _log.warning("message %s failed and is sent again: %s", message.message_id, kind, exc_info=error)
         copy = copy_of(message, replace(before, attempts=attempts))
         delay = timedelta(seconds=min(60, 2**attempts))
-        await self.put(self.queue, copy, not_before=self.now() + delay)
+        await self.put(self.queue, copy, self.now() + delay)
 
 
 def _is_error(result: object) -> bool:

@@ -288,11 +288,13 @@ def _body(row: Row) -> bytes:
 
 
 def _original(row: Row, message_id: str) -> QueueMessage:
-    def decode() -> QueueMessage:
-        labels = from_json(joined(row, "Labels") or "")
-        return _LABELS.validate_python({**labels, "message_id": message_id, "body": b""})
+    """Return a complete message as it was received."""
+    body = _body(row)
 
-    return replace(decoded(str(row["RowKey"]), decode), body=_body(row))
+    def decode() -> QueueMessage:
+        return QueueMessage(message_id=message_id, body=body, **from_json(joined(row, "Labels") or ""))
+
+    return decoded(str(row["RowKey"]), decode)
 
 
 def _content(row: Row) -> dict[str, Any]:

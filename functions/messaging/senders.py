@@ -45,6 +45,7 @@ from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, current_traceparent, links_to, span
 
 if TYPE_CHECKING:
+    from azure.eventhub import EventData
     from azure.eventhub.aio import EventHubProducerClient
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
@@ -78,20 +79,27 @@ class BusFigures:
     messages: int = 0
 
 
-class _Batches[MessageT]:
-    """Sends messages in batches, one batch after the other. `share` is the part of a batch that one takes."""
+@dataclass(frozen=True, slots=True)
+class _Waiting[MessageT]:
+    """A message that waits for its batch. `share` is the part of a batch that it takes, at most 1."""
 
-    def __init__(
-        self, send: Callable[[Sequence[MessageT]], Awaitable[None]], share: Callable[[MessageT], float]
-    ) -> None:
-        self._send, self._share = send, share
-        self._waiting: deque[tuple[MessageT, asyncio.Future[None]]] = deque()
+    message: MessageT
+    share: float
+    result: asyncio.Future[None]
+
+
+class _Batches[MessageT]:
+    """Sends messages to one receiver in batches, one batch after the other."""
+
+    def __init__(self, receiver: str, send: Callable[[Sequence[MessageT]], Awaitable[None]]) -> None:
+        self._receiver, self._send = receiver, send
+        self._waiting = deque[_Waiting[MessageT]]()
         self._worker: asyncio.Task[None] | None = None
 
-    async def add(self, message: MessageT, service: str) -> None:
+    async def add(self, message: MessageT, share: float) -> None:
         """Send a message with the others that wait. Raises `SendError`."""
         result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((message, result))
+        self._waiting.append(_Waiting(message, min(1.0, share), result))
         if self._worker is None or self._worker.done():
             # It sends messages of several callers, so it has no context of a caller.
             self._worker = asyncio.create_task(self._work(), context=Context())
@@ -99,51 +107,32 @@ class _Batches[MessageT]:
             async with asyncio.timeout(SEND_SECONDS):
                 await result
         except (AzureError, TimeoutError) as error:
-            raise SendError(f"{service}: {type(error).__name__}") from error
+            raise SendError(f"{self._receiver}: {type(error).__name__}") from error
 
     async def _work(self) -> None:
         await asyncio.sleep(0)  # messages of the same moment join the batch
         while batch := self._next_batch():
+            pending = [each.result for each in batch]
             try:
-                await self._send([message for message, _ in batch])
+                await self._send([each.message for each in batch])
             except BaseException as error:
-                for _, result in batch:
-                    if not result.done():
-                        result.set_exception(error)
+                for result in (each for each in pending if not each.done()):
+                    result.set_exception(error)
                 if not isinstance(error, Exception):
                     raise
-            else:
-                for _, result in batch:
-                    if not result.done():
-                        result.set_result(None)
+            for result in (each for each in pending if not each.done()):
+                result.set_result(None)
 
-    def _next_batch(self) -> list[tuple[MessageT, asyncio.Future[None]]]:
+    def _next_batch(self) -> list[_Waiting[MessageT]]:
         """Return the oldest messages that fit together, without messages whose callers have left."""
-        batch: list[tuple[MessageT, asyncio.Future[None]]] = []
+        batch: list[_Waiting[MessageT]] = []
         room = 1.0
-        while self._waiting:
-            message, result = self._waiting[0]
-            share = min(1.0, self._share(message))
-            if batch and share > room:
-                break
-            self._waiting.popleft()
-            if not result.done():
-                batch.append((message, result))
-                room -= share
+        while self._waiting and not (batch and self._waiting[0].share > room):
+            waiting = self._waiting.popleft()
+            if not waiting.result.done():
+                batch.append(waiting)
+                room -= waiting.share
         return batch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outgoing:
-    message: QueueMessage
-    traceparent: str | None
-    not_before: datetime | None
-    seconds_to_live: float | None
-
-    @property
-    def share(self) -> float:
-        size = len(self.message.body) + size_of(self.message.properties) + _HEADER_BYTES
-        return size / _MOST_BATCH_BYTES
 
 
 class _QueueSender:
@@ -152,22 +141,17 @@ class _QueueSender:
     def __init__(self, client: ServiceBusClient, queue: str, figures: BusFigures) -> None:
         self._client, self._queue, self._figures = client, queue, figures
         self._sender: ServiceBusSender | None = None
-        self._batches = _Batches[_Outgoing](self._send, lambda each: each.share)
+        self.batches: _Batches[ServiceBusMessage] = _Batches(f"queue {queue}", self._send)
 
-    async def send(self, message: _Outgoing) -> None:
-        await self._batches.add(message, f"queue {self._queue}")
-
-    async def _send(self, messages: Sequence[_Outgoing]) -> None:
+    async def _send(self, messages: Sequence[ServiceBusMessage]) -> None:
         from azure.servicebus.exceptions import OperationTimeoutError  # noqa: PLC0415 - with the first message
 
         if self._sender is None:
             self._sender = self._client.get_queue_sender(self._queue)
-        encoded = [_encoded(each) for each in messages]
         try:
             # A batch encodes each message twice, so a single message is sent without one.
-            await self._sender.send_messages(
-                encoded if len(encoded) > 1 else encoded[0], timeout=SEND_SECONDS
-            )
+            batch = list(messages) if len(messages) > 1 else messages[0]
+            await self._sender.send_messages(batch, timeout=SEND_SECONDS)
         except OperationTimeoutError:
             # The client keeps a connection that loses everything. The next message opens another one.
             sender, self._sender = self._sender, None
@@ -178,13 +162,13 @@ class _QueueSender:
         self._figures.messages += len(messages)
 
 
-def _encoded(outgoing: _Outgoing) -> ServiceBusMessage:
+def _encoded(message: QueueMessage, not_before: datetime | None, seconds: float | None) -> ServiceBusMessage:
     from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
 
-    message, seconds = outgoing.message, outgoing.seconds_to_live
     properties: dict[str | bytes, Any] = {name: _fitting(each) for name, each in message.properties.items()}
-    if outgoing.traceparent is not None:
-        properties[TRACEPARENT] = outgoing.traceparent
+    trace = properties.get(TRACEPARENT) or current_traceparent()
+    if trace is not None:
+        properties[TRACEPARENT] = trace
     return ServiceBusMessage(
         message.body,
         message_id=message.message_id,
@@ -192,7 +176,7 @@ def _encoded(outgoing: _Outgoing) -> ServiceBusMessage:
         correlation_id=message.correlation_id,
         application_properties=properties or None,
         subject=message.subject,
-        scheduled_enqueue_time_utc=outgoing.not_before,
+        scheduled_enqueue_time_utc=not_before,
         # The client sends whole seconds, and 0 as "without end".
         time_to_live=None if seconds is None else timedelta(seconds=max(1, math.ceil(seconds))),
     )
@@ -226,7 +210,7 @@ class MessageSender:
     async def send(self, message: SchedulerMessage) -> None:
         """Send a request to `scheduler-requests`, a notice to its reply queue, or an alert to operators."""
         found = addressed(message)
-        await self.put(found.queue, found.message, not_before=found.not_before)
+        await self.put(found.queue, found.message, found.not_before)
 
     async def send_request(self, agent: str, request: AgentRequest) -> None:
         """Send a request to the queue of an Agent, where it expires at its deadline."""
@@ -259,8 +243,8 @@ class MessageSender:
         self,
         queue: str,
         message: QueueMessage,
-        *,
         not_before: datetime | None = None,
+        *,
         seconds: float | None = None,
     ) -> None:
         """Send a message to a queue, in the trace that its properties name, otherwise in the current one.
@@ -271,24 +255,9 @@ class MessageSender:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
             self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
-        trace = message.properties.get(TRACEPARENT)
-        outgoing = _Outgoing(
-            message=message,
-            traceparent=current_traceparent() if trace is None else str(trace),
-            not_before=not_before,
-            seconds_to_live=seconds,
-        )
-        await self._senders[queue].send(outgoing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    body: bytes
-    traceparent: str | None
-
-    @property
-    def share(self) -> float:
-        return max(1 / _MOST_EVENTS, (len(self.body) + _HEADER_BYTES) / _MOST_HUB_BATCH_BYTES)
+        size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
+        encoded = _encoded(message, not_before, seconds)
+        await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)
 
 
 class HubSender:
@@ -296,25 +265,28 @@ class HubSender:
 
     def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
         self._client, self._figures = client, figures
-        self._batches = _Batches[_Event](self._send, lambda each: each.share)
+        self._batches: _Batches[EventData] = _Batches("event hub", self._send)
 
     async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
         """Submit orders; return the error of each order, or None. The hub may have an order with an error."""
-        events = map(_Event, (each.body for each in messages), _traces(messages))
-        adds = (self._batches.add(event, "event hub") for event in events)
-        return await asyncio.gather(*adds, return_exceptions=True)
+        sends = map(self._submit, messages, _traces(messages))
+        return await asyncio.gather(*sends, return_exceptions=True)
 
-    async def _send(self, events: Sequence[_Event]) -> None:
+    async def _submit(self, message: SubmissionMessage, trace: str | None) -> None:
         from azure.eventhub import EventData  # noqa: PLC0415 - with the first event
+
+        event = EventData(message.body)
+        event.content_type = "application/json"
+        if trace is not None:
+            event.properties = {TRACEPARENT: trace}
+        share = (len(message.body) + _HEADER_BYTES) / _MOST_HUB_BATCH_BYTES
+        await self._batches.add(event, max(1 / _MOST_EVENTS, share))
+
+    async def _send(self, events: Sequence[EventData]) -> None:
         from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first event
 
-        batch = [EventData(each.body) for each in events]
-        for data, event in zip(batch, events, strict=True):
-            data.content_type = "application/json"
-            if event.traceparent is not None:
-                data.properties = {TRACEPARENT: event.traceparent}
         try:
-            await self._client().send_batch([*batch], timeout=SEND_SECONDS)
+            await self._client().send_batch([*events], timeout=SEND_SECONDS)
         except EventHubError as error:
             raise SendError(f"event hub: {type(error).__name__}") from error
         self._figures.messages += len(events)

@@ -89,7 +89,7 @@ class Admission:
     async def take(
         self, message: QueueMessage, *, source: str = SUBMISSIONS_QUEUE, enqueued_at: datetime | None = None
     ) -> Admitted:
-        """Record an order and request its first run, reject it, or send it to the queue again.
+        """Record an order and request its run, reject it, or send it to the queue again.
 
         `source` is the queue or the hub. `enqueued_at` is the time of an event, which a hub may deliver again
         after days.
@@ -112,7 +112,7 @@ class Admission:
             task, _ = named_task(message.body)
             await self.rejected.reject(source, message, str(rejection), task=task)
             return Admitted.REJECTED
-        if not is_new and (record.epoch, record.run) == (1, 1) and needs_run(record):
+        if not is_new and needs_run(record):
             await self.announcer.request_run(record)  # a crash may have prevented the request
         return Admitted.RECORDED if is_new else Admitted.KNOWN
 
@@ -136,7 +136,7 @@ class Admission:
             message = replace(message, properties={})
         wait = min(_FIRST_WAIT * 2 ** min(waits, _MOST_DOUBLINGS), _LONGEST_WAIT)
         copy = copy_of(message, DeliveryCounts(put_back=waits + 1))
-        await self.put(SUBMISSIONS_QUEUE, copy, not_before=self.now() + wait)
+        await self.put(SUBMISSIONS_QUEUE, copy, self.now() + wait)
         _log.warning(
             "task %s waits: no '%s'%s is deployed here", submitted.task_id, submitted.workflow, version
         )

@@ -9,13 +9,13 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, zip_longest
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_names import hub_source
@@ -39,25 +39,6 @@ _HANDLING_SECONDS, _RECORD_SECONDS = 45, 12
 _FEWEST_TO_JUDGE = 10
 
 
-class HostEvent(Protocol):
-    """An event as the host hands it over. All events of a batch have the same metadata."""
-
-    @property
-    def sequence_number(self) -> int | None:
-        """The number of the event in its partition."""
-
-    @property
-    def enqueued_time(self) -> datetime | None:
-        """The time at which the hub received it, in UTC without a time zone."""
-
-    @property
-    def metadata(self) -> Mapping[str, Any] | None:
-        """The partition, and the properties of each event."""
-
-    def get_body(self) -> bytes:
-        """Return the body."""
-
-
 @dataclass(frozen=True, slots=True)
 class HubEvent:
     """An event, and the time at which the hub received it. Its id is its partition and number."""
@@ -66,8 +47,11 @@ class HubEvent:
     enqueued_at: datetime
 
 
-def events_of(events: Sequence[HostEvent]) -> list[HubEvent]:
-    """Return the events of a batch. Raises `ValueError` if the host does not name a number or a time."""
+def events_of(events: Sequence[Any]) -> list[HubEvent]:
+    """Return the events of a batch, which are `azure.functions.EventHubEvent` with common metadata.
+
+    Raises `ValueError` if the host does not name a number or a time.
+    """
     metadata = events[0].metadata or {}
     partition = _parsed(metadata["PartitionContext"])["PartitionId"]
     listed = _parsed(metadata.get("PropertiesArray"))
@@ -79,7 +63,7 @@ def _parsed(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _event_of(event: HostEvent, partition: object, properties: object) -> HubEvent:
+def _event_of(event: Any, partition: object, properties: object) -> HubEvent:
     number, time = event.sequence_number, event.enqueued_time
     if number is None or time is None:
         raise ValueError("the host names no number or no time of an event")
@@ -87,7 +71,7 @@ def _event_of(event: HostEvent, partition: object, properties: object) -> HubEve
     if TRACEPARENT not in named and "Diagnostic-Id" in named:
         named[TRACEPARENT] = named["Diagnostic-Id"]  # of older clients
     message = QueueMessage.received(f"{partition}/{number}", event.get_body(), named)
-    return HubEvent(message, time.replace(tzinfo=UTC))
+    return HubEvent(message, time.replace(tzinfo=UTC))  # the host's times have no zone
 
 
 class EventBatches:

@@ -136,6 +136,5 @@ class Bench:
     async def _forget(self, messages: Any) -> None:
         await self.storage.forget(messages)
 
-    async def _put(self, queue: str, message: QueueMessage, *, not_before: datetime | None = None) -> None:
-        assert not_before is not None
+    async def _put(self, queue: str, message: QueueMessage, not_before: datetime) -> None:
         self.put_back.append((queue, message, not_before - self.now))

@@ -68,7 +68,7 @@ async def test_repeated_order_is_one_task(bench: Bench) -> None:
     ids=["undone", "suspended"],
 )
 async def test_repeated_order_of_another_state_requests_nothing(bench: Bench, event: Any) -> None:
-    """A later run has a request of its own."""
+    """No run has work to do."""
     await bench.take(body())
     await bench.storage.change("t-1", event, until=START + timedelta(seconds=20))
     runs = list(bench.runs)
@@ -197,7 +197,7 @@ async def test_order_waits_without_properties_that_the_queue_does_not_accept(
     "changes", [{"payload": {"weight": 4}}, {"submitter": "bob"}, {"reply_to": "notices-demo"}]
 )
 async def test_other_order_under_a_known_id_is_rejected(bench: Bench, changes: Any) -> None:
-    """The first one stays; nothing is told about it."""
+    """The first one stays, and the reason names nothing of it."""
     await bench.take(body())
     assert await bench.take(body(**changes), "m-2") is Admitted.REJECTED
     [kept] = await bench.rejections()

@@ -15,7 +15,7 @@ import pytest
 from functions.messaging.received_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
 from functions.submission import event_batches
-from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, HostEvent, events_of
+from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, events_of
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
 from tests.unit.admission.bench import Bench, body
@@ -43,7 +43,7 @@ def batch(
     first: int = 0,
     enqueued_at: datetime = START,
     properties: Sequence[dict[str, Any]] | None = None,
-) -> list[HostEvent]:
+) -> list[Event]:
     """Return a batch of one partition, with its metadata as the host writes them."""
     metadata = {"PartitionContext": json.dumps({"PartitionId": partition})}
     if properties is not None:
@@ -68,7 +68,7 @@ class HubBench(Bench):
     async def _alert(self, lost: LostMessage) -> None:
         self.alerts.append(lost)
 
-    async def hand_over(self, events: Sequence[HostEvent]) -> None:
+    async def hand_over(self, events: Sequence[Event]) -> None:
         """Hand over a batch."""
         await self.batches.take(events_of(events))
 
@@ -333,7 +333,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 def test_events_have_their_place_time_and_trace(name: str) -> None:
     """As many as there are bodies, whatever the metadata hold."""
     received_at = START + timedelta(seconds=5)
-    properties = [{name: TRACE, "odd": [1]}, {}, {"beyond": 1}]
+    properties: list[dict[str, Any]] = [{name: TRACE, "odd": [1]}, {}, {"beyond": 1}]
     first, second = events_of(batch(b"a", b"b", first=41, enqueued_at=received_at, properties=properties))
     assert [each.message.message_id for each in (first, second)] == ["3/41", "3/42"]
     assert (first.enqueued_at, first.message.body) == (received_at, b"a")
@@ -343,6 +343,6 @@ def test_events_have_their_place_time_and_trace(name: str) -> None:
         {},
     ]
     [unnumbered] = batch(b"a")
-    unnumbered.sequence_number = None  # type: ignore[misc]
+    unnumbered.sequence_number = None
     with pytest.raises(ValueError, match="no number"):
         events_of([unnumbered])

@@ -19,10 +19,9 @@ from functions.messaging import queue_names
 from functions.messaging.message_format import (
     MOST_IN_GROUP,
     WITHHELD,
-    AlertMessage,
+    AnnouncementMessage,
     DeliveryCounts,
     MessageError,
-    NoticeMessage,
     QueueMessage,
     SubmissionMessage,
     addressed,
@@ -125,16 +124,18 @@ def test_notice_has_the_fields_that_callers_read() -> None:
 
 def test_notice_of_a_new_task_is_pending() -> None:
     """A reason in it is one for callers."""
-    notice = read_message(NoticeMessage, addressed(about(MessageKind.RECEIVED, state=None)).message.body)
+    notice = read_message(
+        AnnouncementMessage, addressed(about(MessageKind.RECEIVED, state=None)).message.body
+    )
     assert (notice.state, notice.reason) == ("Pending", None)
     failed = addressed(about(MessageKind.FAILED, reason="pay: KeyError: 'card'")).message.body
-    assert read_message(NoticeMessage, failed).reason == WITHHELD
+    assert read_message(AnnouncementMessage, failed).reason == WITHHELD
 
 
 def test_alert_has_cause_and_reason() -> None:
     """One about a gate or about rows names no task."""
     found = addressed(about(MessageKind.ALERT, cause="error", reason="pay: no card"))
-    alert = read_message(AlertMessage, found.message.body)
+    alert = read_message(AnnouncementMessage, found.message.body)
     assert (found.queue, alert.id, alert.cause, alert.reason) == (
         "operator-alerts",
         "t-1",
@@ -143,7 +144,7 @@ def test_alert_has_cause_and_reason() -> None:
     )
     body = {"cause": "corrupt rows", "reason": "1 row", "rows": {"t|order": "no JSON"}}
     rows = Message(kind=MessageKind.ALERT, id="corrupt.1", task="", at=START, body=body)
-    alert = read_message(AlertMessage, addressed(rows).message.body)
+    alert = read_message(AnnouncementMessage, addressed(rows).message.body)
     assert (alert.id, alert.state, alert.rows) == ("", None, {"t|order": "no JSON"})
 
 

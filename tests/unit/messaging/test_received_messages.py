@@ -82,7 +82,7 @@ async def test_work_that_hangs_ends_in_time() -> None:
         await handle("submissions", MESSAGE, asyncio.Event().wait, seconds=30)
     calls: list[float] = []
 
-    async def late_and_then_silent() -> None:
+    async def fail_late_and_hang() -> None:
         calls.append(asyncio.get_running_loop().time())
         if len(calls) == 1:
             await asyncio.sleep(40)
@@ -90,7 +90,7 @@ async def test_work_that_hangs_ends_in_time() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(NotHandledError, match=r"not done within 45 s; before that: HTTP 503"):
-        await handle("submissions", MESSAGE, late_and_then_silent)
+        await handle("submissions", MESSAGE, fail_late_and_hang)
     assert asyncio.get_running_loop().time() - calls[0] == pytest.approx(45, abs=0.01)
     assert len(calls) == 2
 
@@ -133,12 +133,11 @@ class Queue:
         self.put_error: Exception | None = None
         self.batches = QueueBatches("submissions", self.put, self.lose, lambda: START)
 
-    async def put(self, queue: str, message: QueueMessage, *, not_before: datetime | None = None) -> None:
+    async def put(self, queue: str, message: QueueMessage, not_before: datetime) -> None:
         """Send a message again."""
         if self.put_error is not None:
             raise self.put_error
         assert queue == "submissions"
-        assert not_before is not None
         self.sent.append((message, not_before - START))
 
     async def lose(self, _queue: str, message: QueueMessage, reason: str) -> None:
@@ -187,8 +186,8 @@ async def test_message_that_keeps_failing_is_lost() -> None:
 async def test_defect_is_recorded_without_its_text() -> None:
     """It may quote a secret of the payload."""
     queue = Queue({b"bad": RuntimeError("no card c4n4ry")})
-    await queue.take(named(b"one"), named(b"bad", **{"counted.attempts": 9}))
-    assert queue.lost == [("m-7", "failed 10 times: RuntimeError")]
+    await queue.take(named(b"one"), copy_of(named(b"bad"), DeliveryCounts(attempts=9)))
+    assert [reason for _, reason in queue.lost] == ["failed 10 times: RuntimeError"]
 
 
 async def test_batch_that_fails_as_a_whole_is_delivered_again() -> None:

@@ -14,7 +14,12 @@ from functions.storage.table_contract import RowChange, StorageError, TransientS
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START
 
-PROPERTIES = {"tenant": "blau ü", "weight": 2, "is_new": True, "counted.attempts": 9}
+PROPERTIES: dict[str, str | int | float | bool] = {
+    "tenant": "blau ü",
+    "weight": 2,
+    "is_new": True,
+    "counted.attempts": 9,
+}
 
 
 def message(name: str = "m-1", body: bytes = b"{") -> QueueMessage:
@@ -79,6 +84,7 @@ async def test_message_is_kept_complete(desk: Desk, size: int) -> None:
     )
     resent = await desk.rejected.resend(name, "olga", "repaired")
     assert resent is not None
+    assert resent[1] is not None
     assert (body, resent[1]) == (sent.body, copy_of(sent, DeliveryCounts(), 1))
     assert resent[1].properties == {name: each for name, each in PROPERTIES.items() if "counted" not in name}
 
@@ -185,7 +191,7 @@ async def test_messages_of_a_task_are_found_by_it(desk: Desk) -> None:
 
 
 async def test_two_operators_never_send_under_one_id(desk: Desk) -> None:
-    """One of them is told of the other."""
+    """All but one get an error."""
     await desk.reject("m-1")
     desk.table.seconds = 1
     name = await desk.newest()

@@ -1,0 +1,62 @@
+"""An order is one trace, from the request of its caller to the handling of its message."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from functions.messaging.message_format import QueueMessage, each_order
+from functions.messaging.received_messages import handle
+from functions.messaging.senders import BusFigures, HubSender
+from functions.telemetry.spans import current_traceparent, span
+from tests.unit.messaging.test_message_format import submission
+from tests.unit.messaging.test_senders import Bus, Producer
+from tests.unit.telemetry.conftest import Spans, links_of, spans, traceparent_of
+
+__all__ = ["spans"]
+
+
+def received(bus: Bus) -> list[QueueMessage]:
+    """Return the orders of the messages that were sent."""
+    messages = [
+        QueueMessage.received(
+            cast("str", each.message_id), b"".join(each.body), cast("Any", each.application_properties)
+        )
+        for _, each in bus.client.sent
+    ]
+    return [order for message in messages for order in each_order(message)]
+
+
+async def test_single_order_continues_the_trace_of_its_request(spans: Spans) -> None:
+    """Its message is handled in that trace."""
+    bus = Bus()
+    with span("PUT", {}):
+        await bus.sender.submit([submission()])
+    [message] = received(bus)
+
+    async def work() -> str | None:
+        return current_traceparent()
+
+    handled = await handle("submissions", message, work)
+    submitted = spans.one("submit")
+    assert message.properties == {"traceparent": traceparent_of(submitted)}
+    assert handled is not None
+    assert handled.split("-")[1] == traceparent_of(spans.one("PUT")).split("-")[1]
+    assert dict(submitted.attributes or {}) == {"task.id": "t-1", "task.workflow": "orders"}
+
+
+@pytest.mark.parametrize("is_hub", [False, True])
+async def test_orders_of_a_batch_have_traces_of_their_own(spans: Spans, *, is_hub: bool) -> None:
+    """Each is linked to the request."""
+    bus, producer = Bus(), Producer()
+    sender = HubSender(lambda: cast("Any", producer), BusFigures()) if is_hub else bus.sender
+    with span("POST", {}):
+        await sender.submit([submission("a"), submission("b")])
+    submitted = [each for each in spans.all() if each.name == "submit"]
+    sent = [dict(each.properties or {}) for batch in producer.batches for each in batch]
+    sent = sent if is_hub else [dict(each.properties) for each in received(bus)]
+    assert sent == [{"traceparent": traceparent_of(each)} for each in submitted]
+    request = traceparent_of(spans.one("POST"))
+    assert [links_of(each) for each in submitted] == [[request], [request]]
+    assert len({traceparent_of(each).split("-")[1] for each in (*submitted, spans.one("POST"))}) == 3
