@@ -342,7 +342,7 @@ class HttpAgent:
 class RestAgent(HttpAgent):
     """Sends the request as `PUT {url}/{task}.{run id}`, and an undo as `DELETE`, which leaves a tombstone."""
 
-    async def do(self, call: Call) -> dict[str, Any]:
+    async def do(self, call: Call) -> Mapping[str, Any]:
         """Create the resource of the task or of its item."""
         return await self.put(resource_of(call), call.request, call)
 

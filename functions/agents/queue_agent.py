@@ -1,7 +1,6 @@
 """An Agent behind its queue in this application: it takes requests, carries them out, and replies.
 
-All that it knows of a task is the request, so it may run in a process without access to the state store.
-Times are UTC.
+It needs the request alone, so it may run in a process without access to the state store. Times are UTC.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, assert_never
@@ -18,7 +17,7 @@ from typing import Any, assert_never
 from pydantic_core import from_json, to_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
-from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out
+from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.json_values import json_text
 from functions.core.record import Direction
@@ -29,6 +28,7 @@ from functions.messaging.agent_messages import (
     AgentReply,
     AgentRequest,
     ReplyOutcome,
+    RequestKind,
     read_agent_message,
     requests_queue,
 )
@@ -152,6 +152,9 @@ class QueueAgent:
         except AgentMessageError as error:
             _log.warning("%s: message %s is no request: %s", requests_queue(self.name), message_id, error)
             raise
+        if request.kind is RequestKind.FIND:
+            await self.send_reply(await self._look_up(request))
+            return
         if not request.idempotent:
             await self._take_once(request)
             return
@@ -159,6 +162,13 @@ class QueueAgent:
         is_counted = self.now() < request.complete_by or reply.outcome is ReplyOutcome.NOT_TAKEN
         if is_counted:
             await self.send_reply(reply)
+
+    async def _look_up(self, request: AgentRequest) -> AgentReply:
+        """Return the reply with the outcome of an earlier start. Without a fence, "not done" is unknown."""
+        outcome = await look_up(self.agent, _call_of(request, request.complete_by), self.now())
+        if outcome.kind is OutcomeKind.NOT_BEGUN:
+            return _reply(request, ReplyOutcome.NOT_DONE, fences_starts=True)
+        return _reply_of(request, replace(outcome, text=outcome.text.removeprefix("find: ")))
 
     async def _take_once(self, request: AgentRequest) -> None:
         """Carry out a request that must not be repeated in its first delivery, and record the reply.

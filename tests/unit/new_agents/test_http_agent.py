@@ -132,7 +132,7 @@ async def test_undo_of_a_missing_resource_succeeds(status: int, service: Service
 
 
 async def test_credential_is_sent_with_each_attempt(service: Service) -> None:
-    """To a service that asks for one."""
+    """A key in its header."""
     service.answers = [Answer(503), Answer()]
     credential = HeaderKey("x-functions-key", SecretStr("canary"))
     await RestAgent(service.access(credential=credential)).carry_out(new_call())

@@ -43,15 +43,19 @@ class Script:
     fences_starts: bool = False
     calls: list[AgentCall] = field(default_factory=list)
     behaviour: Callable[[AgentCall], Awaitable[str]] | None = None
+    found: Found | Exception = field(default_factory=lambda: Found(Finding.UNKNOWN))
 
     async def carry_out(self, call: AgentCall) -> str:
         """Record the call."""
         self.calls.append(call)
         return '{"paid":true}' if self.behaviour is None else await self.behaviour(call)
 
-    async def find(self, call: AgentCall) -> Found:  # noqa: ARG002 - the protocol's
-        """Know nothing."""
-        return Found(Finding.UNKNOWN)
+    async def find(self, call: AgentCall) -> Found:
+        """Return what the test has set."""
+        assert call.effect_key
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
 
 
 def raising(error: Exception) -> Callable[[AgentCall], Awaitable[str]]:
@@ -349,6 +353,33 @@ async def test_corrupt_row_is_no_reply(reply: str, bench: Bench) -> None:
     with pytest.raises(CorruptRowError):
         await bench.take(idempotent=False)
     assert len(bench.script.calls) == 1
+
+
+# Look-ups
+
+
+@pytest.mark.parametrize(
+    ("found", "fences_starts", "reply"),
+    [
+        (Found(Finding.DONE, '{"paid":true}'), False, {"outcome": "done", "result": {"paid": True}}),
+        (Found(Finding.NOT_DONE), True, {"outcome": "not_done", "fences_starts": True}),
+        (Found(Finding.NOT_DONE), False, {"outcome": "unknown", "error": "not done"}),
+        (Found(Finding.UNKNOWN), True, {"outcome": "unknown", "error": "unknown"}),
+        (KeyError("id"), True, {"outcome": "unknown", "error": "KeyError: 'id'"}),
+    ],
+)
+async def test_look_up_is_replied_and_changes_nothing(
+    found: Found | Exception,
+    fences_starts: bool,  # noqa: FBT001 - a table
+    reply: dict[str, Any],
+    bench: Bench,
+) -> None:
+    """Its request needs no record, since it may be repeated."""
+    bench.script.found, bench.script.fences_starts = found, fences_starts
+    await bench.take(kind="find", idempotent=False)
+    body = json.dumps({**ECHO, "kind": "find", **reply})
+    assert bench.replies == [AgentReply.model_validate_json(body)]
+    assert (bench.script.calls, bench.table.rows) == ([], {})
 
 
 # The limit of the gate

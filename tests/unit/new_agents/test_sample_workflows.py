@@ -141,7 +141,7 @@ def test_order_of_the_steps_of_a_delivery() -> None:
         "drone": ({"package", "transport"}, True),
         "delivery": ({"package", "transport", "drone"}, True),
     }
-    assert {spec.name: (spec.needs, spec.undo) for spec in DELIVERIES.specs} == steps
+    assert {spec.name: (set(spec.needs), spec.undo) for spec in DELIVERIES.specs} == steps
     conditions = {name: step.when for name, step in DELIVERIES.steps.items() if step.when}
     assert conditions == {"transport": crosses_service_area}
 
