@@ -72,13 +72,6 @@ class _Place(BaseModel):
     beyond: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _SelectedPage:
-    entries: list[ListedTask]
-    cursor: str | None
-    corrupt: list[CorruptRowError]
-
-
 class Selection:
     """The tasks that a filter selects as of `before`; tasks that ended later are left out.
 
@@ -116,7 +109,7 @@ class Selection:
         at = record.finished_at or record.order.submitted_at
         return at <= self._before and matches(self._asked, record, self._before)
 
-    async def page(self, cursor: str | None) -> _SelectedPage:
+    async def page(self, cursor: str | None) -> EntryPage[ListedTask]:
         """Return up to 50 entries, or none and a cursor. Raises `ProblemError` 422 for another cursor."""
         entries: list[ListedTask] = []
         corrupt: list[CorruptRowError] = []
@@ -129,7 +122,7 @@ class Selection:
             corrupt += page.corrupt
             unit = place.unit if page.cursor is not None else place.unit + 1
             place = None if unit == self._units else _Place(of=self._digest, unit=unit, beyond=page.cursor)
-        return _SelectedPage(entries, None if place is None else encoded_cursor(place), corrupt)
+        return EntryPage(entries, None if place is None else encoded_cursor(place), corrupt)
 
     async def count(self) -> tuple[list[ListedTask], bool]:
         """Return the entries of up to 1,000 rows of each unit, and whether there are further rows."""
@@ -186,30 +179,29 @@ class BulkCount(BaseModel):
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
 class BulkActions:
-    """Counts the tasks of a selection, and acts on them. Raises `TransientStorageError`."""
+    """Counts the tasks of a selection, and acts on them. Its methods raise `TransientStorageError`."""
 
-    def __init__(
-        self, storage: TaskStorage, tasks: TaskList, actions: TaskActions, now: Callable[[], datetime]
-    ) -> None:
-        self._storage, self._tasks, self._actions, self._now = storage, tasks, actions, now
+    actions: TaskActions
+    tasks: TaskList
 
     async def count(self, asked: TaskFilter) -> BulkCount:
         """Count the tasks that match a filter. Up to 200 are read if the index does not decide."""
-        now = self._now()
-        selection = Selection(self._storage, asked, now)
+        now = self.actions.now()
+        selection = Selection(self.actions.storage, asked, now)
         entries, more = await selection.count()
         count, is_exact = len(entries), selection.is_exact
         if not (more or is_exact) and count <= _MOST_READ_FOR_COUNT:
-            records, _ = await self._tasks.read(dict.fromkeys(entry.task for entry in entries))
+            records, _ = await self.tasks.read(dict.fromkeys(entry.task for entry in entries))
             count, is_exact = sum(map(selection.has, records)), True
         return BulkCount(count=count, more=more, exact=is_exact, at=now)
 
     def select(self, asked: TaskFilter, before: datetime) -> Selection:
         """Return the selection of a filter as of `before`. Raises `ProblemError` 422 for a time to come."""
-        if before > self._now() + CLOCK_SKEW:
+        if before > self.actions.now() + CLOCK_SKEW:
             raise wrong_field("before", "the time is still to come")
-        return Selection(self._storage, asked, before)
+        return Selection(self.actions.storage, asked, before)
 
     async def act(
         self, selection: Selection, cursor: str | None, action: Action, caller: Caller, reason: str
@@ -217,7 +209,7 @@ class BulkActions:
         """Act on up to 50 tasks, each of which fails alone. Raises `ProblemError` 422."""
         page = await selection.page(cursor)
         tasks = dict.fromkeys(entry.task for entry in page.entries)
-        records, unreadable = await self._tasks.read(tasks)
+        records, unreadable = await self.tasks.read(tasks)
         chosen = [record for record in records if selection.has(record)]
         slots = asyncio.Semaphore(_TASKS_AT_ONCE)
         outcomes = await asyncio.gather(
@@ -238,7 +230,7 @@ class BulkActions:
         task = record.order.task
         try:
             async with asyncio.timeout(_TASK_SECONDS), slots:
-                return TaskLine.of(await self._actions.take(record, action, caller, reason))
+                return TaskLine.of(await self.actions.take(record, action, caller, reason))
         except Exception as error:  # noqa: BLE001 - a task fails alone
             found = problem_of(as_problem(error), doing=f"{action.name} of task {task}")
             faults = [f"{fault.field}: {fault.reason}" for fault in found.errors or ()]

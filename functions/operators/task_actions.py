@@ -147,20 +147,15 @@ _UNCHANGED = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskActions:
     """Takes operators' actions. `registry` has the deployed workflows."""
 
-    def __init__(
-        self,
-        storage: TaskStorage,
-        *,
-        registry: WorkflowRegistry,
-        settings: RuleSettings,
-        record_event: RecordEvent,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._storage, self._registry, self._settings = storage, registry, settings
-        self._record_event, self._now = record_event, now
+    storage: TaskStorage
+    registry: WorkflowRegistry
+    settings: RuleSettings
+    record_event: RecordEvent
+    now: Callable[[], datetime]
 
     async def take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
         """Record an action on a task that was seen in this state, and return the task after it.
@@ -193,7 +188,7 @@ class TaskActions:
             except NotDeployedError as error:
                 raise _not_deployed(str(error)) from None
         event = action_event(seen, action, who=caller.name, reason=reason, text=text)
-        after = apply(seen, event, self._now(), self._settings)
+        after = apply(seen, event, self.now(), self.settings)
         if isinstance(after, Rejection):
             raise _rejected(action, after)
         if after is seen:
@@ -204,14 +199,14 @@ class TaskActions:
 
     async def _record(self, seen: TaskRecord, action: Action, event: Event) -> TaskRecord:
         """Record an event. A cancel is not recorded if the task has ended since it was seen."""
-        task, until = seen.order.task, self._now() + _RECORD_TIME
+        task, until = seen.order.task, self.now() + _RECORD_TIME
         is_under_way = seen.finished_at is None and seen.direction is Direction.DO
         if isinstance(event, events.Cancelled) and is_under_way:
-            record = (await self._storage.change(task, None, plan=_unless_ended(event), until=until)).record
+            record = (await self.storage.change(task, None, plan=_unless_ended(event), until=until)).record
             if record.finished_at is not None and record.direction is Direction.DO:
                 raise ProblemError(HTTPStatus.CONFLICT, "The task has ended meanwhile. Reload its page.")
             return record
-        applied = await self._storage.change(task, event, until=until)
+        applied = await self.storage.change(task, event, until=until)
         if applied.rejection is not None:
             raise _rejected(action, applied.rejection)
         suspension = applied.record.suspension
@@ -221,10 +216,10 @@ class TaskActions:
 
     def _checked(self, record: TaskRecord, spec: StepSpec, action: Action) -> str:
         """Return a result or an event as JSON. Raises `ProblemError` 422 and `NotDeployedError`."""
-        check_deployed(record, self._registry)
+        check_deployed(record, self.registry)
         text = json.dumps(action.content, sort_keys=True)
         try:
-            return checked_result(record, self._registry, spec.name, text)
+            return checked_result(record, self.registry, spec.name, text)
         except UnfitValueError as error:
             raise wrong_field(CONTENT_FIELDS[action.name], str(error)) from None
 
@@ -243,7 +238,7 @@ class TaskActions:
             new_id=lambda: "trial",
             gate=lambda _name: None,
         )
-        for event in plan(after, runner, self._registry, self._now()):
+        for event in plan(after, runner, self.registry, self.now()):
             if isinstance(event, events.Suspended):
                 raise _not_deployed(event.reason)
             if isinstance(event, events.StepBroken):
@@ -262,7 +257,7 @@ class TaskActions:
             raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
         try:
             text, who = self._checked(record, spec, action), f"{caller.name}: {reason}"
-            applied = await self._record_event(record.order.task, spec.name, text, who)
+            applied = await self.record_event(record.order.task, spec.name, text, who)
         except NotDeployedError as error:
             detail = f"{error}. Send the event again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail) from None

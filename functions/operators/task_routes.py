@@ -2,9 +2,6 @@
 
 # ruff: noqa: I002 - FastAPI needs the classes of bodies, and not their names
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -12,8 +9,6 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse
 
-from functions.core.record import RuleSettings
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
@@ -22,7 +17,6 @@ from functions.operators.task_actions import (
     WHOLE_TASK,
     Action,
     ActionName,
-    RecordEvent,
     TaskActions,
     previews,
     spec_of,
@@ -38,7 +32,6 @@ from functions.operators.task_filters import (
 from functions.operators.task_list import TaskLine, TaskList, TaskPage, as_problem
 from functions.operators.task_page import Contents, StepContents, TaskContents, TaskView, read_epochs
 from functions.storage.table_contract import StorageError
-from functions.storage.task_storage import TaskStorage
 from functions.web.access import NEEDS_OWN_HEADER, caller_of
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, answer_to, documented_problems
@@ -103,34 +96,21 @@ class BulkAction(_ActionBody):
     step: Annotated[str | None, Field(pattern=STEP_PATTERN)] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDesk:
-    """The parts behind the routes. Times are UTC."""
-
-    storage: TaskStorage
-    registry: WorkflowRegistry
-    settings: RuleSettings
-    record_event: RecordEvent
-    rejected: RejectedMessages
-    now: Callable[[], datetime]
-    trace_url_template: str | None = None
-
-
-def add_task_routes(app: FastAPI, router: APIRouter, desk: TaskDesk) -> None:
+def add_task_routes(
+    app: FastAPI,
+    router: APIRouter,
+    actions: TaskActions,
+    *,
+    rejected: RejectedMessages,
+    trace_url_template: str | None,
+) -> None:
     """Add the routes to a router, and the answers to errors of the storage to its application."""
     handle_storage_errors(app)
-    tasks = TaskList(desk.storage, desk.now)
-    actions = TaskActions(
-        desk.storage,
-        registry=desk.registry,
-        settings=desk.settings,
-        record_event=desk.record_event,
-        now=desk.now,
-    )
-    _add_lists(router, desk, tasks)
-    _add_pages(router, desk, tasks)
-    _add_actions(router, tasks, actions)
-    _add_bulk(router, BulkActions(desk.storage, tasks, actions, desk.now))
+    tasks = TaskList(actions.storage, actions.now)
+    _add_lists(router, actions, tasks)
+    _add_pages(router, actions, tasks, rejected, trace_url_template)
+    _add_actions(router, actions, tasks)
+    _add_bulk(router, BulkActions(actions, tasks))
 
 
 def handle_storage_errors(app: FastAPI) -> None:
@@ -142,7 +122,7 @@ def handle_storage_errors(app: FastAPI) -> None:
     app.add_exception_handler(StorageError, answer)
 
 
-def _add_lists(router: APIRouter, desk: TaskDesk, tasks: TaskList) -> None:
+def _add_lists(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None:
     @router.get("/tasks", responses=documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
         """List the tasks that match a filter, page by page in the order of time.
@@ -154,32 +134,38 @@ def _add_lists(router: APIRouter, desk: TaskDesk, tasks: TaskList) -> None:
     @router.get("/errors", responses=documented_problems(422, 503))
     async def group_errors(query: Annotated[GroupsQuery, Query()]) -> ErrorGroups:
         """Group the newest tasks in `Error` by cause; `before` continues with earlier ones."""
-        return await error_groups(desk.storage, query)
+        return await error_groups(actions.storage, query)
 
 
-def _add_pages(router: APIRouter, desk: TaskDesk, tasks: TaskList) -> None:
+def _add_pages(
+    router: APIRouter,
+    actions: TaskActions,
+    tasks: TaskList,
+    rejected: RejectedMessages,
+    trace_url_template: str | None,
+) -> None:
     @router.get("/tasks/{task_id}", responses=documented_problems(404, 422, 503))
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what would follow each action."""
         record = await tasks.find(task_id)
         return TaskView.of_record(
             record,
-            await read_epochs(desk.storage, task_id),
-            actions=list(previews(record, desk.now(), desk.settings)),
-            rejected=(await desk.rejected.of_task(task_id, 20)).messages,
-            trace_url_template=desk.trace_url_template,
+            await read_epochs(actions.storage, task_id),
+            actions=list(previews(record, actions.now(), actions.settings)),
+            rejected=(await rejected.of_task(task_id, 20)).messages,
+            trace_url_template=trace_url_template,
         )
 
     @router.get("/tasks/{task_id}/contents", responses=documented_problems(404, 422, 503))
     async def show_contents(task_id: TaskIdPath) -> TaskContents:
         """Show the payload and the output of a task, without secret fields."""
-        return Contents(await tasks.find(task_id), desk.registry).task()
+        return Contents(await tasks.find(task_id), actions.registry).task()
 
     @router.get("/tasks/{task_id}/steps/{step}/contents", responses=documented_problems(404, 422, 503))
     async def show_step(task_id: TaskIdPath, step: StepPath) -> StepContents:
         """Show the recorded requests and the result of a step, without secret fields."""
         record = await tasks.find(task_id)
-        return Contents(record, desk.registry).step(spec_of(record, step))
+        return Contents(record, actions.registry).step(spec_of(record, step))
 
 
 _ACTION: dict[str, Any] = {
@@ -189,7 +175,7 @@ _ACTION: dict[str, Any] = {
 }
 
 
-def _add_actions(router: APIRouter, tasks: TaskList, actions: TaskActions) -> None:
+def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None:
     async def take(task: str, name: ActionName, step: str | None, body: SingleAction, by: Caller) -> TaskLine:
         action = body.action(name, step)
         seen = await tasks.find(task, body.epoch)

@@ -19,9 +19,10 @@ from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, Step
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.rejected_messages import RejectedMessages
+from functions.operators.task_actions import TaskActions
 from functions.operators.task_filters import search_key
 from functions.operators.task_page import read_epochs
-from functions.operators.task_routes import TaskDesk, add_task_routes
+from functions.operators.task_routes import add_task_routes
 from functions.scheduler.receivers import Receivers
 from functions.web.access import GUARDED, Access, Guard
 from functions.web.application import bare_application
@@ -59,6 +60,11 @@ class Approval(BaseModel):
 def request(parcel: Parcel, _results: Results) -> dict[str, object]:
     """Return the request of a step."""
     return {"weight": parcel.weight}
+
+
+def items_of(parcel: Parcel) -> list[int]:
+    """Return the items of a for-each step."""
+    return parcel.items
 
 
 PICK = Step("pick", request=request)
@@ -112,21 +118,19 @@ class Desk:
             now=self.clock.now,
             start_run=cast("Any", None),
         )
-        self.desk = TaskDesk(
+        actions = TaskActions(
             storage=self.storage,
             registry=self.registry,
             settings=settings,
             record_event=receivers.event,
-            rejected=self.rejected,
             now=self.clock.now,
-            trace_url_template=url,
         )
         self.application = bare_application("Operators", responses=GUARDED)
         access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
         guard = guard or Guard(identify_as(_OPERATOR), WIDE, self.clock)
         guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)))
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
-        add_task_routes(self.application, router, self.desk)
+        add_task_routes(self.application, router, actions, rejected=self.rejected, trace_url_template=url)
         self.application.include_router(router)
 
     def redeployed(self, *workflows: Workflow[Any], **others: Any) -> Desk:

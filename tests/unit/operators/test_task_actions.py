@@ -28,6 +28,7 @@ from tests.unit.operators.conftest import (
     Desk,
     Parcel,
     Receipt,
+    items_of,
     mail,
 )
 
@@ -134,7 +135,7 @@ async def test_action_on_another_epoch_is_rejected(desk: Desk, action: str) -> N
 @pytest.mark.parametrize("action", ["resubmit", "steps/send/leave", "events/approve"])
 async def test_unknown_task_is_not_found(desk: Desk, action: str) -> None:
     """404, and 422 for a name that no task has."""
-    content = {"body": {}} if action.startswith("events") else {}
+    content: dict[str, Any] = {"body": {}} if action.startswith("events") else {}
     problem(await desk.act(action, **content), 404)
     problem(await desk.act(action, "a%7Cb", **content), 422)
 
@@ -228,7 +229,7 @@ async def test_step_that_was_not_done_starts_again(desk: Desk) -> None:
 async def test_failed_step_gets_its_result(desk: Desk, action: str) -> None:
     """The task continues after it; a completed step gets none."""
     await desk.in_error()
-    given = {"result": {"sent": "by hand"}}
+    given: dict[str, Any] = {"result": {"sent": "by hand"}}
     assert "has not failed" in problem(await desk.act(f"steps/pick/{action}", **given), 409)["detail"]
     answer = await desk.act(f"steps/send/{action}", **given)
     assert (answer.status, answer.json["state"]) == (202, "Processed")
@@ -317,7 +318,7 @@ async def test_item_is_answered_by_its_name() -> None:
     """The other item stays."""
     send = Step(
         "send",
-        for_each=lambda parcel: parcel.items,
+        for_each=items_of,
         request=lambda _parcel, _results, item: {"item": item},
         result=Receipt,
         idempotent=False,

@@ -346,7 +346,7 @@ async def test_groups_of_more_tasks_than_a_request_reads_continue(desk: Desk) ->
         _put(
             desk, TaskIndex.ERROR, f"t-{number}", number, "Error", ErrorClass="pick: late", FailedStep="pick"
         )
-    counts, before = [], ""
+    counts, before = list[int](), ""
     while not counts or before:
         answer = (await desk.get(f"/errors{before}")).json
         counts.append(sum(group["count"] for group in answer["groups"]))

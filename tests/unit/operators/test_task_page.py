@@ -28,6 +28,7 @@ from tests.unit.operators.conftest import (
     TRIP,
     Desk,
     Parcel,
+    items_of,
     request,
 )
 
@@ -82,7 +83,7 @@ async def test_step_behind_a_gate_is_page(desk: Desk) -> None:
 
 async def test_items_and_children_are_page() -> None:
     """A child is named after the start of its step."""
-    send = Step("send", for_each=lambda parcel: parcel.items, request=lambda *given: {"item": given[2]})
+    send = Step("send", for_each=items_of, request=lambda *given: {"item": given[2]})
     car = WorkflowStep("car", workflow="line", request=request, needs=[send])
     flow = Workflow("each", payload=Parcel, steps=[send, car])
     desk = Desk(flow, LINE)
