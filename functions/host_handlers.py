@@ -22,7 +22,7 @@ from functions.messaging.agent_messages import (
     read_agent_message,
 )
 from functions.messaging.message_format import (
-    AlertMessage,
+    AnnouncementMessage,
     MessageError,
     QueueMessage,
     named_task,
@@ -233,7 +233,7 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
 
 async def log_alert(message: QueueMessage) -> None:
     """Log an alert of a task or of a gate; alert rules read the line. Raises `MessageError`."""
-    alert = read_message(AlertMessage, message.body)
+    alert = read_message(AnnouncementMessage, message.body)
     _log.error("operator alert %s", alert.model_dump_json(exclude={"schema_version"}, exclude_none=True))
 
 
