@@ -234,7 +234,7 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
 async def log_alert(message: QueueMessage) -> None:
     """Log an alert of a task or of a gate; alert rules read the line. Raises `MessageError`."""
     alert = read_message(AnnouncementMessage, message.body)
-    _log.error("operator alert %s", alert.model_dump_json(exclude={"schema_version"}, exclude_none=True))
+    _log.error("operator alert %s", alert.model_dump_json(exclude={"schema_version", "output"}, exclude_none=True))
 
 
 async def take_events(batches: EventBatches, events: Sequence[HostEvent]) -> None:
