@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -35,7 +36,7 @@ from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import NoSuchTaskError, StorageError, Table
-from functions.submission.event_batches import EventBatches, HostEvent, events_of
+from functions.submission.event_batches import EventBatches, events_of
 from functions.supervisor.intake_measurement import (
     IntakeBounds,
     IntakeMeasurement,
@@ -234,11 +235,13 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
 async def log_alert(message: QueueMessage) -> None:
     """Log an alert of a task or of a gate; alert rules read the line. Raises `MessageError`."""
     alert = read_message(AnnouncementMessage, message.body)
-    _log.error("operator alert %s", alert.model_dump_json(exclude={"schema_version", "output"}, exclude_none=True))
+    _log.error(
+        "operator alert %s", alert.model_dump_json(exclude={"schema_version", "output"}, exclude_none=True)
+    )
 
 
-async def take_events(batches: EventBatches, events: Sequence[HostEvent]) -> None:
-    """Handle the events of a batch of the host."""
+async def take_events(batches: EventBatches, events: Sequence[Any]) -> None:
+    """Handle a batch of the host: `azure.functions.EventHubEvent`."""
     await batches.take(events_of(events))
 
 

@@ -112,7 +112,8 @@ class HttpApplications:
         from fastapi import APIRouter
 
         from functions.core.json_values import MOST_TEXT_BYTES
-        from functions.operators.task_routes import TaskDesk, add_task_routes
+        from functions.operators.task_actions import TaskActions
+        from functions.operators.task_routes import add_task_routes
         from functions.web.access import GUARDED, Access
         from functions.web.application import bare_application
         from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
@@ -122,16 +123,20 @@ class HttpApplications:
         access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
         self._guard("operations").protect(app, access, BodyLimits(BodyLimit(8 * 1024 + MOST_TEXT_BYTES)))
         router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-        desk = TaskDesk(
-            storage=self._tasks.storage,
+        actions = TaskActions(
+            self._tasks.storage,
             registry=self._registry,
             settings=self._tasks.rules,
             record_event=self._tasks.receivers.event,
-            rejected=self._rejected,
             now=utc_now,
+        )
+        add_task_routes(
+            app,
+            router,
+            actions,
+            rejected=self._rejected,
             trace_url_template=self._settings.trace_url_template,
         )
-        add_task_routes(app, router, desk)
         app.include_router(router)
         return app
 
