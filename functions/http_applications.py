@@ -124,7 +124,7 @@ class HttpApplications:
         self._guard("operations").protect(app, access, BodyLimits(BodyLimit(8 * 1024 + MOST_TEXT_BYTES)))
         router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
         actions = TaskActions(
-            self._tasks.storage,
+            storage=self._tasks.storage,
             registry=self._registry,
             settings=self._tasks.rules,
             record_event=self._tasks.receivers.event,
