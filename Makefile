@@ -39,8 +39,8 @@ reset: $(RUN_PACKAGES) ## Delete all local state
 test: $(TEST_PACKAGES) $(BROWSER) ## Run the tests before a commit: at most 15 minutes on 2 cores
 	@$(TESTS)
 
-test-all: $(TEST_PACKAGES) $(BROWSER) ## Run every test, and larger runs: 20,000 events, a million tasks
-	@VAST_TASKS=1000000 STREAM_EVENTS=20000 $(TESTS) --night
+test-all: $(TEST_PACKAGES) $(BROWSER) ## Run every test, and larger runs: 5,000 events, a million tasks
+	@VAST_TASKS=1000000 STREAM_EVENTS=5000 $(TESTS) --night
 
 test-shuffled: $(TEST_PACKAGES) $(BROWSER) ## Run the tests of `make test` in another order (SEED=…)
 	@$(TESTS) -p randomly --randomly-seed=$(SEED)

@@ -54,8 +54,8 @@ async def test_orders_of_a_batch_have_traces_of_their_own(spans: Spans, *, is_hu
     with span("POST", {}):
         await sender.submit([submission("a"), submission("b")])
     submitted = [each for each in spans.all() if each.name == "submit"]
-    sent = [dict(each.properties or {}) for batch in producer.batches for each in batch]
-    sent = sent if is_hub else [dict(each.properties) for each in received(bus)]
+    events = [each for batch in producer.batches for each in batch]
+    sent: list[Any] = [each.properties for each in (events if is_hub else received(bus))]
     assert sent == [{"traceparent": traceparent_of(each)} for each in submitted]
     request = traceparent_of(spans.one("POST"))
     assert [links_of(each) for each in submitted] == [[request], [request]]
