@@ -102,13 +102,15 @@ def derive(record: TaskRecord) -> Columns:
     expires_at = record.expires_at if may_expire(record) else None
     due_at = _earliest((calls_end, pick_up, look_ups_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
+    waits = {spec.type for spec, _ in running}
+    waits |= {spec.type for spec, op in record.operations() if op.find_by and op.run}  # in its Agent's queue
     return Columns(
         state=ProcessState.PROCESSING if calls else ProcessState.PENDING,
         locked_by=scheduler_id(record.order.task, record.epoch, max(runs)) if runs else None,
         complete_by=_earliest((calls_end, pick_up)),
         due_at=None if is_suspended else due_at,
         wake_at=None if is_suspended else wake_at,
-        waiting_for=_waiting_for(record, {spec.type for spec, _ in running}, is_ready=pick_up is not None),
+        waiting_for=_waiting_for(record, waits, is_ready=pick_up is not None),
         gates=waiting_gates(record),
         calls_under_way=len(calls),
     )

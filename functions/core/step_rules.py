@@ -203,10 +203,8 @@ def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str |
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
-    unknown = do.with_attempt(now, "unknown")
-    unknown = replace(
-        unknown, state=OperationState.UNKNOWN, error=error or do.error, run=None, find_by=find_by
-    )
+    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=None)
+    unknown = replace(unknown, error=error or do.error, find_by=find_by)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 

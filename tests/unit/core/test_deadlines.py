@@ -144,8 +144,10 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
     """A run records that it sends the look-up, and no further run starts for it."""
     unknown = _unknown()
     assert (unknown.run, needs_run(unknown), look_ups(unknown)) == (2, True, ["pay"])
+    assert derive(unknown).waiting_for is WaitingFor.PICK_UP
     sent = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
     assert (sent.do("pay").run, needs_run(sent), look_ups(sent)) == (2, False, [])
+    assert (derive(sent).waiting_for, derive(sent).due_at) == (WaitingFor.REPLY, at(90))
     assert after(sent, RunStarted(epoch=1, run=3), seconds=62) is sent
     assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE
     lost = after(sent, LOOK, seconds=95)

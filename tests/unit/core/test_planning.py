@@ -190,7 +190,7 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
     record = _task(_registry(each), '{"labels":[1,2]}')
     fewer = Step("a", for_each=lambda parcel: parcel.labels[:1], request=lambda p, r, i: {"i": i})  # noqa: ARG005 - as above
     other = Step("a", for_each=lambda _: [3, 3], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
-    none = Step("a", for_each=lambda _: 1 // 0, request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    none = Step("a", for_each=lambda _: [1 // 0], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
     for registry, reason in (
         (WorkflowRegistry([_CHILD]), "version 1 of workflow w is not deployed"),
         (_registry(Step("a", request=_request)), "is deployed with other steps than it was submitted with"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 from urllib.parse import urlsplit
@@ -352,7 +353,7 @@ async def test_refused_connection_after_an_attempt_without_answer_is_unknown(ser
     service.answers = [Answer(500)]
 
     class Agent(RestAgent):
-        async def do(self, call: Call) -> dict[str, object]:
+        async def do(self, call: Call) -> Mapping[str, object]:
             with pytest.raises(ServiceError):
                 await super().do(call)
             self._service = service.access(credential=_NoToken())
