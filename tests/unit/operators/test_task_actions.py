@@ -314,6 +314,16 @@ async def test_result_that_cannot_be_checked_is_rejected(deployed: tuple[Workflo
     assert (await other.act("steps/pay/not-done")).status == 202
 
 
+async def test_last_result_is_recorded_only_where_its_version_is_deployed() -> None:
+    """No step follows that could not start."""
+    flow = Workflow("paying", payload=Parcel, steps=[PAY])
+    desk = Desk(flow)
+    await desk.in_question(flow)
+    other = desk.redeployed(LINE)
+    problem(await other.act("steps/pay/done", **DONE), 409)
+    assert (await desk.act("steps/pay/done", **DONE)).json["state"] == "Processed"
+
+
 async def test_item_is_answered_by_its_name() -> None:
     """The other item stays."""
     send = Step(
