@@ -31,7 +31,7 @@ GatePath = Annotated[
 
 
 class CallLimit(Reason):
-    """The largest number of calls that one instance has under way; null: no limit."""
+    """The largest number of calls that one instance has under way; null: that of the Agent's settings."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "it is slow", "calls_at_once": 4}]})
 

@@ -65,7 +65,7 @@ async def test_end_of_a_hold_starts_the_release(office: Office) -> None:
 
 
 async def test_calls_of_an_instance_are_limited(office: Office) -> None:
-    """Null removes the limit."""
+    """Null is the limit of the Agent's settings."""
     for limit in (4, None):
         answer = await office.post(f"{GATE}/limit", REASON | {"calls_at_once": limit})
         assert (answer.status, answer.json["calls_at_once"]) == (202, limit)
