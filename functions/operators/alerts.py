@@ -165,10 +165,14 @@ class Alerts:
         await self._post_recorded(alert)
 
     async def post_summary(self) -> None:
-        """Post the alerts of a minute that is over. Raises `WebhookError` and `StorageError`."""
+        """Post the alerts of a minute that is over. It raises nothing, as the next run of the timer posts."""
         post = self._post
-        if post is not None:
+        if post is None:
+            return
+        try:
             await self._limit.post_summary(lambda minute: _posted(post, summary_alert(minute), _POST_SECONDS))
+        except (WebhookError, StorageError) as error:
+            _log.warning("the summary of alerts is not posted yet: %s", error)
 
     async def _post_recorded(self, alert: Alert) -> None:
         try:

@@ -93,9 +93,8 @@ class HoldView(BaseModel):
 class GateView(BaseModel):
     """The gate of a remote service, or of an Agent's queue (`queue:{agent}`).
 
-    `next_at` is the next probe or release. `calls_at_once` limits the calls of one instance; null: the limit of
-    the Agent's settings.
-    `deferred` tasks wait behind the gate, the first one since `deferred_since`.
+    `next_at` is the next probe or release. `calls_at_once` limits the calls of one instance; null: the limit
+    of the Agent's settings. `deferred` tasks wait behind the gate, the first one since `deferred_since`.
     """
 
     gate: str

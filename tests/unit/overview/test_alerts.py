@@ -25,7 +25,6 @@ from functions.operators.alerts import (
     document,
     lost_alert,
 )
-from functions.storage.table_contract import StorageError
 from functions.supervisor.sweep_progress import SUPERVISOR
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.indexed_table import IndexedTable
@@ -196,8 +195,7 @@ async def test_summary_that_is_not_accepted_is_posted_again(instances: Instances
     for number in range(LIMIT + 3):
         await instances.alert(number)
     instances.failure = DOWN
-    with pytest.raises(WebhookError):
-        await instances.pass_minutes()
+    await instances.pass_minutes()
     instances.failure = None
     await instances.alert()
     await instances.pass_minutes(0)
@@ -250,8 +248,7 @@ async def test_webhook_that_does_not_answer_delays_nobody(
     silent = Alerts(lambda _: asyncio.sleep(3_600), instances.limit())
     await silent.alert_lost(LOST)
     instances.clock.advance(60)
-    with pytest.raises(WebhookError):
-        await silent.post_summary()
+    await silent.post_summary()
     await instances.pass_minutes(0)
     assert [alert.facts["causes"] for alert in instances.posted] == ["message lost: submissions (1)"]
 
@@ -277,8 +274,7 @@ async def test_summary_is_posted_once_while_its_counts_cannot_be_removed(instanc
     alerts = instances.make()
     instances.table.fault = lambda: TableFault.NOT_SENT
     for _ in range(3):
-        with pytest.raises(StorageError):
-            await alerts.post_summary()
+        await alerts.post_summary()
     instances.table.fault = lambda: None
     await alerts.post_summary()
     await instances.pass_minutes()
