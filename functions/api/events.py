@@ -48,7 +48,7 @@ class EventTaken(BaseModel):
     state: StepState
 
 
-class WaitingStep(BaseModel):
+class AwaitedEvent(BaseModel):
     """What the bearer of a step's role is shown: the task's id, and this step alone; times are UTC.
 
     `body` is the JSON Schema of what can be told, null while the task's version is not deployed here, and
@@ -91,9 +91,9 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
         description=f"Show a step of this {workflow.noun} that waits for an event, and nothing else\n\n"
         "For whoever has the step's role, and whoever may see all of it.",
     )
-    async def show(task: TaskInPath, step: StepInPath, request: Request) -> WaitingStep:
+    async def show(task: TaskInPath, step: StepInPath, request: Request) -> AwaitedEvent:
         found, model = await events.show(workflow, TaskId(task), StepName(step), caller_of(request))
-        return WaitingStep(
+        return AwaitedEvent(
             id=task,
             step=found.name,
             role=found.shape.role or "",

@@ -14,7 +14,8 @@ import pytest
 
 from tests.simulation.run import command
 from tests.simulation.run.command import main
-from tests.simulation.run.many import Ran
+from tests.simulation.run.figures import Figures, KeptFigures
+from tests.simulation.run.many import Ran, ctrl_c_deferred, pair_ran, ran
 from tests.simulation.run.story import Telling, told
 from tests.simulation.run.verdict import Verdict, run_seed
 from tests.simulation.seeds import ROOT
@@ -65,6 +66,32 @@ def test_path_that_is_stopped_says_how_far_it_came(
     monkeypatch.setattr(command, "ran", stopped)
     assert main(["--path", "orders, happy"]) == 130
     assert "orders, happy: 1 of " in capsys.readouterr().out
+
+
+def test_ctrl_c_waits_until_figures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that was begun is written whole; no other number is run."""
+    keep = KeptFigures.keep
+
+    def interrupted(kept: KeptFigures, figures: Figures) -> None:
+        signal.raise_signal(signal.SIGINT)
+        keep(kept, figures)
+
+    monkeypatch.setattr(KeptFigures, "keep", interrupted)
+    assert main(["--pairs", "--count", "2", "--keep", str(tmp_path)]) == 130
+    assert [each.seed for each in KeptFigures(tmp_path).read()] == [0]
+
+
+@pytest.mark.process
+def test_processes_never_receive_ctrl_c() -> None:
+    """Not even while they import modules: they inherit what is blocked."""
+    with ctrl_c_deferred():
+        [only] = ran(_pair_without_ctrl_c, [0], processes=2)
+    assert not only.told
+
+
+def _pair_without_ctrl_c(number: int) -> Ran:
+    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return pair_ran(number)
 
 
 @pytest.fixture(scope="module")

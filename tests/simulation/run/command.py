@@ -11,7 +11,7 @@ from tests.simulation.points.one_fault import count_points
 from tests.simulation.points.paths import SamplePath
 from tests.simulation.run import arguments
 from tests.simulation.run.figures import KeptFigures, What
-from tests.simulation.run.many import Asked, Ran, pair_ran, point_ran, ran, seed_ran
+from tests.simulation.run.many import Asked, Ran, ctrl_c_deferred, pair_ran, point_ran, ran, seed_ran
 from tests.simulation.run.report import Report
 from tests.simulation.run.story import Telling
 
@@ -24,7 +24,8 @@ def main(given_arguments: Sequence[str]) -> int:
     report = Report(arguments.what_is_run(given))
     is_stopped = False
     try:
-        _run(given, report)
+        with ctrl_c_deferred():
+            _run(given, report)
     except KeyboardInterrupt:
         is_stopped = True
     if report.cpu:

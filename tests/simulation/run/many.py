@@ -6,7 +6,10 @@ import multiprocessing
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
+from multiprocessing.pool import IMapIterator
 
 from rich.console import Console
 from rich.progress import track
@@ -23,6 +26,7 @@ from tests.simulation.run.verdict import run_seed, shrunk
 _SEEDS_OF_A_PROCESS = 50
 #: Of fewer, no progress is shown.
 _FEW = 2
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +62,55 @@ def ran(run: Callable[[int], Ran], numbers: Sequence[int], processes: int) -> It
 
 def _ran(run: Callable[[int], Ran], numbers: Sequence[int], processes: int) -> Iterator[Ran]:
     if processes == 1 and len(numbers) <= _SEEDS_OF_A_PROCESS:
-        yield from map(run, numbers)
+        for number in numbers:
+            with _sigint(signal.SIG_UNBLOCK):
+                each = run(number)
+            yield each
         return
     with multiprocessing.get_context("spawn").Pool(
         processes, _prepare, maxtasksperchild=_SEEDS_OF_A_PROCESS
     ) as pool:
-        yield from pool.imap(run, numbers)
+        yield from _until_ctrl_c(pool.imap(run, numbers))
+
+
+def _until_ctrl_c(results: IMapIterator[Ran]) -> Iterator[Ran]:
+    while signal.SIGINT not in signal.sigpending():
+        try:
+            each = results.next(timeout=_SECONDS_BETWEEN_LOOKS)
+        except multiprocessing.TimeoutError:
+            continue
+        except StopIteration:
+            return
+        yield each
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def ctrl_c_deferred() -> Iterator[None]:
+    """Block SIGINT in this thread, and in the threads and processes that it starts, unless it is ignored.
+
+    `ran` raises KeyboardInterrupt between two results. A SIGINT that is pending at the end raises it, too.
+    An unblocked SIGINT ends a process that still imports modules, with a traceback. In the main process,
+    pydantic replaces a KeyboardInterrupt by PydanticSerializationError.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
+        yield
+        return
+    resource_tracker.ensure_running()  # its start unblocks SIGINT
+    with _sigint(signal.SIG_BLOCK):
+        yield
+
+
+@contextmanager
+def _sigint(how: signal.Sigmasks) -> Iterator[None]:
+    before = signal.pthread_sigmask(how, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that adds up
     warnings.simplefilter("ignore")
     collect_garbage_rarely()
 
