@@ -199,6 +199,17 @@ async def test_entry_without_its_task_is_left_out(desk: Desk) -> None:
     assert await _listed(desk) == []
 
 
+async def test_ended_task_is_not_under_way(desk: Desk) -> None:
+    """Its index row may be outdated."""
+    await desk.submit()
+    [(shard, key)] = [place for place in desk.table.rows if place[1].startswith("!due|")]
+    row = desk.table.rows[shard, key]
+    await desk.act("cancel")
+    desk.table.write(shard, [RowChange("upsert", key, row)])
+    assert await _listed(desk, "under_way=true") == []
+    assert await _listed(desk, "submitter=tester") == [TASK]
+
+
 AT = START.isoformat()
 
 
