@@ -126,8 +126,8 @@ class Settings(Connections):
     """a caller's requests a minute, per instance"""
     requests_in_flight: int = Field(200, ge=1)
     """a caller's requests in flight, per instance"""
-    intake_most_seconds: float = Field(900, gt=0, le=604_800)
-    """the seconds that orders may wait to be recorded before new ones are refused with 429"""
+    intake_most_seconds: float = Field(900, ge=1, le=604_800)
+    """the seconds that orders may wait to be recorded before new ones get 429"""
     intake_most_waiting: int = Field(100_000, ge=1)
     """the messages and late tasks that may wait to be taken up before new orders are refused with 429"""
     sample_services: bool = False

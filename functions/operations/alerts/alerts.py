@@ -154,7 +154,7 @@ class Alerts:
             raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
         alert = task_alert(message)
         _log.error(alert.line())
-        await self._post_or_count(alert, 60)
+        await self._post_or_count(alert, 35)  # within the handling of its message (45 s)
 
     async def _post_or_count(self, alert: Alert, seconds: float) -> None:
         """Post an alert singly; the summary counts the others, and each that is not taken in time."""

@@ -167,6 +167,14 @@ async def test_only_the_role_of_the_step_sends_its_event(
     assert (await client.post(PATH, YES)).status == sent
 
 
+async def test_403_names_the_role() -> None:
+    """The caller lacks it, or is not the submitter of the task."""
+    client = await _client("Approver", operator(BERT))
+    assert "lacks the role Approver." in problem(await client.post(PATH, YES), 403)["detail"]
+    client = await _client("Submitter", principal(BERT, "Operator", "Submitter"))
+    assert "Only the submitter" in problem(await client.post(PATH, YES), 403)["detail"]
+
+
 async def test_role_of_a_step_sees_this_step_and_nothing_else() -> None:
     """Neither the payload, nor another step, nor the task."""
     client = await _client("Approver", principal(BERT, "Approver"))

@@ -314,14 +314,21 @@ LOCAL = f"Endpoint=sb://127.0.0.1:5672;{KEY}"
 
 
 @pytest.mark.parametrize(
-    "text", ["rubbish", KEY, "Endpoint=sb://127.0.0.1:5672", f"{LOCAL};SharedAccessSignature=s"]
+    "text",
+    [
+        "rubbish",
+        KEY,
+        "Endpoint=sb://127.0.0.1:5672",
+        f"{LOCAL};SharedAccessSignature=s",
+        f"{LOCAL};EntityPath=q",
+    ],
 )
 def test_wrong_connection_string_stops_the_start(text: str) -> None:
     """With one line that names the setting and not the secret."""
     with pytest.raises(Exception, match=r"^setting ServiceBusConnection is wrong") as wrong:
         connect_bus(Connection(text, None, None))
     assert text not in str(wrong.value)
-    if "Signature" not in text:
+    if "Signature" not in text and "EntityPath" not in text:
         with pytest.raises(Exception, match=r"^setting EventHubConnection is wrong"):
             connect_hub(Connection(text, None, None), "orders")
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.messages.queues import patience_of
 from functions.operations.alerts.alerts import (
     Alert,
     AlertFormat,
@@ -28,7 +29,7 @@ from functions.pattern.crowds import CrowdCause
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.known_crowds import Crowd
-from functions.pattern.messages import AnnouncementMessage
+from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, AnnouncementMessage
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.ports import fake_ports
@@ -371,6 +372,10 @@ async def test_webhook_that_does_not_answer_delays_nobody(
         await Alerts(lambda _: asyncio.sleep(3_600), limit).post_summary()
     await instances.pass_minutes(0)
     assert [each.facts["causes"] for each in instances.posted] == ["message lost: submissions (1)"]
+    async with asyncio.timeout(patience_of(OPERATOR_ALERTS_QUEUE)):  # a queued alert is counted in time, too
+        await Alerts(lambda _: asyncio.sleep(3_600), limit).alert_task(BODY)
+    await instances.pass_minutes()
+    assert instances.posted[-1].facts["alerts"] == 1
 
 
 async def test_alert_is_posted_singly_while_its_count_does_not_end(
