@@ -23,8 +23,9 @@ from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds for the post of a queued alert, and of an alert whose caller must finish within 12 seconds.
-_QUEUED_SECONDS, _POST_SECONDS = 60.0, 6.0
+#: Seconds for the post of a queued alert, within the handling of its message (45 s), and for the post of an
+#: alert whose caller must finish within 12 seconds.
+_QUEUED_SECONDS, _POST_SECONDS = 35.0, 6.0
 #: Attempts of a post, and seconds of each one.
 _ATTEMPTS, _ATTEMPT_SECONDS = 4, 10
 

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from functions.core.record import Message, MessageKind
 from functions.messaging.message_format import MessageError, addressed
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, handling_seconds
 from functions.messaging.received_messages import LostMessage
+from functions.operators import alert_limit as limit_module
+from functions.operators import alerts as alerts_module
 from functions.operators.alert_limit import AlertLimit
 from functions.operators.alerts import (
     Alert,
@@ -251,6 +254,18 @@ async def test_webhook_that_does_not_answer_delays_nobody(
     await silent.post_summary()
     await instances.pass_minutes(0)
     assert [alert.facts["causes"] for alert in instances.posted] == ["message lost: submissions (1)"]
+
+
+async def test_queued_alert_is_counted_within_the_handling_of_its_message(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook that does not answer leaves time for both counts."""
+    seconds = alerts_module._QUEUED_SECONDS + 2 * limit_module._COUNT_SECONDS
+    assert seconds < handling_seconds(OPERATOR_ALERTS_QUEUE)
+    monkeypatch.setattr(alerts_module, "_QUEUED_SECONDS", 0.01)
+    await Alerts(lambda _: asyncio.sleep(3_600), instances.limit()).take(_body())
+    await instances.pass_minutes()
+    assert instances.events == ["more alerts"]
 
 
 async def test_alerts_are_posted_singly_while_they_cannot_be_counted(
