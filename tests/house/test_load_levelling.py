@@ -52,7 +52,8 @@ def test_times_in_the_text_are_those_of_the_code() -> None:
 async def test_every_call_finds_a_connection(opened: Any) -> None:
     """No limit on calls is higher than the limit on connections."""
     async with opened.__wrapped__() as session:
-        connections = session.connector.limit_per_host
+        limits = (session.connector.limit, session.connector.limit_per_host)
+    connections = min(limit for limit in limits if limit > 0)  # 0: no limit
     assert f"{connections} connections" in _DOCUMENT
     assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
     assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections

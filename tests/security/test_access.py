@@ -33,7 +33,7 @@ _ROLE = {"typ": "roles", "val": "Operator"}
 STRANGERS = {
     "nothing": {},
     "empty": {PRINCIPAL_HEADER: ""},
-    "no base64": {PRINCIPAL_HEADER: "Operator!"},
+    "no base64": {PRINCIPAL_HEADER: "!" + principal(ANNA, "Operator")[PRINCIPAL_HEADER]},
     "no JSON": {PRINCIPAL_HEADER: b64encode(b"\xff{").decode()},
     "no object": encoded(["Operator"]),
     "no claims": encoded({"roles": ["Operator"]}),

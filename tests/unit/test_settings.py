@@ -119,10 +119,10 @@ def test_empty_optional_setting_is_its_default(monkeypatch: pytest.MonkeyPatch) 
 def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blanks and a comma at the end do no harm."""
     monkeypatch.setenv("REPLY_QUEUES", "notices-demo, other ,")
-    monkeypatch.setenv("STEP_SECONDS", "orders.payment=2.5, deliveries.drone=60")
+    monkeypatch.setenv("STEP_SECONDS", "orders.payment=0.5, deliveries.drone=60")
     settings = load_settings()
     assert settings.reply_queues == {"notices-demo", "other"}
-    assert settings.step_seconds == {"orders.payment": 2.5, "deliveries.drone": 60}
+    assert settings.step_seconds == {"orders.payment": 0.5, "deliveries.drone": 60}
 
 
 def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -349,3 +349,8 @@ def test_task_that_a_scheduler_held_goes_on_in_the_next_epoch_uncounted() -> Non
     # One of few gets another scheduler instead of another request.
     extended = _extended(pending(LINE), OVERDUE)
     assert isinstance(turn(extended, CROWD, after(200), POLICY, in_crowd=False), Resumed)
+    # The time of a late step is lost with its epoch.
+    late = told(pending(OF), claimed(), started("pay", complete_by=60))
+    event = turn(late, CROWD, after(66), POLICY, in_crowd=True)
+    assert isinstance(event, Resumed)
+    assert event.lost == timedelta(seconds=60)

@@ -13,9 +13,7 @@ from functions.pattern.states import Remedy
 from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
-from tests.fakes.interventions import (
-    done,
-)
+from tests.fakes.interventions import done
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import after, claimed, pending, started, told
 from tests.fakes.workflows import awaiting, step, timer, workflow

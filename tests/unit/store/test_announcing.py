@@ -10,10 +10,7 @@ import pytest
 
 from functions.pattern.announcements import Announcement, announcements
 from functions.pattern.errors import TransientError
-from functions.pattern.events import (
-    AnnouncementSent,
-    Event,
-)
+from functions.pattern.events import AnnouncementSent, Event
 from functions.pattern.identity import Parent, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState

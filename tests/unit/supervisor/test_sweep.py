@@ -14,11 +14,7 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import (
-    Index,
-    IndexEntry,
-    IndexPage,
-)
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 from functions.supervisor import due_tasks, sweep
 from functions.supervisor.course import Course
 from tests.fakes.interventions import recovered

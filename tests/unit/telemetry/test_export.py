@@ -249,6 +249,7 @@ def test_nothing_else_is_instrumented(configured: Configured) -> None:
     assert off == set(_ALL_SUPPORTED_INSTRUMENTED_LIBRARIES)
     assert told["logger_name"] == _LOGGER.name
     assert not told["enable_live_metrics"]
+    assert not told["enable_performance_counters"]
 
 
 def test_lines_do_not_leave_twice(configured: Configured) -> None:

@@ -1,0 +1,224 @@
+"""Orders of callers: drafts, their submission, the order on record, and cancellation. Times are UTC."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from opentelemetry.trace import Span
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from functions.api.order_models import BatchEnvelope, Envelope, SingleEnvelope
+from functions.core.definition_checks import ENVELOPE_FIELDS
+from functions.core.json_values import UnfitValueError
+from functions.core.record import TaskRecord
+from functions.core.task_events import Cancelled, Canceller
+from functions.core.workflow_definition import UnfitOrderError, Workflow
+from functions.messaging.message_format import SubmissionMessage, payload_text
+from functions.messaging.senders import SendError
+from functions.storage.record_rows import decoded, joined
+from functions.storage.row_keys import shard_of
+from functions.storage.table_contract import NoSuchTaskError, Row, TransientStorageError
+from functions.storage.task_storage import TaskStorage
+from functions.telemetry.fields import Facts, Field
+from functions.telemetry.spans import links_to, span
+from functions.web.callers import Caller, Role
+from functions.web.problems import ProblemError, faults_in
+from functions.web.redaction import public_faults
+
+_log = logging.getLogger(__name__)
+
+#: Time in which an event of a caller is recorded.
+RECORD_TIME = timedelta(seconds=20)
+#: Ids of child tasks start with this text.
+_CHILD_PREFIX = "c-"
+
+#: Submits orders of one workflow; returns the error of each one that may not be submitted.
+type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
+
+
+#: The submitter of an order and the digest of its content. Only orders with equal ones are the same.
+type Identity = tuple[str, str]
+
+
+def identity_of(message: SubmissionMessage) -> Identity:
+    """Return the identity of an order that is not on record."""
+    return message.submitter, message.digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """Submits, reads and cancels orders. Notices may be sent to `reply_queues`.
+
+    Its methods raise `StorageError`, and `ProblemError` and other errors for callers (`as_problem`).
+    """
+
+    storage: TaskStorage
+    submit: Submit
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    reply_queues: Collection[str]
+
+    async def submit_one(self, workflow: Workflow[Any], task: str | None, sent: Any, caller: Caller) -> str:
+        """Submit an order, unless it is on record, and return its id. Raises `SendError`.
+
+        Without `task` it gets a new id. Raises `ProblemError` 409 if another order is on record.
+        """
+        draft = self.draft(workflow, sent, caller, task=task)
+        known = None if task is None else await self.recorded(task)
+        if known is None:
+            [fault] = await self.submit([draft])
+            if fault is not None:
+                raise fault
+        elif known != identity_of(draft):
+            raise id_conflict()
+        return draft.task_id
+
+    def draft(
+        self,
+        workflow: Workflow[Any],
+        sent: Any,
+        caller: Caller,
+        *,
+        task: str | None = None,
+        is_in_batch: bool = False,
+    ) -> SubmissionMessage:
+        """Return a valid order that is not submitted. An order in a batch may contain its id.
+
+        Raises `RequestValidationError`, `ProblemError` and `UnfitOrderError`.
+        """
+        place = workflow.noun if is_in_batch else "body"
+        if not isinstance(sent, dict):
+            fault = {"type": "dict_type", "loc": (place,), "msg": "Input should be a JSON object"}
+            raise RequestValidationError([fault])
+        model: type[Envelope] = BatchEnvelope if is_in_batch else Envelope
+        if not is_in_batch and workflow.payload.model_config.get("extra") == "forbid":
+            model = SingleEnvelope
+        envelope, faults = Envelope(), list[dict[str, Any]]()
+        try:
+            envelope = model.model_validate({name: sent[name] for name in ENVELOPE_FIELDS if name in sent})
+        except ValidationError as error:
+            faults = faults_in(place, error)
+        if isinstance(envelope, BatchEnvelope):
+            task = envelope.id
+        if envelope.reply_to is not None and envelope.reply_to not in self.reply_queues:
+            faults.append(_fault(place, "reply_to", "Notices cannot be sent to this queue"))
+        if task is not None and task.startswith(_CHILD_PREFIX):
+            faults.append(_fault(place, "id", f"Ids that start with {_CHILD_PREFIX} are reserved"))
+        payload = {name: value for name, value in sent.items() if name not in ENVELOPE_FIELDS}
+        faults = [*_payload_faults(workflow, payload, place), *faults]
+        if faults:
+            raise RequestValidationError(faults)
+        return SubmissionMessage(
+            task_id=task or self.new_id(),
+            workflow=workflow.name,
+            version=workflow.version,
+            payload=payload,
+            submitter=caller.name,
+            submitted_at=self.now(),
+            reply_to=envelope.reply_to,
+            correlation_id=envelope.correlation_id,
+        )
+
+    async def recorded(self, task: str) -> Identity | None:
+        """Return the identity of the order on record under an id, None if there is none."""
+        key = f"{task}|order"
+        row = await self.storage.table.read(shard_of(task, self.storage.shards), key)
+        return None if row is None else decoded(key, lambda: _identity_in(row))
+
+    async def find(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord:
+        """Return a task. Raises `ProblemError` 404 if this resource has none that the caller may see."""
+        record = await self.storage.load(task)
+        if record is None or record.order.workflow != workflow.name:
+            raise _not_found(workflow)
+        if not caller.may_see(record.order.submitter):
+            raise _not_found(workflow)
+        return record
+
+    async def cancel(self, workflow: Workflow[Any], task: str, caller: Caller) -> None:
+        """Cancel an order: undo everything that was done. Raises `ProblemError` 403, 404 and 409."""
+        record = await self.find(workflow, task, caller)
+        if record.order.submitter != caller.name:
+            caller.check(Role.OPERATOR)  # a `Reader` sees the order and cannot act
+        event = Cancelled(by=Canceller.CALLER, who=caller.name, reason="cancelled by its caller")
+        with decision_span(record, "cancel"):
+            try:
+                applied = await self.storage.change(task, event, until=self.now() + RECORD_TIME)
+            except NoSuchTaskError:
+                raise _not_found(workflow) from None
+        if applied.rejection is not None:
+            raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
+
+
+def _identity_in(row: Row) -> Identity:
+    facts = from_json(joined(row, "Facts") or "")
+    return facts["submitter"], facts.get("content", "")
+
+
+def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str) -> Sequence[dict[str, Any]]:
+    """Return the faults of a payload. Raises `ProblemError` 413 and `UnfitOrderError`."""
+    try:
+        text = payload_text(payload)
+    except UnfitValueError as error:
+        raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from None
+    try:
+        workflow.specs_of(workflow.payload.model_validate_json(text))
+    except ValidationError as error:
+        return public_faults(workflow.payload, place, error)
+    return ()
+
+
+def _fault(place: str, field: str, reason: str) -> dict[str, Any]:
+    return {"type": "value_error", "loc": (place, field), "msg": reason}
+
+
+def _not_found(workflow: Workflow[Any]) -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+
+
+def id_conflict() -> ProblemError:
+    """Return the problem of an id under which another order is on record."""
+    return ProblemError(HTTPStatus.CONFLICT, "Another order is recorded under this id. Use another id.")
+
+
+def _why_not_cancelled(record: TaskRecord) -> str:
+    if record.order.parent is not None:
+        return "It is a step of another order. Cancel that order instead."
+    if record.error is not None:
+        return "It is in Error. An operator decides how it continues."
+    if record.suspension is not None:
+        return "An operator has suspended it. Ask the operator."
+    return "It was processed, and its time limit for cancellation has passed."
+
+
+def decision_span(record: TaskRecord, decision: str) -> AbstractContextManager[Span]:
+    """Return the span of a decision about a task, linked to the trace of the task."""
+    facts: Facts = {
+        Field.TASK: record.order.task,
+        Field.WORKFLOW: record.order.workflow,
+        Field.EPOCH: record.epoch,
+        Field.DECISION: decision,
+    }
+    return span(decision, facts, links=links_to(record.order.traceparent))
+
+
+def as_problem(error: Exception) -> Exception:
+    """Return the problem for callers of an error of the core, the table or a queue; other errors as is."""
+    match error:
+        case TransientStorageError() | SendError():
+            _log.warning("unavailable: %s", error)
+            text = "A required service does not answer. Try again; it is safe to repeat the same id."
+            return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        case UnfitOrderError():
+            if error.__cause__ is not None:
+                _log.error("a function of the workflow failed", exc_info=error.__cause__)
+            return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        case _:
+            return error

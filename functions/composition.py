@@ -1,0 +1,334 @@
+"""The composition root: joins the parts of the application by its settings, and registers its functions.
+
+Nothing connects before it is used. FastAPI and the HTTP applications are imported with their first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import azure.functions as func
+
+from functions import host_functions as host
+from functions.agents.agent_catalog import (
+    agents_here,
+    check_agents,
+    finders,
+    load_endpoints,
+    make_agents,
+)
+from functions.agents.gates import Gates
+from functions.agents.queue_agent import QueueAgent, RequestLedger
+from functions.application_settings import Settings
+from functions.connections import Connection
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.host_handlers import (
+    QueueHandlers,
+    delete_old_rows,
+    log_alert,
+    log_queue_ages,
+    measure_intake,
+    purge_instances,
+    report_sweep,
+    sweep_once,
+    take_events,
+)
+from functions.http_applications import HttpApplications
+from functions.machine import new_id
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.queue_depths import PeekedQueues
+from functions.messaging.queue_names import (
+    OPERATOR_ALERTS_QUEUE,
+    QUEUES,
+    SUBMISSIONS_QUEUE,
+    dead_letter_queue,
+)
+from functions.messaging.received_messages import LostMessages, QueueBatches, handle
+from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
+from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.senders import BusFigures, HubSender, MessageSender, connect_bus, connect_hub
+from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
+from functions.scheduler.run import Runs
+from functions.services.service import service_tables
+from functions.submission.admission import Admission
+from functions.submission.event_batches import EventBatches
+from functions.supervisor.table_sweep import TableSweep
+from functions.supervisor.task_sweep import TaskSweep
+from functions.table_clients import TableAccount
+from functions.table_setup import TASKS_TABLE, prepare_tables
+from functions.task_parts import TaskParts, utc_now
+from functions.web.destinations import http_session, once_session
+from functions.web.service_credentials import ManagedIdentity
+from functions.workflows_next.registration import Registration, agent_classes, sample_services
+
+#: Every hour; a full sweep without time left continues at its cursors.
+_FULL_SWEEP_SCHEDULE = "0 3 * * * *"
+#: Every five minutes, and not at the same second.
+_PURGE_SCHEDULE, _OLD_ROWS_SCHEDULE, _AGES_SCHEDULE = "15 */5 * * * *", "45 */5 * * * *", "55 */5 * * * *"
+_INTAKE_SCHEDULE = "*/15 * * * * *"
+
+
+class Wiring:
+    """The application's parts, joined by its settings and workflows."""
+
+    def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
+        self._settings, self._roles = settings, settings.roles
+        self._reach = reach_of(settings.roles)
+        workflows = [version for each in registrations for version in each.versions]
+        self._registry = WorkflowRegistry(
+            workflows, step_seconds=settings.step_seconds, run_seconds=settings.run_seconds
+        )
+        _check_retention(self._registry, settings.retention_days)
+        self._account = TableAccount(settings.state_store_connection)
+        agent_store = settings.agent_store_connection
+        self._agent_account = self._account if agent_store is None else TableAccount(agent_store)
+        self._bus, self._figures = connect_bus(settings.service_bus_connection), BusFigures()
+        self._sender = self._make_sender(self._reach)
+        self._agents = self._make_agents(registrations)
+        self._services = sample_services(registrations) if settings.sample_services else ()
+
+    def _make_sender(self, reach: Reach) -> MessageSender:
+        return MessageSender(self._bus, may_send=reach.sends_to, now=utc_now, figures=self._figures)
+
+    def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Any]:
+        classes = agent_classes(registrations)
+        self._finders = finders(self._registry, classes)
+        here = agents_here(
+            self._registry,
+            self._settings.agents_elsewhere,
+            serves_calls=AppRole.SCHEDULER in self._roles,
+            serves_queues=AppRole.AGENTS in self._roles,
+        )
+        check_agents(self._registry, classes, here)
+        endpoints = load_endpoints(here)
+        limits = {name: each.calls_at_once for name, each in endpoints.items()}
+        self._calls_at_once = {name: limit for name, limit in limits.items() if limit is not None}
+        return make_agents(
+            endpoints,
+            classes,
+            now=utc_now,
+            session=http_session,
+            once_session=once_session,
+            issuer=ManagedIdentity(self._settings.agents_client_id),
+            retry=self._settings.retry,
+        )
+
+    def prepare(self) -> None:
+        """Check the table of tasks. The whole application creates missing tables.
+
+        Raises `SettingsError` and `TableSetupError`.
+        """
+        settings, is_whole = self._settings, self._settings.is_whole
+        own = () if self._agent_account is self._account else AGENT_TABLES
+        if own and is_whole:
+            with self._agent_account.service() as service:
+                prepare_tables(service, own, setting="AgentStore")
+        if TASKS_TABLE in self._reach.tables:
+            every = {TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES, *service_tables(self._services)}
+            names = every - {*own} if is_whole else ()
+            with self._account.service() as service:
+                prepare_tables(service, names, setting="StateStore", shards=settings.state_shards)
+
+    def blueprints(self) -> list[func.Blueprint]:
+        """Return every function of the application's roles."""
+        made = {
+            AppRole.FRONT: self._front,
+            AppRole.SCHEDULER: self._scheduler,
+            AppRole.AGENTS: self._queue_agents,
+            AppRole.SUPERVISOR: self._supervisor,
+        }
+        blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
+        if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
+            blueprints += self._http.pages()
+        return blueprints
+
+    @cached_property
+    def tasks(self) -> TaskParts:
+        """Return the parts that read and change tasks."""
+        return TaskParts(
+            self._account.table(TASKS_TABLE),
+            shards=self._settings.state_shards,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=self._sender,
+            finders=self._finders,
+            calls_at_once=self._calls_at_once,
+        )
+
+    @cached_property
+    def _http(self) -> HttpApplications:
+        hub, sender = self._settings.event_hubs_connection, self._sender
+        submits_to_hub = hub is not None and self._settings.submit_to == "hub" and self._reach.writes_hub
+        return HttpApplications(
+            self._settings,
+            self._registry,
+            self.tasks,
+            sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
+            rejected=self._rejected,
+            account=self._account,
+            services=self._services,
+        )
+
+    def _hub_sender(self, connection: Connection) -> HubSender:
+        return HubSender(connect_hub(connection, self._settings.event_hub_name), self._figures)
+
+    @cached_property
+    def _rejected(self) -> RejectedMessages:
+        return RejectedMessages(self._account.table(REJECTED_TABLE), utc_now)
+
+    @cached_property
+    def _lost(self) -> LostMessages:
+        return LostMessages(self._rejected, _no_alert)
+
+    def _front(self) -> list[func.Blueprint]:
+        return self._http.front()
+
+    def _scheduler(self) -> list[func.Blueprint]:
+        settings, tasks = self._settings, self.tasks
+        runs = Runs(
+            storage=tasks.storage,
+            registry=self._registry,
+            agents=self._agents,
+            gates=tasks.gates,
+            send_request=self._sender.send_request,
+            now=utc_now,
+            new_id=new_id,
+            run_seconds=settings.run_seconds,
+            steps_at_once=settings.steps_at_once,
+        )
+        admission = Admission(
+            storage=tasks.storage,
+            registry=self._registry,
+            rejected=self._rejected,
+            announcer=tasks.announcer,
+            put=self._sender.put,
+            settings=tasks.rules,
+            now=utc_now,
+            new_id=new_id,
+            reply_queues=settings.reply_queues,
+            retention=settings.retention,
+            finders=self._finders,
+        )
+        hub: list[func.Blueprint] = []
+        if settings.event_hubs_connection is not None:
+            batch = EventBatches(settings.event_hub_name, admission, self._lost.lose)
+            group = settings.event_hub_consumer_group
+            hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
+        batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
+        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=_no_alert, now=utc_now)
+        queues = [
+            _queue_function("scheduler_requests", SCHEDULER_REQUESTS_QUEUE, handlers.scheduler_request),
+            _queue_function("agent_replies", AGENT_REPLIES_QUEUE, handlers.agent_reply),
+        ]
+        return [
+            host.scheduler_functions(runs.run_agents),
+            host.submission_function(SUBMISSIONS_QUEUE, partial(batches.handle, work=admission.take)),
+            host.queue_functions(queues, start_runs=True),
+            host.purge_function(_PURGE_SCHEDULE, partial(purge_instances, settings.retention, utc_now)),
+            *hub,
+        ]
+
+    def _queue_agents(self) -> list[func.Blueprint]:
+        sender = self._make_sender(REACHES[AppRole.AGENTS])
+        ledger = RequestLedger(self._agent_account.table("AgentRequests"), utc_now)
+        served = sorted(self._agents.keys() & self._registry.queue_agents)
+        agents = [
+            QueueAgent(
+                name=name,
+                agent=self._agents[name],
+                ledger=ledger,
+                send_reply=sender.send_reply,
+                now=utc_now,
+                new_id=new_id,
+                function_seconds=self._settings.run_seconds,
+                gates=self.tasks.gates if TASKS_TABLE in self._reach.tables else self._agent_gates(sender),
+            )
+            for name in served
+        ]
+        return [host.queue_functions(map(_agent_function, agents))]
+
+    def _agent_gates(self, sender: MessageSender) -> Gates:
+        """Return the gates of an application without the state store, which limit calls only."""
+        return TaskParts(
+            self._agent_account.table("Circuits"),
+            shards=1,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=sender,
+            finders=self._finders,
+            calls_at_once=self._calls_at_once,
+        ).gates
+
+    def _supervisor(self) -> list[func.Blueprint]:
+        settings, tasks = self._settings, self.tasks
+        sweep = TaskSweep(
+            tasks.storage, gates=tasks.gates, registry=self._registry, send=self._sender.send, now=utc_now
+        )
+        full_sweep = TableSweep(tasks.storage, retention=settings.retention, now=utc_now)
+        intake = (tasks.storage.table, settings.intake_bounds, utc_now)
+        sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
+        full_run = partial(report_sweep, "full sweep", full_sweep.run)
+        retention = settings.retention
+        old_rows = {"rejected": (retention, self._rejected.delete_before)}
+        timers = [
+            host.TimerFunction("supervisor", settings.supervisor_schedule, sweep_run),
+            host.TimerFunction("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
+            host.TimerFunction("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
+            host.TimerFunction("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
+            host.TimerFunction("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
+        ]
+        dead_letters = [
+            _queue_function(
+                f"dead_letter_{queue.replace('-', '_')}",
+                dead_letter_queue(queue),
+                partial(self._lost.take, queue),
+            )
+            for queue in QUEUES
+        ]
+        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, log_alert)
+        return [
+            *self._http.operators(),
+            host.timer_functions(timers),
+            host.queue_functions([alerts, *dead_letters]),
+        ]
+
+    @cached_property
+    def _peeked(self) -> PeekedQueues:
+        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
+
+
+def _check_retention(registry: WorkflowRegistry, days: float) -> None:
+    """Check that a task exists as long as its caller may cancel it. Raises `DefinitionError`."""
+    for workflow in registry:
+        if workflow.cancel_within is not None and workflow.cancel_within > days * 86_400:
+            raise workflow.error(
+                f"cancel_within: {workflow.cancel_within:g} s is longer than the retention of tasks"
+                f" (RETENTION_DAYS={days:g}): shorten it, or set RETENTION_DAYS to a larger number"
+            )
+
+
+async def _no_alert(_alert: object) -> None:
+    """Send no alert. Each caller logs a line, which alert rules read."""
+
+
+def _queue_function(name: str, queue: str, receive: host.ReceiveMessage) -> host.QueueFunction:
+    """Return a function that retries a message within its lock."""
+
+    async def receive_within_lock(message: QueueMessage) -> None:
+        await handle(queue, message, partial(receive, message))
+
+    return host.QueueFunction(name, queue, receive_within_lock)
+
+
+def _agent_function(agent: QueueAgent) -> host.QueueFunction:
+    """Return the function of an Agent's queue. Its message stays locked as long as the function runs."""
+    queue, seconds = requests_queue(agent.name), agent.function_seconds
+
+    async def receive(message: QueueMessage) -> None:
+        work = partial(agent.take, message.message_id, message.body)
+        await handle(queue, message, work, seconds=seconds)
+
+    return host.QueueFunction(f"agent_{agent.name.replace('-', '_')}", queue, receive)

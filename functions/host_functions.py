@@ -1,0 +1,252 @@
+"""All functions of the four roles, as the Functions host knows them; the handlers are arguments.
+
+Only decorators of azure-functions are used: they find the Durable Functions package that is installed. In
+this version, a decorator of Durable Functions must be the innermost one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, List  # noqa: UP035 - the worker recognises a batch by `List`
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import NotHandledError
+from functions.messaging.scheduler_messages import RunRequest
+from functions.scheduler.durable_orchestrator import RUN_AGENTS_ACTIVITY, scheduler
+from functions.web.blueprint import HttpRoute, http_handler
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+SCHEDULER = "scheduler"
+BUS_CONNECTION, HUB_CONNECTION = "ServiceBusConnection", "EventHubConnection"
+
+#: States of Durable instances that can be purged.
+_ENDED = [
+    df.OrchestrationRuntimeStatus.Completed,
+    df.OrchestrationRuntimeStatus.Failed,
+    df.OrchestrationRuntimeStatus.Terminated,
+]
+#: A time before the creation of any instance.
+_FIRST_TIME = datetime(2020, 1, 1, tzinfo=UTC)
+
+_client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", default=None)
+
+type Run = Callable[[], Awaitable[None]]
+#: Handles a message. After an error the host delivers the message again.
+type ReceiveMessage = Callable[[QueueMessage], Awaitable[None]]
+type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
+type ReceiveEvents = Callable[[Sequence[func.EventHubEvent]], Awaitable[None]]
+
+
+class NoDurableClientError(Exception):
+    """The current function has no Durable client: the run must be requested by a message."""
+
+
+@contextmanager
+def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
+    """Let the block, and the tasks that it creates, start runs through the client of this invocation."""
+    token = _client.set(client)
+    try:
+        yield
+    finally:
+        _client.reset(token)
+
+
+async def start_run(request: RunRequest) -> None:
+    """Start the Durable instance of a run. An instance of this id that is running has no further effect.
+
+    Raises `NoDurableClientError`, and `NotHandledError` if the instance may not be started.
+    """
+    client = _client.get()
+    if client is None:
+        raise NoDurableClientError(request.id)
+    try:
+        await client.start_new(SCHEDULER, request.id, request.id)
+    except Exception as error:  # the client raises nothing narrower
+        if "already exists" not in str(error):
+            raise NotHandledError(f"run {request.id} is not started: {type(error).__name__}") from error
+
+
+def _message_of(message: func.ServiceBusMessage) -> QueueMessage:
+    return QueueMessage.received(
+        message.message_id,
+        message.get_body(),
+        message.application_properties,
+        message.subject,
+        message.correlation_id,
+    )
+
+
+def scheduler_functions(run_agents: Callable[[str], Awaitable[str]]) -> func.Blueprint:
+    """Register the orchestrator of a run, and the activity that calls Agents."""
+    blueprint = func.Blueprint()
+
+    @blueprint.function_name(SCHEDULER)
+    @blueprint.orchestration_trigger(context_name="context")
+    def orchestrate(context: df.DurableOrchestrationContext) -> Generator[Any, str]:
+        return scheduler(context)
+
+    @blueprint.function_name(RUN_AGENTS_ACTIVITY)
+    @blueprint.activity_trigger(input_name="run")
+    async def activity(run: str) -> str:
+        return await run_agents(run)
+
+    return blueprint
+
+
+def submission_function(queue: str, receive: ReceiveMessages) -> func.Blueprint:
+    """Register the function of submitted orders, which receives many messages at once."""
+    blueprint = func.Blueprint()
+
+    @blueprint.function_name("submission")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="messages",
+        queue_name=queue,
+        connection=BUS_CONNECTION,
+        cardinality=func.Cardinality.MANY,
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def submission(
+        messages: List[func.ServiceBusMessage],  # noqa: UP006 - as above
+        client: df.DurableOrchestrationClient,
+    ) -> None:
+        with durable_client(client):
+            await receive([_message_of(message) for message in messages])
+
+    return blueprint
+
+
+def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.Blueprint:
+    """Register the function of an event hub. Endless retries keep the checkpoint before a failed batch."""
+    blueprint = func.Blueprint()
+
+    @blueprint.function_name("ingestion")
+    @blueprint.event_hub_message_trigger(
+        arg_name="events",
+        event_hub_name=hub,
+        connection=HUB_CONNECTION,
+        consumer_group=consumer_group,
+        cardinality=func.Cardinality.MANY,
+        data_type=func.DataType.BINARY,
+    )
+    @blueprint.retry(
+        strategy="exponential_backoff",
+        max_retry_count="-1",
+        minimum_interval="00:00:01",
+        maximum_interval="00:01:00",
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def ingestion(
+        events: List[func.EventHubEvent],  # noqa: UP006 - as above
+        client: df.DurableOrchestrationClient,
+    ) -> None:
+        if events:
+            with durable_client(client):
+                await receive(events)
+
+    return blueprint
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFunction:
+    """A function that receives the messages of one queue."""
+
+    name: str
+    queue: str
+    receive: ReceiveMessage
+
+
+def queue_functions(functions: Iterable[QueueFunction], *, start_runs: bool = False) -> func.Blueprint:
+    """Register a function for each queue. With `start_runs`, each has the Durable client."""
+    blueprint, add = func.Blueprint(), _add_starting if start_runs else _add_receiving
+    for each in functions:
+        add(blueprint, each)
+    return blueprint
+
+
+def _add_receiving(blueprint: func.Blueprint, function: QueueFunction) -> None:
+    @blueprint.function_name(function.name)
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=function.queue, connection=BUS_CONNECTION
+    )
+    async def receive(message: func.ServiceBusMessage) -> None:
+        await function.receive(_message_of(message))
+
+
+def _add_starting(blueprint: func.Blueprint, function: QueueFunction) -> None:
+    @blueprint.function_name(function.name)
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=function.queue, connection=BUS_CONNECTION
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def receive(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
+        with durable_client(client):
+            await function.receive(_message_of(message))
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFunction:
+    """A function that runs at the times of a schedule (NCRONTAB, UTC)."""
+
+    name: str
+    schedule: str
+    run: Run
+
+
+def timer_functions(functions: Iterable[TimerFunction]) -> func.Blueprint:
+    """Register a function for each timer."""
+    blueprint = func.Blueprint()
+    for each in functions:
+        _add_timer(blueprint, each)
+    return blueprint
+
+
+def _add_timer(blueprint: func.Blueprint, function: TimerFunction) -> None:
+    @blueprint.function_name(function.name)
+    @blueprint.timer_trigger(arg_name="timer", schedule=function.schedule)
+    async def run(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await function.run()
+
+
+def purge_function(schedule: str, purge: Callable[[PurgeInstances], Awaitable[None]]) -> func.Blueprint:
+    """Register the timer that purges Durable instances; `purge` decides their age."""
+    blueprint = func.Blueprint()
+
+    @blueprint.function_name("purge")
+    @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
+    @blueprint.durable_client_input(client_name="client")
+    async def run(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
+        async def purge_before(before: datetime) -> int:
+            result = await client.purge_instance_history_by(_FIRST_TIME, before, _ENDED)
+            return int(result.instances_deleted)
+
+        await purge(purge_before)
+
+    return blueprint
+
+
+#: Purges the ended Durable instances that were created before a time (UTC), and returns their number.
+type PurgeInstances = Callable[[datetime], Awaitable[int]]
+
+
+def http_functions(make: Callable[[], ASGIApp], *routes: HttpRoute) -> func.Blueprint:
+    """Register a function for each route; one application, made at its first request, answers all."""
+    blueprint = func.Blueprint()
+    answer = http_handler(make)
+    for each in routes:
+        level = func.AuthLevel.ANONYMOUS if each.is_open else func.AuthLevel.FUNCTION
+
+        @blueprint.function_name(each.function)
+        @blueprint.route(route=each.route, methods=each.methods, auth_level=level)
+        async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+            return await answer(req, context)
+
+    return blueprint

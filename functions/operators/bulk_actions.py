@@ -1,0 +1,237 @@
+"""One action on all tasks that a filter selects, page by page. An interrupted caller repeats its cursor.
+
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.core.derive import ProcessState
+from functions.core.record import TaskRecord
+from functions.operators.task_actions import Action, TaskActions
+from functions.operators.task_filters import (
+    CLOCK_SKEW,
+    ListQuery,
+    ListScope,
+    Source,
+    TaskFilter,
+    decoded_cursor,
+    encoded_cursor,
+    matches,
+    wrong_field,
+)
+from functions.operators.task_list import (
+    MOST_PER_PAGE,
+    ROWS_PER_REQUEST,
+    CorruptRow,
+    TaskLine,
+    TaskList,
+    as_problem,
+    reading,
+)
+from functions.storage.index_pages import (
+    EntryPage,
+    ListedTask,
+    listed_order,
+    listed_task,
+    orders_query,
+    read_entries,
+)
+from functions.storage.row_keys import TaskIndex, shard_name
+from functions.storage.table_contract import CorruptRowError
+from functions.storage.task_storage import TaskStorage
+from functions.web.callers import Caller
+from functions.web.problems import problem_of
+
+#: Requests of one page: shards may be empty, and a filter may reject many entries.
+_MOST_READS = 40
+#: Tasks that are read for a count if the index does not decide.
+_MOST_READ_FOR_COUNT = 200
+#: Seconds for one task of a page, after which its outcome is unknown, and tasks that are changed at once.
+_TASK_SECONDS, _TASKS_AT_ONCE = 10, 16
+
+
+class _Place(BaseModel):
+    """The place of a page in the selection with the digest `of`: the number of a unit, and a key in it.
+
+    Each shard of each query is one unit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: int
+    unit: Annotated[int, Field(ge=0)] = 0
+    beyond: str | None = None
+
+
+class Selection:
+    """The tasks that a filter selects as of `before`; tasks that ended later are left out.
+
+    It is read shard by shard in the order of the keys: an entry that leaves the index moves no other one, and
+    a new entry is before the cursor or too new.
+    """
+
+    def __init__(self, storage: TaskStorage, asked: TaskFilter, before: datetime) -> None:
+        query = ListQuery.model_validate(asked.model_dump())
+        self._table, self._shards = storage.table, storage.shards
+        self._asked, self._before = asked, before
+        self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
+        self._scope = ListScope(query, before, None, query.sources[0])
+        self._decode: Callable[..., ListedTask] = listed_task
+        if self._scope.source is Source.NAME:
+            self._decode, self._queries = listed_order, [orders_query(asked.prefix or "")]
+        else:
+            is_text = self._scope.source is Source.TEXT
+            indexes = (TaskIndex.FIND,) if is_text else self._scope.indexes
+            self._queries = [reading(index, self._scope) for index in indexes]
+        self._units = self._shards * len(self._queries)
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the index decides which tasks are selected."""
+        asked, state = self._asked, self._asked.listed_state
+        if self._scope.source is not Source.TIME:
+            return False
+        is_ended = state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
+        has_cause = asked.step is not None or asked.error is not None
+        return state is ProcessState.ERROR or ((asked.suspended or is_ended) and not has_cause)
+
+    def has(self, record: TaskRecord) -> bool:
+        """Return whether a task is selected. A task that ended, again or first, after `before` is not."""
+        at = record.finished_at or record.order.submitted_at
+        return at <= self._before and matches(self._asked, record, self._before)
+
+    async def page(self, cursor: str | None) -> EntryPage[ListedTask]:
+        """Return up to 50 entries, or none and a cursor. Raises `ProblemError` 422 for another cursor."""
+        entries: list[ListedTask] = []
+        corrupt: list[CorruptRowError] = []
+        place: _Place | None = self._place(cursor)
+        for _ in range(_MOST_READS):
+            if place is None or len(entries) >= MOST_PER_PAGE:
+                break
+            page = await self._read(place.unit, place.beyond, MOST_PER_PAGE - len(entries))
+            entries += filter(self._scope.may_match, page.entries)
+            corrupt += page.corrupt
+            unit = place.unit if page.cursor is not None else place.unit + 1
+            place = None if unit == self._units else _Place(of=self._digest, unit=unit, beyond=page.cursor)
+        return EntryPage(entries, None if place is None else encoded_cursor(place), corrupt)
+
+    async def count(self) -> tuple[list[ListedTask], bool]:
+        """Return the entries of up to 1,000 rows of each unit, and whether there are further rows."""
+        read = (self._read(unit, None, ROWS_PER_REQUEST) for unit in range(self._units))
+        pages = await asyncio.gather(*read)
+        entries = (entry for page in pages for entry in page.entries)
+        return [*filter(self._scope.may_match, entries)], any(page.cursor is not None for page in pages)
+
+    async def _read(self, unit: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
+        number, shard = divmod(unit, self._shards)
+        query = replace(self._queries[number], beyond=beyond, most=most)
+        return await read_entries(self._table, shard_name(shard), query, self._decode)
+
+    def _place(self, cursor: str | None) -> _Place:
+        place = _Place(of=self._digest)
+        try:
+            place = place if cursor is None else _Place.model_validate_json(decoded_cursor(cursor))
+        except ValueError:
+            place = _Place(of=-1)
+        if place.of != self._digest or place.unit >= self._units:
+            raise wrong_field("cursor", "not a cursor of this selection")
+        return place
+
+
+class NotTaken(BaseModel):
+    """A task that did not accept the action, and why."""
+
+    id: str
+    reason: str
+
+
+class BulkPage(BaseModel):
+    """The outcomes of some tasks. `cursor` is for the next page, null when the action reached all tasks.
+
+    `passed_over` counts index entries whose tasks are not selected any more.
+    """
+
+    done: list[TaskLine]
+    rejected: list[NotTaken]
+    passed_over: int
+    corrupt: list[CorruptRow]
+    cursor: str | None
+
+
+class BulkCount(BaseModel):
+    """The number of tasks that a filter selects as of `at`; with `more`, there are more than `count`.
+
+    Many tasks are counted by the index. If that is not `exact`, some of them may not match the filter.
+    """
+
+    count: int
+    more: bool
+    exact: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BulkActions:
+    """Counts the tasks of a selection, and acts on them. Its methods raise `TransientStorageError`."""
+
+    actions: TaskActions
+    tasks: TaskList
+
+    async def count(self, asked: TaskFilter) -> BulkCount:
+        """Count the tasks that match a filter. Up to 200 are read if the index does not decide."""
+        now = self.actions.now()
+        selection = Selection(self.actions.storage, asked, now)
+        entries, more = await selection.count()
+        count, is_exact = len(entries), selection.is_exact
+        if not (more or is_exact) and count <= _MOST_READ_FOR_COUNT:
+            records, _ = await self.tasks.read(dict.fromkeys(entry.task for entry in entries))
+            count, is_exact = sum(map(selection.has, records)), True
+        return BulkCount(count=count, more=more, exact=is_exact, at=now)
+
+    def select(self, asked: TaskFilter, before: datetime) -> Selection:
+        """Return the selection of a filter as of `before`. Raises `ProblemError` 422 for a time to come."""
+        if before > self.actions.now() + CLOCK_SKEW:
+            raise wrong_field("before", "the time is still to come")
+        return Selection(self.actions.storage, asked, before)
+
+    async def act(
+        self, selection: Selection, cursor: str | None, action: Action, caller: Caller, reason: str
+    ) -> BulkPage:
+        """Act on up to 50 tasks, each of which fails alone. Raises `ProblemError` 422."""
+        page = await selection.page(cursor)
+        tasks = dict.fromkeys(entry.task for entry in page.entries)
+        records, unreadable = await self.tasks.read(tasks)
+        chosen = [record for record in records if selection.has(record)]
+        slots = asyncio.Semaphore(_TASKS_AT_ONCE)
+        outcomes = await asyncio.gather(
+            *(self._outcome(slots, each, action, caller, reason) for each in chosen)
+        )
+        rows = {row.row_key: row for row in (*page.corrupt, *unreadable)}
+        return BulkPage(
+            done=[each for each in outcomes if isinstance(each, TaskLine)],
+            rejected=[each for each in outcomes if isinstance(each, NotTaken)],
+            passed_over=len(tasks) - len(chosen) - len(unreadable),
+            corrupt=[CorruptRow.model_validate(row) for row in rows.values()],
+            cursor=page.cursor,
+        )
+
+    async def _outcome(
+        self, slots: asyncio.Semaphore, record: TaskRecord, action: Action, caller: Caller, reason: str
+    ) -> TaskLine | NotTaken:
+        task = record.order.task
+        try:
+            async with asyncio.timeout(_TASK_SECONDS), slots:
+                return TaskLine.of(await self.actions.take(record, action, caller, reason))
+        except Exception as error:  # noqa: BLE001 - a task fails alone
+            found = problem_of(as_problem(error), doing=f"{action.name} of task {task}")
+            faults = [f"{fault.field}: {fault.reason}" for fault in found.errors or ()]
+            return NotTaken(id=task, reason="; ".join(faults) or found.detail or found.title)

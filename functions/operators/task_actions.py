@@ -1,0 +1,364 @@
+"""Operators' actions on one task, and their previews.
+
+An action that opens an epoch is recorded on the closed one with its operator and reason. A suspension, an
+event and the verdict on an undo name both in their own texts. Every action is logged and traced.
+
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from http import HTTPStatus
+from typing import assert_never
+
+from pydantic import BaseModel
+
+from functions.core import task_events as events
+from functions.core.definition_checks import BUILT_IN_ROLES, MOST_STEPS
+from functions.core.derive import is_settled, questions, undo_order, with_needs
+from functions.core.json_values import UnfitValueError
+from functions.core.operator_rules import can_rebuild
+from functions.core.plan import Runner, check_deployed, checked_result, plan
+from functions.core.record import (
+    UNDOING_ENDS,
+    Direction,
+    NotDeployedError,
+    OperationState,
+    RuleSettings,
+    StepSpec,
+    StepType,
+    TaskRecord,
+)
+from functions.core.rules import Applied, Plan, apply
+from functions.core.step_definition import Json
+from functions.core.task_events import Event, Rejection, Verdict
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.operators.task_filters import wrong_field
+from functions.storage.task_storage import TaskStorage
+from functions.telemetry.fields import Facts, Field, record_action
+from functions.telemetry.spans import links_to, span
+from functions.web.callers import Caller
+from functions.web.problems import ProblemError
+
+#: Records an event (task, step, JSON body, sender). Raises `NotDeployedError` and `StorageError`.
+RecordEvent = Callable[[str, str, str, str], Awaitable[Applied]]
+
+#: The time in which an action is recorded.
+_RECORD_TIME = timedelta(seconds=20)
+
+
+class ActionName(StrEnum):
+    """The actions, as addresses, logs and traces name them."""
+
+    RESUBMIT = "resubmit"
+    UNDO = "undo"
+    CANCEL = "cancel"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    # The actions on one step; `skip` sets the result of a step that failed.
+    REBUILD = "rebuild"
+    DONE = "done"
+    SKIP = "skip"
+    NOT_DONE = "not-done"
+    UNDONE = "undone"
+    LEAVE = "leave"
+    EVENT = "event"
+
+
+WHOLE_TASK = (
+    ActionName.RESUBMIT,
+    ActionName.UNDO,
+    ActionName.CANCEL,
+    ActionName.SUSPEND,
+    ActionName.RESUME,
+)
+#: The field of the step's result or event in a request.
+CONTENT_FIELDS = {ActionName.DONE: "result", ActionName.SKIP: "result", ActionName.EVENT: "body"}
+_VERDICTS = {
+    ActionName.DONE: Verdict.DONE,
+    ActionName.SKIP: Verdict.DONE,
+    ActionName.NOT_DONE: Verdict.NOT_DONE,
+    ActionName.UNDONE: Verdict.UNDONE,
+    ActionName.LEAVE: Verdict.LEFT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action. The `content` is the result or the event of the step."""
+
+    name: ActionName
+    step: str | None = None
+    content: Json | None = None
+
+
+def action_event(  # noqa: PLR0911 - one for each action
+    record: TaskRecord, action: Action, *, who: str = "", reason: str = "", text: str = "{}"
+) -> Event:
+    """Return the event of an action in the epoch of `record`. `text` is the result or the event as JSON."""
+    epoch, step = record.epoch, action.step or ""
+    match action.name:
+        case ActionName.RESUBMIT | ActionName.REBUILD:
+            return events.Resubmitted(epoch=epoch, who=who, reason=reason, rebuild=action.step)
+        case ActionName.UNDO:
+            return events.UndoRequested(epoch=epoch, who=who, reason=reason)
+        case ActionName.CANCEL:
+            return events.Cancelled(by=events.Canceller.OPERATOR, who=who, reason=reason)
+        case ActionName.SUSPEND:
+            return events.Suspended(reason=f"{who}: {reason}", by_operator=True, epoch=epoch)
+        case ActionName.RESUME:
+            return events.Resumed(by_operator=True)
+        case ActionName.EVENT:
+            return events.EventReceived(step=step, body=text, who=f"{who}: {reason}")
+        case ActionName.DONE | ActionName.SKIP | ActionName.NOT_DONE | ActionName.UNDONE | ActionName.LEAVE:
+            given = text if action.name in CONTENT_FIELDS else None
+            verdict = _VERDICTS[action.name]
+            return events.Answered(
+                epoch=epoch, step=step, verdict=verdict, who=who, reason=reason, result=given
+            )
+        case _:
+            assert_never(action.name)
+
+
+_REJECTED = {
+    Rejection.STALE_EPOCH: "The task is in another epoch now. Reload its page and decide again.",
+    Rejection.NOT_IN_ERROR: "The task is not in Error. This action applies only there.",
+    Rejection.OUTCOME_UNKNOWN: "The outcome or result of a step is missing. Answer that, or undo the task.",
+    Rejection.FINISHED: "The task has ended, is in Error, or is being undone.",
+}
+_NOT_OPEN = {
+    ActionName.RESUME: "No operator has suspended the task.",
+    ActionName.REBUILD: "The step was not refused, or an attempt had no answer. Resubmit or undo the task.",
+    ActionName.DONE: "The outcome of this step is not in question, and it has not failed.",
+    ActionName.SKIP: "The outcome of this step is not in question, and it has not failed.",
+    ActionName.NOT_DONE: "The outcome of this step is not in question.",
+    ActionName.UNDONE: "The undo of this step is not open.",
+    ActionName.LEAVE: "The undo of this step is not open.",
+    ActionName.EVENT: "Another event is recorded for this step, or the step has ended.",
+}
+_UNCHANGED = {
+    ActionName.CANCEL: "The task is undone or being undone already. There is nothing left to cancel.",
+    ActionName.SUSPEND: "An operator has suspended the task already.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskActions:
+    """Takes operators' actions. `registry` has the deployed workflows."""
+
+    storage: TaskStorage
+    registry: WorkflowRegistry
+    settings: RuleSettings
+    record_event: RecordEvent
+    now: Callable[[], datetime]
+
+    async def take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
+        """Record an action on a task that was seen in this state, and return the task after it.
+
+        Raises `ProblemError` (403, 404, 409, 422, 503) and `StorageError`.
+        """
+        order = seen.order
+        facts: Facts = {
+            Field.TASK: order.task,
+            Field.WORKFLOW: order.workflow,
+            Field.EPOCH: seen.epoch,
+            Field.DECISION: action.name,
+        }
+        with span(action.name, facts, links=links_to(order.traceparent)):
+            after = await self._take(seen, action, caller, reason)
+        step = "" if action.step is None else f"/steps/{action.step}"
+        record_action(caller.name, action.name, f"tasks/{order.task}{step}")
+        return after
+
+    async def _take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
+        spec = None if action.step is None else spec_of(seen, action.step)
+        if spec is not None and action.name is ActionName.EVENT:
+            return await self._send_event(seen, spec, action, caller, reason)
+        text = "{}"
+        if spec is not None and action.content is not None:
+            if spec.role and spec.role not in BUILT_IN_ROLES:
+                caller.check(spec.role)  # any operator may answer in the place of a submitter
+            try:
+                text = self._checked(seen, spec, action)
+            except NotDeployedError as error:
+                raise _not_deployed(str(error)) from None
+        event = action_event(seen, action, who=caller.name, reason=reason, text=text)
+        after = apply(seen, event, self.now(), self.settings)
+        if isinstance(after, Rejection):
+            raise _rejected(action, after)
+        if after is seen:
+            raise ProblemError(HTTPStatus.CONFLICT, _UNCHANGED[action.name])
+        if spec is not None and action.content is not None:
+            self._check_following(after, spec)
+        return await self._record(seen, action, event)
+
+    async def _record(self, seen: TaskRecord, action: Action, event: Event) -> TaskRecord:
+        """Record an event. A cancel is not recorded if the task has ended since it was seen."""
+        task, until = seen.order.task, self.now() + _RECORD_TIME
+        is_under_way = seen.finished_at is None and seen.direction is Direction.DO
+        if isinstance(event, events.Cancelled) and is_under_way:
+            record = (await self.storage.change(task, None, plan=_unless_ended(event), until=until)).record
+            if record.finished_at is not None and record.direction is Direction.DO:
+                raise ProblemError(HTTPStatus.CONFLICT, "The task has ended meanwhile. Reload its page.")
+            return record
+        applied = await self.storage.change(task, event, until=until)
+        if applied.rejection is not None:
+            raise _rejected(action, applied.rejection)
+        suspension = applied.record.suspension
+        if isinstance(event, events.Suspended) and (suspension is None or suspension.reason != event.reason):
+            raise ProblemError(HTTPStatus.CONFLICT, _UNCHANGED[action.name])  # another operator was first
+        return applied.record
+
+    def _checked(self, record: TaskRecord, spec: StepSpec, action: Action) -> str:
+        """Return a result or an event as JSON. Raises `ProblemError` 422 and `NotDeployedError`."""
+        check_deployed(record, self.registry)
+        text = json.dumps(action.content, sort_keys=True)
+        try:
+            return checked_result(record, self.registry, spec.name, text)
+        except UnfitValueError as error:
+            raise wrong_field(CONTENT_FIELDS[action.name], str(error)) from None
+
+    def _check_following(self, after: TaskRecord, given: StepSpec) -> None:
+        """Check that the output or the next requests can be made of a result. Nothing is written.
+
+        A defect of a step that does not need the result rejects nothing.
+        """
+        if after.finished_at is not None and after.error is None and after.reason is not None:
+            raise wrong_field("result", after.reason)
+        runner = Runner(
+            epoch=after.epoch,
+            run=after.run,
+            room=MOST_STEPS,
+            ends_at=datetime.max.replace(tzinfo=UTC),
+            new_id=lambda: "trial",
+            gate=lambda _name: None,
+        )
+        for event in plan(after, runner, self.registry, self.now()):
+            if isinstance(event, events.Suspended):
+                raise _not_deployed(event.reason)
+            if isinstance(event, events.StepBroken):
+                needs = with_needs(after, after.order.by_name[event.step].needs)
+                if given.step in needs:
+                    raise wrong_field("result", f"step {event.step} cannot start: {event.error}")
+
+    async def _send_event(
+        self, record: TaskRecord, spec: StepSpec, action: Action, caller: Caller, reason: str
+    ) -> TaskRecord:
+        """Record the event of a step in the place of its sender, whose role the operator needs."""
+        if spec.type is not StepType.EVENT:
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"Step {spec.name} waits for no event.")
+        caller.check(spec.role)
+        if not caller.bears(spec.role, record.order.submitter):
+            raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
+        try:
+            text, who = self._checked(record, spec, action), f"{caller.name}: {reason}"
+            applied = await self.record_event(record.order.task, spec.name, text, who)
+        except NotDeployedError as error:
+            detail = f"{error}. Send the event again later."
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail) from None
+        if applied.rejection is not None:
+            raise _rejected(action, applied.rejection)
+        return applied.record
+
+
+def _unless_ended(event: Event) -> Plan:
+    """Return a plan that applies an event to a task that has not ended."""
+
+    def events_of(record: TaskRecord, _now: datetime) -> Sequence[Event]:
+        return [event] if record.finished_at is None else []
+
+    return events_of
+
+
+def spec_of(record: TaskRecord, name: str) -> StepSpec:
+    """Return the spec of a step or an item. Raises `ProblemError` 404."""
+    spec = record.order.by_name.get(name)
+    if spec is None:
+        text = f"The task has no step {name}. Its steps are {', '.join(record.order.by_name)}."
+        raise ProblemError(HTTPStatus.NOT_FOUND, text)
+    return spec
+
+
+def _rejected(action: Action, rejection: Rejection) -> ProblemError:
+    texts = {**_REJECTED, Rejection.NOT_OPEN: _NOT_OPEN.get(action.name, "")}
+    text = texts.get(rejection) or f"The task rejects the action: {rejection}."
+    return ProblemError(HTTPStatus.CONFLICT, text)
+
+
+def _not_deployed(reason: str) -> ProblemError:
+    return ProblemError(HTTPStatus.CONFLICT, f"{reason}. Answer where the version is deployed.")
+
+
+class ActionPreview(BaseModel):
+    """The steps that run or are undone after an action, in this order; without any, the task stops.
+
+    Without `action`, they follow automatically. A pending outcome of a step that must not be repeated is
+    awaited first, at the latest until `waits_until`.
+    """
+
+    action: ActionName | None
+    step: str | None
+    runs: list[str]
+    undoes: list[str]
+    waits_until: datetime | None
+
+
+def previews(record: TaskRecord, now: datetime, settings: RuleSettings) -> Iterator[ActionPreview]:
+    """Yield the actions that the task accepts now. Each is applied to the record, and nothing is written.
+
+    No function of a workflow is called.
+    """
+    if record.finished_at is None and record.suspension is None:
+        yield _preview(None, record)
+    settings = replace(settings, output=lambda _record: None)
+    for action in _candidates(record):
+        after = apply(record, action_event(record, action), now, settings)
+        if not isinstance(after, Rejection) and after is not record:
+            preview = _preview(action, after)
+            yield preview
+            if action.name is ActionName.RESUBMIT and record.direction is Direction.DO:
+                names = (spec.name for spec, do in record.operations() if can_rebuild(spec, do))
+                rebuild = ActionName.REBUILD
+                yield from (preview.model_copy(update={"action": rebuild, "step": name}) for name in names)
+
+
+def _candidates(record: TaskRecord) -> Iterator[Action]:
+    yield from map(Action, WHOLE_TASK)
+    if record.error is not None:
+        names = ActionName.DONE, ActionName.NOT_DONE, ActionName.UNDONE, ActionName.LEAVE
+        yield from (Action(name, step) for step in record.steps for name in names)
+    waiting = (spec.name for spec in record.order.specs if spec.type is StepType.EVENT)
+    yield from (Action(ActionName.EVENT, name) for name in waiting if record.step(name).event is None)
+
+
+def _preview(action: Action | None, after: TaskRecord) -> ActionPreview:
+    decision = after.decision
+    is_undone = after.direction is Direction.UNDO or (decision is not None and decision.end in UNDOING_ENDS)
+    unsettled = [spec.name for spec in after.order.specs if not is_settled(spec, after.do(spec.name))]
+    return ActionPreview(
+        action=action and action.name,
+        step=action and action.step,
+        runs=[] if is_undone or after.finished_at is not None else unsettled,
+        undoes=undo_order(after) if is_undone and after.finished_at is None else [],
+        waits_until=None if decision is None else pending_until(after),
+    )
+
+
+def open_question(record: TaskRecord) -> str | None:
+    """Return the question on which an operator must decide before the task continues."""
+    return record.error if questions(record) else None
+
+
+def pending_until(record: TaskRecord) -> datetime | None:
+    """Return the latest deadline of the pending outcomes of steps that must not be repeated."""
+    deadlines = (
+        operation.complete_by
+        for spec, operation in record.operations()
+        if operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
+    )
+    return max((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -1,0 +1,79 @@
+"""The parts that read and change tasks, joined for one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from functions.agents.gates import Gates
+from functions.core.record import RuleSettings
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.host_functions import NoDurableClientError, start_run
+from functions.machine import new_id
+from functions.messaging.announcer import Announcer
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest
+from functions.messaging.senders import MessageSender
+from functions.scheduler.receivers import Receivers
+from functions.storage.table_contract import Table
+from functions.storage.task_inbox import Transition
+from functions.storage.task_storage import TaskStorage
+
+
+def utc_now() -> datetime:
+    """Return the machine's time in UTC."""
+    return datetime.now(UTC)
+
+
+class TaskParts:
+    """The parts that read and change tasks. Runs are started directly where a Durable client is bound.
+
+    `table` has the rows of `shards`. `finders` are the gates of the Agents that can look up effects.
+    `calls_at_once` limits the calls of one instance by gate.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        shards: int,
+        rules: RuleSettings,
+        registry: WorkflowRegistry,
+        sender: MessageSender,
+        finders: frozenset[str],
+        calls_at_once: Mapping[str, int],
+    ) -> None:
+        self.rules, self._sender = rules, sender
+        self.storage = TaskStorage(
+            table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
+        )
+        self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=self._request_run)
+        self.gates = Gates(
+            self.storage,
+            settings=rules,
+            now=utc_now,
+            schedule_release=self._schedule_release,
+            calls_at_once=calls_at_once,
+        )
+        self.receivers = Receivers(
+            storage=self.storage,
+            registry=registry,
+            announcer=self.announcer,
+            gates=self.gates,
+            settings=rules,
+            now=utc_now,
+            start_run=self._request_run,
+            finders=finders,
+        )
+
+    async def _request_run(self, request: RunRequest) -> None:
+        """Start a run, or request it by a message. Raises whatever a client raises."""
+        try:
+            await start_run(request)
+        except NoDurableClientError:
+            await self._sender.send(request)
+
+    async def _announce(self, transition: Transition) -> None:
+        await self.announcer.announce(transition)
+
+    async def _schedule_release(self, gate: str, link: int, at: datetime) -> None:
+        await self.announcer.send_once(ReleaseRequest(gate=gate, link=link, at=at))

@@ -1,0 +1,13 @@
+"""The application with sample orders and parcels."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.callers.scene import Api
+
+
+@pytest.fixture
+def api() -> Api:
+    """Return an application without orders."""
+    return Api()

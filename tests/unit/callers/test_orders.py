@@ -1,0 +1,380 @@
+"""Orders are submitted as they were sent, compared with the order on record, shown and cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, SecretStr, create_model, model_validator
+from pydantic.alias_generators import to_camel
+
+from functions.api.pages import api_document
+from functions.core.record import Direction
+from functions.core.step_definition import Step
+from functions.core.task_events import OutcomeKind, Suspended
+from functions.core.workflow_definition import Workflow
+from functions.messaging.message_format import WITHHELD
+from functions.messaging.senders import SendError
+from tests.fakes.clock import START
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
+from tests.unit.api.samples import ITEM, ORDER, problem, wrong_fields
+from tests.unit.callers.scene import ORDERS, TASK, Api, OrderPayload, bookings, parcels, request
+
+BOOKINGS = bookings()
+BOOKING = f"/api/bookings/{TASK}"
+
+
+async def test_new_order_gets_an_id_and_a_location(api: Api) -> None:
+    """Orders without an id are different orders, even with equal content."""
+    answer = await api.client.post("/api/orders", ORDER | {"correlation_id": "c-7"})
+    assert (answer.status, answer.headers["location"]) == (202, "/api/orders/new-1")
+    assert answer.json == {"id": "new-1", "location": "/api/orders/new-1"}
+    [message] = api.submitted
+    assert (message.task_id, message.workflow, message.submitted_at) == ("new-1", "orders", START)
+    assert (message.correlation_id, message.reply_to, message.payload) == ("c-7", None, ORDER)
+    assert (await api.client.post("/api/orders", ORDER)).json["id"] == "new-2"
+
+
+async def test_same_order_again_gets_the_same_answer(api: Api) -> None:
+    """Once it is on record, it is not submitted again."""
+    first = await api.client.put("/api/orders/mine", ORDER)
+    assert (first.status, first.headers["location"]) == (202, "/api/orders/mine")
+    assert await api.client.put("/api/orders/mine", ORDER) == first
+    await api.admit_submitted()
+    assert await api.client.put("/api/orders/mine", dict(reversed(ORDER.items()))) == first
+    assert len(api.submitted) == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"currency": "USD"}, {"items": [ITEM, ITEM]}, {"reply_to": "notices-demo"}]
+)
+async def test_other_content_under_a_known_id_is_409(api: Api, change: dict[str, object]) -> None:
+    """The first order counts."""
+    await api.client.put("/api/orders/mine", ORDER)
+    await api.admit_submitted()
+    problem(await api.client.put("/api/orders/mine", ORDER | change), 409)
+    assert len(api.submitted) == 1
+
+
+async def test_same_order_is_known_after_a_field_was_added(api: Api) -> None:
+    """A default of the model is no content of the order. New orders are of the newest version."""
+    assert (await api.client.put("/api/orders/mine", ORDER)).status == 202
+    await api.admit_submitted()
+    with_note = create_model("WithNote", __base__=OrderPayload, note=(str, "none"))
+    newer = _version_2(with_note)
+    deployed = api.serving(newer, ORDERS)
+    assert (await deployed.put("/api/orders/mine", ORDER)).status == 202
+    problem(await deployed.put("/api/orders/mine", ORDER | {"note": "none"}), 409)
+    await deployed.post("/api/orders", ORDER)
+    assert (api.submitted[-1].version, api.submitted[-1].payload) == (2, ORDER)
+
+
+def _version_2(payload: type[OrderPayload]) -> Workflow[OrderPayload]:
+    return Workflow("orders", payload=payload, steps=[Step("pay", request=request)], version=2)
+
+
+async def test_id_of_another_resource_is_409_for_put_and_404_for_get(api: Api) -> None:
+    """All workflows share the ids."""
+    await api.admit(parcels())
+    problem(await api.client.put(f"/api/orders/{TASK}", ORDER), 409)
+    problem(await api.client.get(f"/api/orders/{TASK}"), 404)
+    assert (await api.client.get(f"/api/parcels/{TASK}")).status == 200
+
+
+async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
+    """Times are UTC."""
+    send = Step("send", needs=["open"], request=request)
+    flow = parcels(Step("open", request=request), send)
+    await api.admit(flow, correlation_id="c-1")
+    api.clock.advance(2)
+    await api.run("open", OutcomeKind.REFUSED, error="bank answered 402: no money")
+    shown = (await api.client.get(f"/api/parcels/{TASK}")).json
+    steps = shown.pop("steps")
+    assert shown == {
+        "id": TASK,
+        "workflow": "parcels",
+        "state": "Error",
+        "submitted_at": "2026-11-21T10:00:00.123456Z",
+        "finished_at": "2026-11-21T10:00:02.123456Z",
+        "correlation_id": "c-1",
+        "last_error": "open: bank answered 402",
+        "output": None,
+    }
+    assert steps[0] == {
+        "name": "open",
+        "item": None,
+        "state": "Refused",
+        "complete_by": "2026-11-21T10:00:32.123456Z",
+        "started_at": "2026-11-21T10:00:02.123456Z",
+        "finished_at": "2026-11-21T10:00:02.123456Z",
+        "error": "bank answered 402",
+    }
+    assert (steps[1]["name"], steps[1]["state"]) == ("send", "Not started")
+
+
+async def test_undo_is_shown_as_soon_as_it_has_started(api: Api) -> None:
+    """Before, the step has the times of its do."""
+    client = api.serving(BOOKINGS)
+    await api.admit(BOOKINGS)
+    await api.run("room")
+    assert (await client.delete(BOOKING)).status == 202
+    room = (await client.get(BOOKING)).json["steps"][0]
+    assert (room["state"], room["finished_at"]) == ("Completed", "2026-11-21T10:00:00.123456Z")
+    await api.start("room")
+    room = (await client.get(BOOKING)).json["steps"][0]
+    assert (room["state"], room["finished_at"]) == ("Undoing", None)
+
+
+async def test_each_item_is_shown_with_its_number(api: Api) -> None:
+    """In the place of its step."""
+    flow = parcels(
+        Step("open", request=request),
+        Step("send", needs=["open"], request=request, for_each=lambda parcel: list(range(parcel.weight))),
+    )
+    await api.admit(flow, payload='{"weight": 2}')
+    await api.run("open")
+    await api.run("send.1")
+    shown = (await api.client.get(f"/api/parcels/{TASK}")).json["steps"]
+    assert [(each["name"], each["item"], each["state"]) for each in shown] == [
+        ("open", None, "Completed"),
+        ("send.0", 0, "Not started"),
+        ("send.1", 1, "Completed"),
+    ]
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'secret'", "no account 123 at our bank"])
+async def test_callers_do_not_see_internal_texts(api: Api, error: str) -> None:
+    """Neither the text of a defect, nor that of a service, nor an operator's."""
+    await api.admit(parcels())
+    await api.change(Suspended(reason=f"wait: {error}", by_operator=True))
+    assert (await api.client.get(f"/api/parcels/{TASK}")).json["last_error"] == WITHHELD
+    other = Api()
+    await other.admit(parcels())
+    await other.run("open", OutcomeKind.REFUSED, error=error)
+    shown = (await other.client.get(f"/api/parcels/{TASK}")).json
+    assert (shown["steps"][0]["state"], shown["steps"][0]["error"]) == ("Refused", WITHHELD)
+    assert error not in str(shown["last_error"])
+
+
+async def test_output_is_shown_and_nothing_internal() -> None:
+    """Neither the run nor the payload nor the submitter."""
+    api = Api()
+    object.__setattr__(api.settings, "output", lambda _record: '{"number":7}')
+    await api.admit(parcels(), payload='{"weight": 4711}', submitter="secret-submitter")
+    await api.run("open")
+    answer = await api.client.get(f"/api/parcels/{TASK}")
+    assert (answer.json["state"], answer.json["output"]) == ("Processed", {"number": 7})
+    for text in ("4711", "secret-submitter", f"{TASK}.1", "epoch", "start of"):
+        assert text not in answer.body.decode()
+
+
+@pytest.mark.parametrize("failing", ["store", "queue"])
+async def test_service_that_does_not_answer_is_503(api: Api, failing: str) -> None:
+    """The caller may try again."""
+    if failing == "store":
+        api.table.read_fault = lambda: True
+    api.failure = SendError("queue submissions: OperationTimeoutError")
+    answer = await api.client.put("/api/orders/mine", ORDER)
+    assert "OperationTimeoutError" not in str(problem(answer, 503))
+    assert answer.headers["retry-after"] == "5"
+
+
+async def test_unexpected_failure_is_a_500_with_a_reference(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the reference; a corrupt row is such a failure."""
+    await api.admit(parcels())
+    for (_, key), row in api.table.rows.items():
+        if key == f"{TASK}|order":
+            row["Facts"] = "secret"
+    for answer in (
+        await api.client.get(f"/api/parcels/{TASK}"),
+        await api.client.put(f"/api/orders/{TASK}", ORDER),
+    ):
+        document = problem(answer, 500)
+        assert "secret" not in str(document)
+        assert document["detail"].rstrip(".").rpartition(" ")[2] in caplog.text
+
+
+# Payloads
+
+
+class Camel(BaseModel):
+    """A payload in camelCase."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    unit_price: str
+
+
+class Renamed(BaseModel):
+    """A payload that changes its input."""
+
+    amount: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "total" in given:
+            given["amount"] = given.pop("total")
+        return given
+
+
+@pytest.mark.parametrize(
+    ("payload", "body"),
+    [
+        (create_model("Card", number=(SecretStr, ...)), {"number": "4111"}),
+        (create_model("Tagged", tags=(set[str], ...)), {"tags": ["d", "b", "a", "c", "b"]}),
+        (create_model("Measured", weight=(float | None, None)), {"weight": "inf"}),
+        (create_model("Measured", weight=(float | None, None)), {"weight": 10**30}),
+        (Camel, {"unitPrice": "4.90"}),
+        (Renamed, {"total": 3}),
+    ],
+)
+async def test_payload_is_submitted_as_it_was_sent(
+    api: Api, payload: type[BaseModel], body: dict[str, Any]
+) -> None:
+    """In a batch as well."""
+    client = api.serving(parcels(payload=payload))
+    sent = {**body, "reply_to": "notices-demo", "correlation_id": "c-1"}
+    assert (await client.put("/api/parcels/one", sent)).status == 202
+    batch = await client.post("/api/parcels/batch", {"parcels": [{"id": "one", **sent}]})
+    assert batch.json["results"][0]["status"] == 202
+    alone, batched = api.submitted
+    assert alone == batched
+    assert (alone.payload, alone.reply_to, alone.correlation_id) == (body, "notices-demo", "c-1")
+
+
+EACH = parcels(
+    Step("open", request=request),
+    Step("send", request=request, for_each=lambda parcel: list(range(parcel.weight))),
+)
+
+
+async def test_order_with_too_many_items_is_422(api: Api) -> None:
+    """Alone and in a batch; the largest one is accepted."""
+    client = api.serving(EACH)
+    detail = problem(await client.put("/api/parcels/a", {"weight": 90}), 422)["detail"]
+    assert detail == "It has 91 steps, items included; the limit is 90."
+    sent = {"parcels": [{"weight": 89}, {"weight": 10**5}, {"weight": 2}]}
+    results = (await client.post("/api/parcels/batch", sent)).json["results"]
+    assert [each["status"] for each in results] == [202, 422, 202]
+    assert "the limit is 90" in results[1]["problem"]["detail"]
+
+
+@pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])
+async def test_function_that_fails_for_an_order_rejects_it(
+    api: Api, caplog: pytest.LogCaptureFixture, items: Any
+) -> None:
+    """The log has the error."""
+    client = api.serving(parcels(Step("send", request=request, for_each=items)))
+    detail = problem(await client.put("/api/parcels/a", {"weight": 1}), 422)["detail"]
+    assert detail == "The items of its step 'send' cannot be read."
+    assert "a function of the workflow failed" in caplog.text
+    assert "Error" in caplog.text
+
+
+async def test_secret_is_in_no_answer_and_no_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither as a value, nor as a name below a secret field."""
+    card = create_model("Card", number=(SecretStr, ...), pins=(dict[SecretStr, int], ...))
+    client = api.serving(parcels(payload=card))
+    sent = {"number": ["c4n4ry"], "pins": {"c4n4ry": "x"}}
+    answer = await client.put("/api/parcels/a", sent)
+    assert wrong_fields(answer) == ["number", "pins"]
+    batch = await client.post("/api/parcels/batch", {"parcels": [sent]})
+    assert "c4n4ry" not in answer.body.decode() + batch.body.decode() + caplog.text
+
+
+# Cancellation and access
+
+
+@pytest.mark.parametrize("is_processed", [False, True])
+async def test_cancelled_order_is_undone(api: Api, *, is_processed: bool) -> None:
+    """The closed epoch has the caller's name; a repeated request gets the same answer."""
+    flow = parcels(Step("open", request=request, undo=True), cancel_within=60)
+    client = api.serving(flow)
+    await api.admit(flow)
+    await (api.run("open") if is_processed else api.start("open"))
+    answer = await client.delete(f"/api/parcels/{TASK}")
+    assert (answer.status, answer.headers["location"]) == (202, f"/api/parcels/{TASK}")
+    assert answer.json == {"id": TASK, "location": f"/api/parcels/{TASK}"}
+    record = await api.record()
+    assert (record.direction, record.epoch, record.reason) == (Direction.UNDO, 2, "cancelled by its caller")
+    [closed] = [row for (_, key), row in api.table.rows.items() if "|epoch|" in key]
+    assert '"tester"' in closed["Facts"]
+    assert await client.delete(f"/api/parcels/{TASK}") == answer
+    assert (await api.record()).epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("processed", "It was processed, and its time limit for cancellation has passed."),
+        ("child", "It is a step of another order. Cancel that order instead."),
+        ("error", "It is in Error. An operator decides how it continues."),
+        ("suspended", "An operator has suspended it. Ask the operator."),
+    ],
+)
+async def test_409_has_the_reason_why_an_order_is_not_cancelled(api: Api, state: str, reason: str) -> None:
+    """Nothing changes."""
+    flow = parcels(Step("open", request=request, undo=True), cancel_within=60)
+    await api.admit(flow, **({"parent": "trip-1", "parent_step": "a"} if state == "child" else {}))
+    if state == "processed":
+        await api.run("open")
+        api.clock.advance(61)
+    elif state == "error":
+        await api.run("open", OutcomeKind.REFUSED)
+    elif state == "suspended":
+        await api.change(Suspended(reason="wait", by_operator=True))
+    assert problem(await api.serving(flow).delete(f"/api/parcels/{TASK}"), 409)["detail"] == reason
+    assert (await api.record()).direction is Direction.DO
+
+
+async def test_order_of_another_caller_does_not_exist_for_a_submitter() -> None:
+    """The answers are those of an unknown id; a `Reader` sees it, and an operator has another API."""
+    api = Api(BOOKINGS, guard=SIGN_IN)
+    await api.admit(BOOKINGS, submitter=ANNA)
+    other = api.serving(headers=submitter(BERT))
+    for method in ("GET", "DELETE"):
+        stranger = problem(await other.send(method, BOOKING), 404)
+        assert stranger["detail"] == "No booking is recorded under this id (yet)."
+        assert stranger == problem(await other.send(method, "/api/bookings/nobodys"), 404)
+    problem(await other.put(BOOKING, {}), 409)
+    for who in (reader(BERT), operator(BERT), submitter(ANNA)):
+        assert (await api.serving(headers=who).get(BOOKING)).status == 200
+    for who in (reader(BERT), operator(BERT)):
+        client = api.serving(headers=who)
+        assert "Submitter" in problem(await client.delete(BOOKING), 403)["detail"]
+        assert "Submitter" in problem(await client.post("/api/bookings", {}), 403)["detail"]
+    reading = api.serving(headers=principal(BERT, "Submitter", "Reader"))
+    assert "Operator" in problem(await reading.delete(BOOKING), 403)["detail"]
+    assert (await api.record()).decision is None
+    assert api.submitted == []
+    assert (await api.serving(headers=submitter(ANNA)).delete(BOOKING)).status == 202
+
+
+async def test_order_is_submitted_in_the_name_of_its_caller() -> None:
+    """In a batch, too; a field of the body does not change it."""
+    api = Api(guard=SIGN_IN)
+    for client, path, body in (
+        (api.serving(headers=submitter(ANNA)), "/api/orders", ORDER),
+        (api.serving(headers=submitter(BERT)), "/api/orders/batch", {"orders": [ORDER]}),
+    ):
+        await client.post(path, body)
+    assert [message.submitter for message in api.submitted] == [ANNA, BERT]
+    assert wrong_fields(await client.post("/api/orders", ORDER | {"submitter": ANNA})) == ["submitter"]
+
+
+def test_document_has_the_time_limit_of_cancellation_and_the_batch(api: Api) -> None:
+    """For callers, and with the workflow's own noun."""
+    document: dict[str, Any] = api_document("Test", api.application(ORDERS, BOOKINGS))
+    described = document["paths"]["/api/bookings/{id}"]["delete"]
+    assert described["summary"] == "Cancel this booking: every effect is undone"
+    assert "up to 60 seconds after it was processed" in described["description"]
+    assert described["responses"].keys() >= {"202", "404", "409"}
+    assert document["components"]["schemas"]["ParcelBatch"]["required"] == ["bookings"]
+    orders = document["components"]["schemas"]["OrderPayloadBatch"]["properties"]["orders"]
+    assert (orders["minItems"], orders["maxItems"]) == (1, 500)
+    fields = orders["items"]["properties"]
+    assert fields.keys() == {"id", "reply_to", "correlation_id", "customer", "currency", "items"}
+    assert fields["id"]["anyOf"][0]["pattern"] == r"^[A-Za-z0-9_-]{1,64}$"

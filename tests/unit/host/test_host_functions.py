@@ -1,0 +1,200 @@
+"""Registered functions: their triggers, and the Durable client that starts runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import azure.functions as func
+import pytest
+
+from functions import host_functions as host
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import NotHandledError
+from functions.messaging.scheduler_messages import RunRequest
+
+RUN = RunRequest(task="t1", epoch=1, run=2)
+
+
+class Client:
+    """A Durable client that notes what it is asked for."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+        self.started: list[tuple[str, str, Any]] = []
+        self.purged: list[tuple[datetime, datetime, list[str]]] = []
+
+    async def start_new(self, name: str, instance: str, given: Any) -> str:
+        """Start an instance, or raise the fault."""
+        self.started.append((name, instance, given))
+        if self.fault is not None:
+            raise self.fault
+        return instance
+
+    async def purge_instance_history_by(self, since: datetime, until: datetime, states: list[Any]) -> Any:
+        """Purge instances."""
+        self.purged.append((since, until, [state.name for state in states]))
+
+        class Result:
+            instances_deleted = 7
+
+        return Result()
+
+
+class Message:
+    """A message as the host passes it to a function."""
+
+    message_id, subject, correlation_id = "m1", "run", None
+    application_properties: Mapping[str, Any] = {"a": 1, "b": None}
+
+    def get_body(self) -> bytes:
+        """Return the body."""
+        return b"{}"
+
+
+def functions_of(blueprint: func.Blueprint) -> dict[str, Any]:
+    """Return the functions of a blueprint as the host indexes them, by name."""
+    app = func.FunctionApp()
+    app.register_functions(blueprint)
+    return {str(each.get_function_name()): each for each in app.get_functions()}
+
+
+def types_of(function: Any) -> list[str]:
+    """Return the types of a function's bindings."""
+    return sorted(binding.type for binding in function.get_bindings())
+
+
+async def test_run_is_started_by_the_client_of_the_invocation() -> None:
+    """Its instance has the id of the run, which is also its input."""
+    client = Client()
+    with host.durable_client(client):
+        await asyncio.gather(host.start_run(RUN))
+    assert client.started == [("scheduler", "t1.1.2", "t1.1.2")]
+
+
+async def test_run_that_is_under_way_is_not_started_again() -> None:
+    """The service refuses a second instance of one id. After another error, a message is handled again."""
+    with host.durable_client(
+        Client(Exception("An Orchestration instance with the ID t1.1.2 already exists."))
+    ):
+        await host.start_run(RUN)
+    with host.durable_client(Client(ConnectionError("no answer"))), pytest.raises(NotHandledError):
+        await host.start_run(RUN)
+
+
+async def test_without_a_client_no_run_is_started() -> None:
+    """A client is used in its own invocation only, also after an error."""
+
+    async def fail() -> None:
+        with host.durable_client(Client()):
+            raise ValueError("a defect")
+
+    with pytest.raises(ValueError, match="a defect"):
+        await fail()
+    with pytest.raises(host.NoDurableClientError):
+        await host.start_run(RUN)
+
+
+async def test_invocations_at_the_same_time_have_their_own_clients() -> None:
+    """One event loop runs all invocations of a process."""
+    clients = [Client(), Client()]
+    is_bound = [asyncio.Event(), asyncio.Event()]
+
+    async def invoke(number: int) -> None:
+        with host.durable_client(clients[number]):
+            is_bound[number].set()
+            await is_bound[1 - number].wait()
+            await host.start_run(RunRequest(task=f"t{number}", epoch=1, run=1))
+
+    await asyncio.gather(invoke(0), invoke(1))
+    assert [client.started[0][1] for client in clients] == ["t0.1.1", "t1.1.1"]
+
+
+async def _nothing(*_: Any) -> None:
+    """Handle anything."""
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "expected"),
+    [
+        (
+            lambda: host.scheduler_functions(_text),
+            {"scheduler": ["orchestrationTrigger"], "run_agents": ["activityTrigger"]},
+        ),
+        (
+            lambda: host.submission_function("submissions", _nothing),
+            {"submission": ["durableClient", "serviceBusTrigger"]},
+        ),
+        (
+            lambda: host.hub_function("orders", "group", _nothing),
+            {"ingestion": ["durableClient", "eventHubTrigger"]},
+        ),
+        (
+            lambda: host.queue_functions([host.QueueFunction("a", "queue-a", _nothing)], start_runs=True),
+            {"a": ["durableClient", "serviceBusTrigger"]},
+        ),
+        (
+            lambda: host.queue_functions([host.QueueFunction("b", "queue-b", _nothing)]),
+            {"b": ["serviceBusTrigger"]},
+        ),
+        (lambda: host.purge_function("0 * * * * *", _nothing), {"purge": ["durableClient", "timerTrigger"]}),
+    ],
+)
+def test_functions_have_their_bindings(
+    blueprint: Callable[[], func.Blueprint], expected: dict[str, list[str]]
+) -> None:
+    """The decorators of azure-functions register Durable bindings, too."""
+    found = functions_of(blueprint())
+    assert {name: types_of(function) for name, function in found.items()} == expected
+
+
+async def _text(_run: str) -> str:
+    return "done"
+
+
+def test_event_hub_is_retried_without_end() -> None:
+    """The checkpoint stays before a batch that fails."""
+    function = functions_of(host.hub_function("orders", "group", _nothing))["ingestion"]
+    assert function.get_settings_dict("retry_policy")["max_retry_count"] == "-1"
+
+
+async def test_queue_function_binds_the_client_while_it_handles_a_message() -> None:
+    """Another function has none."""
+    seen: list[bool] = []
+
+    async def receive(message: QueueMessage) -> None:
+        assert message == QueueMessage(message_id="m1", body=b"{}", subject="run", properties={"a": 1})
+        try:
+            await host.start_run(RUN)
+        except host.NoDurableClientError:
+            seen.append(False)
+        else:
+            seen.append(True)
+
+    starting = host.queue_functions([host.QueueFunction("a", "queue-a", receive)], start_runs=True)
+    other = host.queue_functions([host.QueueFunction("b", "queue-b", receive)])
+    functions = functions_of(starting) | functions_of(other)
+    message = Message()
+    await functions["b"].get_user_function()(message)
+    bound = functions["a"].get_user_function()
+    await getattr(bound, "client_function", bound)(message, Client())
+    assert seen == [False, True]
+
+
+async def test_purge_deletes_ended_instances_of_an_age() -> None:
+    """Never one that is running."""
+    client, before, numbers = Client(), datetime(2026, 1, 2, tzinfo=UTC), list[int]()
+
+    async def purge(purge_before: host.PurgeInstances) -> None:
+        numbers.append(await purge_before(before))
+
+    function = functions_of(host.purge_function("0 * * * * *", purge))["purge"].get_user_function()
+    timer: Any = None
+    await getattr(function, "client_function", function)(timer, client)
+    [(since, until, states)] = client.purged
+    assert since < before - timedelta(days=1_000)
+    assert until == before
+    assert states == ["Completed", "Failed", "Terminated"]
+    assert numbers == [7]

@@ -1,0 +1,179 @@
+"""The handlers of the Scheduler's queues: unreadable messages, deleted tasks, and what a timer deletes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from functions.core.rules import Applied
+from functions.core.task_events import OutcomeKind, Rejection
+from functions.host_handlers import QueueHandlers, UnreadableReply, delete_old_rows
+from functions.messaging.agent_messages import AgentReply
+from functions.messaging.message_format import QueueMessage, addressed
+from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
+from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUN = RunRequest(task="t1", epoch=1, run=1)
+REPLY: dict[str, Any] = {
+    "schema_version": 1,
+    "task_id": "t1",
+    "step": "card",
+    "direction": "do",
+    "epoch": 1,
+    "start_id": "0123456789abcdef",
+    "outcome": "done",
+}
+
+
+@dataclass
+class Receivers:
+    """Notes what it receives, or raises a fault."""
+
+    fault: Exception | None = None
+    rejection: Rejection | None = None
+    received: list[SchedulerMessage | AgentReply] = field(default_factory=list)
+
+    async def receive(self, message: SchedulerMessage) -> None:
+        """Receive a message."""
+        self.received.append(message)
+        if self.fault is not None:
+            raise self.fault
+
+    async def reply(self, reply: AgentReply) -> Applied:
+        """Receive a reply."""
+        await self.receive(cast("Any", reply))
+        return Applied(cast("Any", None), self.rejection)
+
+
+@dataclass
+class Rejected:
+    """Notes what is rejected: queue, reason, task and step."""
+
+    messages: list[tuple[str, str, str | None, str | None]] = field(default_factory=list)
+
+    async def reject(
+        self, queue: str, _message: QueueMessage, reason: str, *, task: str | None, step: str | None
+    ) -> None:
+        """Record a message."""
+        self.messages.append((queue, reason, task, step))
+
+
+class Desk:
+    """The handlers, and all that they call."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.receivers, self.rejected = Receivers(**fields), Rejected()
+        self.alerts: list[UnreadableReply] = []
+        self.time = NOW
+        self.handlers = QueueHandlers(
+            cast("Any", self.receivers), cast("Any", self.rejected), alert=self._alert, now=lambda: self.time
+        )
+
+    async def _alert(self, reply: UnreadableReply) -> None:
+        self.alerts.append(reply)
+
+    async def reply(self, **changes: Any) -> None:
+        """Handle a reply with other fields; None removes one."""
+        fields = {name: value for name, value in {**REPLY, **changes}.items() if value is not None}
+        await self.handlers.agent_reply(QueueMessage(message_id="m1", body=json.dumps(fields).encode()))
+
+
+async def test_message_is_passed_on() -> None:
+    """As it was sent."""
+    desk = Desk()
+    await desk.handlers.scheduler_request(addressed(RUN).message)
+    assert desk.receivers.received == [RUN]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"schema_version": 1, "kind": "run"}', b"\xff"])
+async def test_message_that_cannot_be_read_is_rejected(body: bytes) -> None:
+    """It harms no other message."""
+    desk = Desk()
+    await desk.handlers.scheduler_request(QueueMessage(message_id="m1", body=body))
+    assert desk.receivers.received == []
+    assert [queue for queue, *_ in desk.rejected.messages] == ["scheduler-requests"]
+
+
+async def test_message_of_a_deleted_task_has_no_effect() -> None:
+    """Every other error has the message handled again."""
+    desk = Desk(fault=NoSuchTaskError("t1"))
+    await desk.handlers.scheduler_request(addressed(RUN).message)
+    await desk.reply()
+    assert len(desk.receivers.received) == 2
+    desk = Desk(fault=TransientStorageError("no answer"))
+    with pytest.raises(TransientStorageError):
+        await desk.handlers.scheduler_request(addressed(RUN).message)
+    with pytest.raises(TransientStorageError):
+        await desk.reply()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"outcome": "finished"}, "outcome"),
+        ({"epoch": "1"}, "epoch"),
+        ({"start_id": None}, "start_id"),
+        ({"result": {"a": 1}, "error": "no", "outcome": "refused"}, "result is not allowed"),
+        ({"result": [1], "epoch": 0}, "result"),
+    ],
+)
+async def test_unreadable_reply_is_rejected_and_alerted(changes: dict[str, Any], reason: str) -> None:
+    """With the task and the step that it names."""
+    desk = Desk()
+    await desk.reply(**changes)
+    assert desk.receivers.received == []
+    [(queue, text, task, step)] = desk.rejected.messages
+    assert (queue, task, step) == ("agent-replies", "t1", "card")
+    assert reason in text
+    assert [(alert.task, alert.step) for alert in desk.alerts] == [("t1", "card")]
+
+
+@pytest.mark.parametrize("result", [[1], "text", 7])
+async def test_reply_whose_result_alone_is_wrong_is_done(result: Any) -> None:
+    """Its step is known to be done; an operator supplies the result."""
+    desk = Desk()
+    await desk.reply(result=result)
+    [reply] = desk.receivers.received
+    assert isinstance(reply, AgentReply)
+    assert reply.event.kind is OutcomeKind.DONE_WITHOUT_RESULT
+    assert (reply.event.error or "").startswith("its result cannot be recorded (")
+    assert len(desk.rejected.messages) == 1
+
+
+async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> None:
+    """Each is rejected."""
+    desk = Desk()
+    await desk.reply(outcome="finished")
+    await desk.reply(outcome="finished")
+    await desk.reply(outcome="finished", step="hotel")
+    assert [alert.step for alert in desk.alerts] == ["card", "hotel"]
+    desk.time = NOW + timedelta(hours=1)
+    await desk.reply(outcome="finished")
+    assert [alert.step for alert in desk.alerts] == ["card", "hotel", "card"]
+    assert len(desk.rejected.messages) == 4
+
+
+async def test_old_rows_are_deleted_page_by_page(caplog: pytest.LogCaptureFixture) -> None:
+    """A kind whose table fails delays no other."""
+    pages, asked = [5_000, 12, 0], list[datetime]()
+
+    async def delete(before: datetime, most: int) -> int:
+        asked.append(before)
+        return min(most, pages.pop(0))
+
+    async def fail(_before: datetime, _most: int) -> int:
+        raise TransientStorageError("no answer")
+
+    with caplog.at_level(logging.INFO, "functions"):
+        await delete_old_rows(
+            {"counts": (timedelta(days=1), fail), "rejected": (timedelta(days=1), delete)}, lambda: NOW
+        )
+    assert asked == [NOW - timedelta(days=1)] * 3
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["old rows of counts are not deleted: no answer", 'old rows {"rejected": 5012}']

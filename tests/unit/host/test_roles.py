@@ -1,0 +1,167 @@
+"""Each role's application has its functions, triggers and queues, and its start imports what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import azure.functions as func
+import pytest
+
+from functions.agents.agent_catalog import setting_of
+from functions.application_settings import load_settings
+from functions.composition import Wiring
+from functions.core.workflow_definition import DefinitionError
+from functions.messaging.queue_names import QUEUES, live_queue
+from functions.messaging.senders import ForbiddenQueueError
+from functions.roles import REACHES, AppRole, kind_of
+from functions.workflows_next.registry import load_registrations
+
+_REGISTRATIONS = load_registrations()
+_BUS = "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local"
+_SETTINGS = {
+    "AgentStore": "UseDevelopmentStorage=true",
+    "ServiceBusConnection": _BUS,
+    "EventHubConnection": _BUS,
+    "SAMPLE_SERVICES": "1",
+    **{
+        setting_of(name, "URL"): "https://service.example"
+        for each in _REGISTRATIONS
+        for name in each.agent_names
+    },
+}
+
+#: The functions of each role. The switch moves them to `functions/roles.py`.
+_FUNCTIONS = {
+    AppRole.FRONT: {"health", "api", "docs", "openapi", "services"},
+    AppRole.SCHEDULER: {
+        *("submission", "ingestion", "scheduler", "run_agents"),
+        *("scheduler_requests", "agent_replies", "purge"),
+    },
+    AppRole.AGENTS: {"agent_*"},
+    AppRole.SUPERVISOR: {
+        *("supervisor", "full_sweep", "intake", "queue_ages", "old_rows"),
+        *(
+            "operator_alert",
+            "dead_letter_*",
+            "operations",
+            "console_page",
+            "console_files",
+            "docs",
+            "openapi",
+        ),
+    },
+}
+
+
+def wired(*roles: AppRole, **settings: str) -> Wiring:
+    """Return the parts of an application with these roles. The Agents' has no address of the state store."""
+    state = {} if roles == (AppRole.AGENTS,) else {"StateStore": "UseDevelopmentStorage=true"}
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {"ROLES": ",".join(roles), **state, **_SETTINGS, **settings}.items():
+            environment.setenv(name, value)
+        return Wiring(load_settings(), _REGISTRATIONS)
+
+
+def functions_of(*roles: AppRole) -> dict[str, Any]:
+    """Return the functions of an application, by name."""
+    app = func.FunctionApp()
+    for blueprint in wired(*roles).blueprints():
+        app.register_functions(blueprint)
+    return {str(each.get_function_name()): each for each in app.get_functions()}
+
+
+def bindings_of(functions: Iterable[Any]) -> list[Any]:
+    """Return the bindings of functions."""
+    return [binding for function in functions for binding in function.get_bindings()]
+
+
+def is_of(role: AppRole, function: str) -> bool:
+    """Return whether a function belongs to a role. A name counts before a pattern."""
+    named = {other for other, names in _FUNCTIONS.items() if function in names}
+    if named:
+        return role in named
+    return any(fnmatchcase(function, pattern) for pattern in _FUNCTIONS[role])
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_has_exactly_its_functions(role: AppRole) -> None:
+    """The whole application has the functions of all roles."""
+    served, whole = set(functions_of(role)), set(functions_of())
+    assert served == {name for name in whole if is_of(role, name)}
+    assert {name for name in _FUNCTIONS[role] if "*" not in name} <= served
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_has_its_triggers(role: AppRole) -> None:
+    """Only the Scheduler has Durable bindings, and each role reads its own queues."""
+    bindings = bindings_of(functions_of(role).values())
+    durable = {binding.type for binding in bindings} & {
+        *("durableClient", "orchestrationTrigger", "activityTrigger")
+    }
+    assert bool(durable) is REACHES[role].has_durable_client
+    queues = {live_queue(each.queue_name) for each in bindings if each.type == "serviceBusTrigger"}
+    assert {kind_of(queue) for queue in queues} == REACHES[role].receives
+
+
+@pytest.mark.parametrize("role", AppRole)
+async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
+    """A message to another queue is a defect, also where the templates do not prevent it."""
+    wiring = wired(role)
+    for queue in QUEUES:
+        sender: Any = wiring._sender
+        if kind_of(queue) in REACHES[role].sends:
+            assert sender._may_send(queue)
+        else:
+            with pytest.raises(ForbiddenQueueError):
+                await sender.put(queue, None)
+
+
+def test_agents_of_the_whole_application_send_replies_only() -> None:
+    """An Agent that works there works in an application of its own."""
+    sender: Any = wired()._make_sender(REACHES[AppRole.AGENTS])
+    assert {queue for queue in QUEUES if sender._may_send(queue)} == {
+        "agent-payment-requests",
+        "agent-replies",
+    }
+
+
+def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
+    """The start stops with the name of the workflow and the fix."""
+    with pytest.raises(DefinitionError, match=r'"orders": cancel_within: .* set RETENTION_DAYS'):
+        wired(RETENTION_DAYS="0.5")
+
+
+#: Each takes a large part of a second: web applications, identities, clients, exporters.
+_LATER = {
+    *("azure.eventhub", "azure.identity", "azure.monitor", "azure.servicebus", "azure.storage.blob"),
+    *("cryptography", "fastapi", "fastapi_offline", "functions.api.order_routes"),
+    *("functions.services.application", "msal", "opentelemetry.exporter", "opentelemetry.sdk"),
+    *("pyrate_limiter", "starlette"),
+}
+_START = """
+import sys
+from functions.application_settings import load_settings
+from functions.composition import Wiring
+from functions.workflows_next.registry import load_registrations
+print(len(Wiring(load_settings(), load_registrations()).blueprints()), *sys.modules)
+"""
+
+
+def test_start_imports_no_more_than_it_needs() -> None:
+    """All functions are registered, those of the sample services and of the hub, too."""
+    started = subprocess.run(
+        [sys.executable, "-c", _START],
+        cwd=Path(__file__).parents[3],
+        env={**_SETTINGS, "StateStore": "UseDevelopmentStorage=true", "SUBMIT_TO": "hub"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    blueprints, *modules = started.stdout.split()
+    assert int(blueprints) > 10
+    assert _LATER.isdisjoint(modules), sorted(_LATER.intersection(modules))

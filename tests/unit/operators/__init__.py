@@ -1,0 +1,1 @@
+"""Tests of the operators' API over a table in memory."""

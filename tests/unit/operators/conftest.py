@@ -1,0 +1,259 @@
+"""The operators' routes over a table in memory, and tasks in all states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from urllib.parse import quote
+
+import pytest
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from functions.core.plan import Runner, output_of, plan
+from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
+from functions.core.rules import Plan, admit
+from functions.core.step_definition import EventStep, Results, Step
+from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepEnded
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.announcer import Announcer
+from functions.messaging.rejected_messages import RejectedMessages
+from functions.operators.task_actions import TaskActions
+from functions.operators.task_filters import search_key
+from functions.operators.task_page import read_epochs
+from functions.operators.task_routes import add_task_routes
+from functions.scheduler.receivers import Receivers
+from functions.web.access import GUARDED, Access, Guard
+from functions.web.application import bare_application
+from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
+from functions.web.callers import Caller, Role, identify_as
+from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.guards import WIDE
+from tests.fakes.indexed_table import IndexedTable
+from tests.fakes.storage_process import StorageProcess, new_id
+
+TASK = "task-1"
+SHARDS = 3
+
+
+class Parcel(BaseModel):
+    """The payload of most tests."""
+
+    weight: int = 3
+    items: list[int] = []
+
+
+class Receipt(BaseModel):
+    """The result of a payment."""
+
+    receipt: str
+
+
+class Approval(BaseModel):
+    """The event of a booking."""
+
+    approved: bool
+
+
+def request(parcel: Parcel, _results: Results) -> dict[str, object]:
+    """Return the request of a step."""
+    return {"weight": parcel.weight}
+
+
+def items_of(parcel: Parcel) -> list[int]:
+    """Return the items of a for-each step."""
+    return parcel.items
+
+
+PICK = Step("pick", request=request)
+LINE = Workflow("line", payload=Parcel, steps=[PICK, Step("send", request=request, needs=[PICK])])
+FLIGHT = Step("flight", request=request, undo=True)
+HOTEL = Step("hotel", request=request, needs=[FLIGHT])
+TRIP = Workflow(
+    "trip", payload=Parcel, steps=[FLIGHT, HOTEL, Step("car", request=request, needs=[HOTEL], undo=True)]
+)
+PAY = Step("pay", request=request, result=Receipt, idempotent=False, complete_within=5)
+
+
+def mail(_parcel: Parcel, results: Results) -> dict[str, object]:
+    """Return a request that needs the receipt of the payment."""
+    return {"about": results[PAY].receipt.split("-")[1]}
+
+
+PAYING = Workflow("paying", payload=Parcel, steps=[PAY, Step("mail", request=mail, needs=[PAY])])
+ROOM = Step("room", request=request)
+APPROVE = EventStep(
+    "approve", event=Approval, complete_within=3600, needs=[ROOM], role="Approver", on_timeout="keep"
+)
+BOOKING = Workflow("booking", payload=Parcel, steps=[ROOM, APPROVE])
+
+
+_OPERATOR = Caller("operator", frozenset(Role), has_every_role=True)
+
+
+class Desk:
+    """The routes, and the storage behind them."""
+
+    def __init__(
+        self,
+        *workflows: Workflow[Any],
+        guard: Guard | None = None,
+        url: str | None = None,
+        table: IndexedTable | None = None,
+    ) -> None:
+        self.clock, self.table = FakeClock(), table or IndexedTable()
+        self.registry = WorkflowRegistry(workflows or (LINE, TRIP, PAYING, BOOKING))
+        settings = RuleSettings(output=lambda record: output_of(record, self.registry))
+        self.process = StorageProcess(self.table, self.clock.now, shards=SHARDS, settings=settings)
+        self.storage = self.process.storage
+        self.rejected = RejectedMessages(IndexedTable(), self.clock.now)
+        receivers = Receivers(
+            storage=self.storage,
+            registry=self.registry,
+            announcer=cast("Announcer", None),
+            gates=cast("Any", None),
+            settings=settings,
+            now=self.clock.now,
+            start_run=cast("Any", None),
+        )
+        actions = TaskActions(
+            storage=self.storage,
+            registry=self.registry,
+            settings=settings,
+            record_event=receivers.event,
+            now=self.clock.now,
+        )
+        self.application = bare_application("Operators", responses=GUARDED)
+        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+        guard = guard or Guard(identify_as(_OPERATOR), WIDE, self.clock)
+        guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)))
+        router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
+        add_task_routes(self.application, router, actions, rejected=self.rejected, trace_url_template=url)
+        self.application.include_router(router)
+
+    def redeployed(self, *workflows: Workflow[Any], **others: Any) -> Desk:
+        """Return the routes of an instance with other workflows, over the same table."""
+        return Desk(*workflows, table=self.table, **others)
+
+    @staticmethod
+    def at(seconds: float) -> str:
+        """Return the time some seconds after the start as JSON."""
+        return (START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+    # Requests
+
+    def client(self, **headers: str) -> AsgiClient:
+        """Return a client with further headers."""
+        return AsgiClient(self.application, {"X-Requested-With": "test", **headers})
+
+    async def get(self, path: str) -> HttpAnswer:
+        """Send a GET below `/api/ops`."""
+        return await self.client().get(f"/api/ops{quote(path, safe='/?=&%+')}")
+
+    async def post(self, path: str, body: object) -> HttpAnswer:
+        """Send a POST below `/api/ops`."""
+        return await self.client().post(f"/api/ops{path}", body)
+
+    async def act(self, action: str, task: str = TASK, **body: object) -> HttpAnswer:
+        """Act on a task, by default because a service is back."""
+        return await self.post(f"/tasks/{task}/{action}", {"reason": "it is back", **body})
+
+    # Tasks
+
+    async def submit(
+        self,
+        task: str = TASK,
+        flow: Workflow[Any] = LINE,
+        payload: str = "{}",
+        *,
+        texts: Sequence[str] = (),
+        **order: Any,
+    ) -> TaskRecord:
+        """Admit a task, which is found by `texts`."""
+        now, keys = self.clock.now(), [search_key(text) for text in texts]
+        made = flow.new_order(task, "r1", payload, now, **{"submitter": "tester", **order})
+        return (await self.storage.admit(admit(made, now, self.process.settings), keys))[0]
+
+    async def run(self, task: str = TASK) -> TaskRecord:
+        """Start the newest run of a task with all ready steps."""
+        record = await self.record(task)
+        return await self.change(RunStarted(epoch=record.epoch, run=record.run), task, plans=True)
+
+    async def end(
+        self,
+        step: str,
+        task: str = TASK,
+        *,
+        error: str | None = None,
+        kind: OutcomeKind | None = None,
+        **fields: Any,
+    ) -> TaskRecord:
+        """Record the outcome of a step, by default done, with the starts that follow."""
+        record = await self.record(task)
+        ended = StepEnded(
+            epoch=record.epoch,
+            step=step,
+            direction=record.direction,
+            start_id=record.current(step).start_id or "none",
+            kind=kind or (OutcomeKind.DONE if error is None else OutcomeKind.REFUSED),
+            error=error,
+            **{"result": "{}" if error is None else None, **fields},
+        )
+        return await self.change(ended, task, plans=True)
+
+    async def change(self, event: Event, task: str = TASK, *, plans: bool = False) -> TaskRecord:
+        """Record an event, if `plans` with the starts that follow."""
+        record = await self.record(task)
+        applied = await self.process.change(task, event, plan=self._plan(record) if plans else None)
+        assert applied.rejection is None, applied.rejection
+        return applied.record
+
+    def _plan(self, record: TaskRecord) -> Plan:
+        runner = Runner(
+            epoch=record.epoch,
+            run=record.run,
+            room=90,
+            ends_at=datetime.max.replace(tzinfo=UTC),
+            new_id=new_id,
+            gate=lambda _name: None,
+        )
+        return lambda newest, now: plan(newest, runner, self.registry, now)
+
+    async def processed(self, task: str = TASK, **order: Any) -> TaskRecord:
+        """Process a task of `LINE`."""
+        await self.submit(task, **order)
+        await self.run(task)
+        await self.end("pick", task)
+        return await self.end("send", task)
+
+    async def in_error(self, task: str = TASK, error: str = "no money", **order: Any) -> TaskRecord:
+        """Refuse the second step of a task of `LINE`."""
+        await self.submit(task, **order)
+        await self.run(task)
+        await self.end("pick", task)
+        return await self.end("send", task, error=error)
+
+    async def in_question(self, flow: Workflow[Any] = PAYING, task: str = TASK) -> TaskRecord:
+        """Stop a task whose payment has an unknown outcome."""
+        await self.submit(task, flow)
+        await self.run(task)
+        self.clock.advance(60)
+        return await self.change(Due(may_recover=True), task)
+
+    async def record(self, task: str = TASK) -> TaskRecord:
+        """Return a task as it is in the table."""
+        record = await self.storage.load(task)
+        assert record is not None
+        return record
+
+    async def epochs(self, task: str = TASK) -> Sequence[ClosedEpoch]:
+        """Return the closed epochs of a task."""
+        return (await read_epochs(self.storage, task)).entries
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Return routes without tasks."""
+    return Desk()
