@@ -22,6 +22,7 @@ from functions.core.record import TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.messaging.message_format import SubmissionMessage, payload_text
+from functions.messaging.order_search import search_keys
 from functions.messaging.senders import SendError
 from functions.storage.record_rows import decoded, joined
 from functions.storage.row_keys import shard_of
@@ -169,7 +170,8 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
     except UnfitValueError as error:
         raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from None
     try:
-        workflow.specs_of(workflow.payload.model_validate_json(text))
+        specs = workflow.specs_of(workflow.payload.model_validate_json(text))
+        search_keys(workflow, text, len(specs))
     except ValidationError as error:
         return public_faults(workflow.payload, place, error)
     return ()

@@ -235,10 +235,7 @@ def add_message(
     step: str | None = None,
     body: Mapping[str, object] | None = None,
 ) -> TaskRecord:
-    """Add a message to the outbox of this change, with the caller's correlation id.
-
-    A notice is for the order's reply queue, if it has one.
-    """
+    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one."""
     is_notice = kind in NOTICES
     if is_notice and record.order.reply_to is None:
         return record
@@ -250,6 +247,8 @@ def add_message(
         at=now,
         to=(record.order.reply_to or "") if is_notice else to,
         body={
+            "workflow": record.order.workflow,
+            "epoch": record.epoch,
             "state": str(final_state(record)) if record.finished_at else None,
             "correlation_id": record.order.correlation_id,
             **(body or {}),

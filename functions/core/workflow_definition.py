@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from datetime import datetime
@@ -47,7 +47,7 @@ class Workflow[P: BaseModel]:
 
     `output` returns the result for callers; `on_failure` applies to a refused step, `on_exhausted` when
     recoveries or the task's `complete_within` are exhausted. Callers can cancel a task until `cancel_within`
-    seconds after it was processed. Raises `DefinitionError`.
+    seconds after it was processed. Operators find it by the texts of `find_by`. Raises `DefinitionError`.
     """
 
     def __init__(
@@ -61,19 +61,20 @@ class Workflow[P: BaseModel]:
         cancel_within: float | None = None,
         complete_within: float | None = None,
         output: Callable[[P, Results], Json] | None = None,
+        find_by: Callable[[P], Iterable[str | None]] | None = None,
         version: int = 1,
         resource: str | None = None,
         noun: str | None = None,
     ) -> None:
-        self.name, self.version, self.payload, self.output = name, version, payload, output
+        self.name, self.version, self.payload = name, version, payload
+        self.output, self.find_by = output, find_by
         self.resource, self.noun = resource or name, noun or name
         self.file = _calling_file()
         try:
             self.steps = self._checked(steps)
             self.on_failure = checks.check_policy("on_failure", on_failure, _STOP_POLICIES)
             self.on_exhausted = checks.check_policy("on_exhausted", on_exhausted, _STOP_POLICIES)
-            self.cancel_within = _limit("cancel_within", cancel_within)
-            self.complete_within = _limit("complete_within", complete_within)
+            self.cancel_within, self.complete_within = cancel_within, complete_within
             self._check_fields()
         except checks.OptionError as fault:
             raise self.error(str(fault)) from None
@@ -174,10 +175,8 @@ class Workflow[P: BaseModel]:
         checks.check_name("name", self.name)
         checks.check_name("resource", self.resource)
         if self.resource in RESERVED_RESOURCES:
-            reserved = ", ".join(sorted(RESERVED_RESOURCES))
-            raise checks.OptionError(
-                f'resource: "{self.resource}" is reserved ({reserved}): use another name'
-            )
+            names = ", ".join(sorted(RESERVED_RESOURCES))
+            raise checks.OptionError(f'resource: "{self.resource}" is reserved ({names}): use another name')
         if type(self.version) is not int or self.version < 1:
             raise checks.OptionError(f"version: {self.version!r} is no version: use an integer from 1 on")
         checks.check_model("payload", self.payload)
@@ -185,6 +184,12 @@ class Workflow[P: BaseModel]:
             raise checks.OptionError(f'payload: "{name}" is a field of the submission: rename the field')
         if self.output is not None:
             checks.check_function("output", self.output, ["the payload", "the results"])
+        if self.find_by is not None:
+            checks.check_function("find_by", self.find_by, ["the payload"])
+        limits = {"cancel_within": self.cancel_within, "complete_within": self.complete_within}
+        for name, seconds in limits.items():
+            if seconds is not None:
+                checks.check_seconds(name, seconds)
         can_undo = any(spec.undo or spec.type is StepType.WORKFLOW for spec in self.specs)
         if self.cancel_within is not None and not can_undo:
             raise checks.OptionError("cancel_within: no step has an undo: add undo=True to one")
@@ -193,10 +198,6 @@ class Workflow[P: BaseModel]:
             raise checks.OptionError(
                 f"steps: a snapshot of {size} characters, with at most {MOST_SNAPSHOT_BYTES}: shorten names"
             )
-
-
-def _limit(name: str, value: float | None) -> float | None:
-    return None if value is None else checks.check_seconds(name, value)
 
 
 def items_of(step: checks.DefinedStep, payload: BaseModel) -> Sequence[Any]:

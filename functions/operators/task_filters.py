@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from contextlib import suppress
@@ -29,6 +27,7 @@ from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import ProcessState, derive
 from functions.core.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.record import OperationState, Order, TaskRecord
+from functions.messaging.order_search import MOST_SEARCH_CHARACTERS
 from functions.storage.index_pages import ListedTask
 from functions.storage.row_keys import TaskIndex
 from functions.web.problems import FieldFault, ProblemError
@@ -38,14 +37,6 @@ TASK_ID_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"
 #: The largest difference between the clocks of two instances that settings allow.
 CLOCK_SKEW = timedelta(minutes=5)
-#: Characters of a search text that count.
-_MOST_SEARCH_CHARACTERS = 100
-
-
-def search_key(text: str) -> str:
-    """Return the key of a search text, which is the same for capital letters and for spaces around it."""
-    same = unicodedata.normalize("NFKC", text.strip()[:_MOST_SEARCH_CHARACTERS]).casefold().strip()
-    return hashlib.sha256(same.encode()).hexdigest()[:32]
 
 
 def wrong_field(field: str, reason: str) -> ProblemError:
@@ -133,7 +124,7 @@ class TaskFilter(BaseModel):
     ] = None
     submitter: Annotated[str | None, _text(100, "The caller who submitted the order")] = None
     correlation_id: Annotated[str | None, _text(128, "The correlation id of the caller")] = None
-    find: Annotated[str | None, _text(_MOST_SEARCH_CHARACTERS, "A search text of the order")] = None
+    find: Annotated[str | None, _text(MOST_SEARCH_CHARACTERS, "A search text of the order")] = None
     min_age: _Age | None = None
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern=TASK_ID_PATTERN)] = None

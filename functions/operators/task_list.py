@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.record import Direction, TaskRecord
+from functions.messaging.order_search import search_key
 from functions.operators.task_filters import (
     ListCursor,
     ListQuery,
@@ -25,7 +26,6 @@ from functions.operators.task_filters import (
     Source,
     encoded_cursor,
     matches,
-    search_key,
     wrong_field,
 )
 from functions.storage.index_pages import (

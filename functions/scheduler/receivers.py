@@ -33,6 +33,7 @@ from functions.core.rules import Applied, admit
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
+from functions.messaging.order_search import search_keys
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import record_outcome
 from functions.storage.table_contract import NoSuchTaskError
@@ -160,7 +161,8 @@ class Receivers:
             parent=message.task,
             parent_step=body["step"],
         )
-        child, is_new = await self.storage.admit(admit(order, now, self.settings))
+        keys = search_keys(workflow, order.payload, len(order.specs))
+        child, is_new = await self.storage.admit(admit(order, now, self.settings), keys)
         if not is_new and needs_run(child):
             await self.announcer.request_run(child)
         if not is_new:

@@ -35,6 +35,8 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
+from functions.telemetry.fields import Field
+from functions.telemetry.task_spans import run_span, step_span
 
 _log = logging.getLogger(__name__)
 
@@ -111,11 +113,13 @@ class _Run:
     async def complete(self) -> Progress:
         """Run until no call is under way. Raises `StorageError`."""
         record = await self._change(RunStarted(epoch=self._epoch, run=self._run), self._ends_at)
-        async with self._group:
-            self._begin(record)
-            for spec, operation in record.operations():
-                if spec.type is StepType.QUEUE and operation.run == self._run:  # it may not have been sent
-                    self._begin_step(record, spec, operation)
+        order = record.order
+        with run_span(order.task, order.workflow, self._epoch, order.traceparent):
+            async with self._group:
+                self._begin(record)
+                for spec, operation in record.operations():
+                    if spec.type is StepType.QUEUE and operation.run == self._run:  # it may not be sent yet
+                        self._begin_step(record, spec, operation)
         if self._is_over or not (self._has_started or self._has_unsent):
             return "done"
         newest = await self._runs.storage.cached(self._task)
@@ -183,9 +187,9 @@ class _Run:
         self._begun.add(start_id)
         call = call_of(record, spec, operation, complete_by, self._runs.registry)
         if spec.type is StepType.ACTIVITY:
-            self._group.create_task(self._guarded(self._call(record, spec, call)))
+            self._group.create_task(self._work(record, spec, call, self._call(spec, call)))
         elif spec.type is StepType.QUEUE:
-            self._group.create_task(self._guarded(self._request(spec, call)))
+            self._group.create_task(self._work(record, spec, call, self._request(spec, call)))
 
     def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
@@ -196,22 +200,28 @@ class _Run:
         self._has_started = True
         self._look_ups += 1
         call = call_of(record, spec, operation, min(find_by, self._ends_at), self._runs.registry)
-        self._group.create_task(self._guarded(self._find(record, spec, call)))
+        self._group.create_task(self._work(record, spec, call, self._find(spec, call)))
 
-    async def _guarded(self, work: Awaitable[None]) -> None:
-        """Log any error: it concerns one step, and the other calls continue."""
+    async def _work(
+        self, record: TaskRecord, spec: StepSpec, call: AgentCall, work: Awaitable[CallOutcome | None]
+    ) -> None:
+        """Record the outcome of a call. Log any error: it concerns one step, and the other calls continue."""
         try:
-            await work
+            with step_span(spec.step, spec.item, agent=spec.agent, direction=call.direction.value) as span:
+                outcome = await work
+                if outcome is not None:
+                    span.set_attribute(Field.OUTCOME, outcome.kind.value)
+            if outcome is not None:
+                await self._record(record, call, outcome)
         except Exception as fault:  # noqa: BLE001 - as above
             _log_fault(f"task {self._task}: a step", fault)
 
-    async def _call(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+    async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
         if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-            await self._record(record, call, CallOutcome(OutcomeKind.NOT_BEGUN, reason))
-            return
+            return CallOutcome(OutcomeKind.NOT_BEGUN, reason)
         try:
             async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 began_at = self._runs.now()
@@ -219,12 +229,12 @@ class _Run:
             await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
             outcome = CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
-        await self._record(record, call, outcome)
+        return outcome
 
-    async def _find(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+    async def _find(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         outcome = await look_up(self._runs.agents.get(spec.agent), call, self._runs.now())
         self._look_ups -= 1
-        await self._record(record, call, outcome)
+        return outcome
 
     async def _record(self, record: TaskRecord, call: AgentCall, outcome: CallOutcome) -> None:
         """Record an outcome as long as it counts, and begin the starts that follow."""

@@ -32,6 +32,7 @@ from functions.messaging.message_format import (
     read_message,
     size_of,
 )
+from functions.messaging.order_search import search_keys
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
 from functions.messaging.rejected_messages import RejectedMessages
@@ -69,8 +70,8 @@ class _RejectedError(Exception):
 class Admission:
     """Admits orders. Its methods raise `StorageError` and `SendError`.
 
-    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Operators find a task
-    by the keys that `search_keys` returns. Finished tasks are deleted after `retention`.
+    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Finished tasks are
+    deleted after `retention`.
     """
 
     storage: TaskStorage
@@ -84,7 +85,6 @@ class Admission:
     reply_queues: Collection[str]
     retention: timedelta
     finders: frozenset[str] = frozenset()
-    search_keys: Callable[[Order], Collection[str]] = lambda _order: ()
 
     async def take(
         self, message: QueueMessage, *, source: str = SUBMISSIONS_QUEUE, enqueued_at: datetime | None = None
@@ -143,11 +143,9 @@ class Admission:
 
     async def _admit(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[TaskRecord, bool]:
         """Return the record of a new task, or of a task with the same order. Raises `_RejectedError`."""
-        order = self._order(submitted, workflow)
+        order, keys = self._order(submitted, workflow)
         try:
-            record, is_new = await self.storage.admit(
-                admit(order, self.now(), self.settings), self.search_keys(order)
-            )
+            record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
         except UnwritableRowsError as error:
             raise _RejectedError(str(error)) from None
         recorded = record.order
@@ -155,9 +153,10 @@ class Admission:
             raise _RejectedError(f"another order is recorded as {order.task}")
         return record, is_new
 
-    def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> Order:
+    def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[Order, tuple[str, ...]]:
+        """Return an order and its search keys. Raises `_RejectedError`."""
         try:
-            return workflow.new_order(
+            order = workflow.new_order(
                 submitted.task_id,
                 self.new_id()[:_RUN_ID_CHARACTERS],
                 payload_text(submitted.payload),
@@ -169,6 +168,7 @@ class Admission:
                 correlation_id=submitted.correlation_id,
                 traceparent=current_traceparent(),
             )
+            return order, search_keys(workflow, order.payload, len(order.specs))
         except ValidationError as error:
             raise _RejectedError(faults_text(error, levels=1)) from None  # names below may be secret
         except (UnfitValueError, UnfitOrderError) as error:

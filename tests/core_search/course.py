@@ -107,7 +107,7 @@ def _is_at_rest(world: World) -> bool:
         record.finished_at is not None for task, record in world.records.items() if task not in damaged
     )
     is_idle = not world.table.unsent and not any(world.services.in_flight.values())
-    return is_there and has_ended and is_idle
+    return is_there and has_ended and is_idle and not (world.people.recording and not damaged)
 
 
 async def _order_alone(world: World) -> None:

@@ -37,10 +37,11 @@ _WHO: dict[str, Any] = {"who": "op", "reason": "because"}
 
 
 class People:
-    """The callers and operators of one seed."""
+    """The callers and operators of one seed. `recording` counts the actions that are not recorded yet."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.recording = 0
         self._verdicts: dict[tuple[str, str], Event] = {}
         self._corrupt: tuple[str, Row, str] | None = None
 
@@ -62,8 +63,10 @@ class People:
         for name, delay in drawn.events.items():
             self._world.spawn(self.send_event(task, name, delay))
         if random.random() < 0.2:
+            self.recording += 1
             await asyncio.sleep(random.uniform(0, 120))
             await self._record(task, Cancelled(by=Canceller.CALLER, who="caller", reason="changed my mind"))
+            self.recording -= 1
 
     async def send_event(self, task: str, name: str, delay: float) -> None:
         """Send an event; while the version of the task is missing, it is sent again."""
@@ -79,7 +82,9 @@ class People:
         await self._world.on_some_host(send)
 
     async def _record(self, task: str, event: Event) -> None:
+        self.recording += 1
         await self._world.on_some_host(lambda host: host.record(task, event))
+        self.recording -= 1
 
     # Faults
 

@@ -56,6 +56,11 @@ def workflow(name: str = "orders", payload: type[BaseModel] = Parcel, **options:
     return Workflow(name, payload=payload, **{"steps": [PICK], **options})
 
 
+def findable(find_by: Any = lambda parcel: [f"weight {parcel.weight}"]) -> Workflow[Any]:
+    """Return the workflow of orders with search texts."""
+    return workflow(find_by=find_by)
+
+
 def body(task: str = "t-1", **changes: Any) -> bytes:
     """Return an order as JSON. A change to None leaves the field out."""
     fields = {
@@ -109,7 +114,6 @@ class Bench:
             new_id=lambda: f"{next(self._ids):08x}abcdef",
             reply_queues={"notices-demo"},
             retention=timedelta(days=30),
-            search_keys=lambda order: [f"submitter {order.submitter}"],
         )
 
     async def take(self, content: bytes, name: str = "m-1", **properties: Any) -> Admitted:

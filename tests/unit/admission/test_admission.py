@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +10,12 @@ import pytest
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Cancelled, Canceller, Suspended
 from functions.messaging.message_format import DeliveryCounts, QueueMessage, copy_of
+from functions.messaging.order_search import search_key
 from functions.storage.table_contract import TransientStorageError
 from functions.submission.admission import Admitted
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
-from tests.unit.admission.bench import PICK, SEND, Bench, body, workflow
+from tests.unit.admission.bench import PICK, SEND, Bench, body, findable, workflow
 
 
 @pytest.fixture
@@ -38,8 +38,18 @@ async def test_order_becomes_a_task_with_a_run(bench: Bench) -> None:
     assert (order.submitter, order.submitted_at, len(order.run_id)) == ("ann", START - timedelta(hours=1), 8)
     assert bench.runs == ["t-1.1.1"]
     assert [str(getattr(each, "kind", "")) for each in bench.sent] == ["received"]
-    assert len(bench.table.keys("!find|submitter ann|")) == 1
     assert await bench.rejections() == []
+
+
+async def test_order_is_found_by_its_search_texts() -> None:
+    """The queue repeats the checks of the API: texts that cannot be read reject the order."""
+    bench = Bench(findable())
+    await bench.take(body())
+    assert len(bench.table.keys(f"!find|{search_key('Weight 3')}|")) == 1
+    for texts in ([str(number) for number in range(9)], "Ada", [3]):
+        bench = Bench(findable(lambda _, texts=texts: texts))
+        assert await bench.take(body()) is Admitted.REJECTED
+        assert "search texts" in (await bench.rejections())[0].reason
 
 
 async def test_task_has_a_step_for_each_item() -> None:
@@ -209,9 +219,8 @@ async def test_order_that_the_table_refuses_is_rejected(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be refused again."""
-    monkeypatch.setattr(
-        bench, "admission", replace(bench.admission, search_keys=lambda _: [f"key {n}" for n in range(100)])
-    )
+    keys = [f"key {number}" for number in range(100)]
+    monkeypatch.setattr("functions.submission.admission.search_keys", lambda *_: keys)
     assert await bench.take(body()) is Admitted.REJECTED
     assert "do not fit" in (await bench.rejections())[0].reason
 

@@ -81,6 +81,20 @@ async def test_id_of_another_resource_is_409_for_put_and_404_for_get(api: Api) -
     assert (await api.client.get(f"/api/parcels/{TASK}")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ([str(number) for number in range(9)], "It has 9 search texts; the limit is 8."),
+        ("Ada", "Its search texts cannot be read."),
+    ],
+)
+async def test_order_with_unfit_search_texts_is_422(api: Api, texts: Any, reason: str) -> None:
+    """The caller gets the reason before the order is submitted."""
+    client = api.serving(parcels(find_by=lambda _: texts))
+    assert problem(await client.post("/api/parcels", {"weight": 1}), 422)["detail"] == reason
+    assert api.submitted == []
+
+
 async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
     """Times are UTC."""
     send = Step("send", needs=["open"], request=request)

@@ -304,6 +304,8 @@ def test_policies_of_an_event() -> None:
         ({"version": 0}, "version: 0 is no version: use an integer from 1 on"),
         ({"payload": dict}, "payload: <class 'dict'> is no model"),
         ({"output": 3}, "output: 3 is no function"),
+        ({"find_by": "email"}, "find_by: 'email' is no function: use one of (the payload)"),
+        ({"find_by": lambda _trip, _results: []}, "find_by: it takes other arguments"),
         ({"steps": [HOTEL], "payload": Trip}, 'needs: "card" is not one of its steps'),
         (
             {"steps": [Step("a", request=_request)], "cancel_within": 5},

@@ -11,6 +11,7 @@ import pytest
 from functions.core.derive import ProcessState, StepState, WaitingFor, derive, ready_steps, step_state
 from functions.core.record import (
     MOST_ATTEMPTS,
+    NOTICES,
     Direction,
     FailurePolicy,
     MessageKind,
@@ -292,7 +293,7 @@ def test_columns_do_not_depend_on_messages() -> None:
 
 
 def test_notices_carry_the_callers_correlation_id() -> None:
-    """From the receipt of the order to its end."""
+    """From the receipt of the order to its end; with the workflow, and the epoch in which they were made."""
     record = new(spec("a", undo=True), spec("b", "a"), on_failure=FailurePolicy.KEEP, correlation_id="c-1")
     failed = run(run(record, "a"), "b", OutcomeKind.REFUSED)
     undone = run(after(failed, undo_request(failed)), "a")
@@ -300,6 +301,9 @@ def test_notices_carry_the_callers_correlation_id() -> None:
     assert {MessageKind.RECEIVED, MessageKind.FAILED, MessageKind.COMPENSATED} <= notices.keys()
     completed = run(new(spec("a"), correlation_id="c-1"), "a").outbox[-1]
     assert {*notices.values(), completed.body["correlation_id"]} == {"c-1"}
+    epochs = [(m.kind, m.body["workflow"], m.body["epoch"]) for m in undone.outbox if m.kind in NOTICES]
+    assert epochs[0] == (MessageKind.RECEIVED, "w", 1)
+    assert epochs[-1] == (MessageKind.COMPENSATED, "w", undone.epoch)
 
 
 @pytest.mark.parametrize(

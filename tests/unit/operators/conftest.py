@@ -18,9 +18,9 @@ from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepEnded
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
+from functions.messaging.order_search import search_key
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.task_actions import TaskActions
-from functions.operators.task_filters import search_key
 from functions.operators.task_page import read_epochs
 from functions.operators.task_routes import add_task_routes
 from functions.scheduler.receivers import Receivers

@@ -30,6 +30,7 @@ from functions.core.step_definition import (
 )
 from functions.core.task_events import Cancelled, Canceller, Rejection, Resubmitted, Resumed, Suspended
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.order_search import search_key
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
 from tests.fakes.simulated_table import TableFault
@@ -328,7 +329,12 @@ def family(
     )
     return World(
         workflow(child, *([] if is_last else [mail(child)]), on_failure=on_failure),
-        workflow(*(steps or [SHIP]), name="c", output=lambda *_: {"number": 5}),
+        workflow(
+            *(steps or [SHIP]),
+            name="c",
+            output=lambda *_: {"number": 5},
+            find_by=lambda parcel: map(str, parcel.items),
+        ),
     )
 
 
@@ -356,7 +362,7 @@ async def child_of(world: World) -> TaskRecord:
 
 @virtual
 async def test_child_is_processed_and_its_parent_continues() -> None:
-    """The output of the child is the result of the step; the submitter and the correlation are the same."""
+    """Its output is the result of the step, its submitter the parent's. Operators find it by its texts."""
     world = family(result=Receipt)
     await world.admit("t1", correlation_id="c-7", traceparent="00-1-2-01")
     parent = await world.until_rest("t1")
@@ -365,6 +371,7 @@ async def test_child_is_processed_and_its_parent_continues() -> None:
     assert (parent.do("child").result, child.order.payload) == ('{"number":5}', '{"items":[1]}')
     assert (child.order.submitter, child.order.parent, child.order.parent_step) == ("me", "t1", "child")
     assert (child.order.correlation_id, child.order.traceparent) == ("c-7", "00-1-2-01")
+    assert len(world.table.keys(f"!find|{search_key('1')}|")) == 1
     assert world.table.keys("!send|") == []
 
 
