@@ -6,6 +6,7 @@ Nothing connects before it is used. FastAPI and the HTTP applications are import
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,8 +27,8 @@ from functions.connections import Connection
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import (
     QueueHandlers,
+    UnreadableReply,
     delete_old_rows,
-    log_alert,
     log_queue_ages,
     measure_intake,
     purge_instances,
@@ -50,6 +51,9 @@ from functions.messaging.received_messages import LostMessages, QueueBatches, ha
 from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import BusFigures, HubSender, MessageSender, connect_bus, connect_hub
+from functions.operators.alert_limit import AlertLimit
+from functions.operators.alerts import Alerts, Webhook
+from functions.operators.minute_rows import MinuteRows
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.run import Runs
 from functions.services.service import service_tables
@@ -68,7 +72,9 @@ from functions.workflows_next.registration import Registration, agent_classes, s
 _FULL_SWEEP_SCHEDULE = "0 3 * * * *"
 #: Every five minutes, and not at the same second.
 _PURGE_SCHEDULE, _OLD_ROWS_SCHEDULE, _AGES_SCHEDULE = "15 */5 * * * *", "45 */5 * * * *", "55 */5 * * * *"
-_INTAKE_SCHEDULE = "*/15 * * * * *"
+_INTAKE_SCHEDULE, _SUMMARY_SCHEDULE = "*/15 * * * * *", "10/15 * * * * *"
+#: The time for which counts of minutes are kept: the console shows one hour.
+_MINUTES_KEPT = timedelta(hours=2)
 
 
 class Wiring:
@@ -167,6 +173,8 @@ class Wiring:
             self._registry,
             self.tasks,
             sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
+            bus=sender,
+            queues=self._peeked,
             rejected=self._rejected,
             account=self._account,
             services=self._services,
@@ -181,7 +189,19 @@ class Wiring:
 
     @cached_property
     def _lost(self) -> LostMessages:
-        return LostMessages(self._rejected, _no_alert)
+        return LostMessages(self._rejected, self._alerts.alert_lost)
+
+    @cached_property
+    def _alerts(self) -> Alerts:
+        settings, table = self._settings, self.tasks.storage.table
+        post = None
+        if settings.alert_webhook_url is not None:
+            address = str(settings.alert_webhook_url)
+            post = Webhook(address, settings.alert_format, session=http_session).post
+        return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
+
+    async def _alert_reply(self, reply: UnreadableReply) -> None:
+        await self._alerts.alert_rejected(AGENT_REPLIES_QUEUE, reply.reason, task=reply.task, step=reply.step)
 
     def _front(self) -> list[func.Blueprint]:
         return self._http.front()
@@ -218,7 +238,7 @@ class Wiring:
             group = settings.event_hub_consumer_group
             hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
-        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=_no_alert, now=utc_now)
+        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=self._alert_reply, now=utc_now)
         queues = [
             _queue_function("scheduler_requests", SCHEDULER_REQUESTS_QUEUE, handlers.scheduler_request),
             _queue_function("agent_replies", AGENT_REPLIES_QUEUE, handlers.agent_reply),
@@ -272,12 +292,17 @@ class Wiring:
         sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
         full_run = partial(report_sweep, "full sweep", full_sweep.run)
         retention = settings.retention
-        old_rows = {"rejected": (retention, self._rejected.delete_before)}
+        minutes = MinuteRows(tasks.storage.table)
+        old_rows = {
+            "rejected": (retention, self._rejected.delete_before),
+            "minutes": (_MINUTES_KEPT, minutes.delete_before),
+        }
         timers = [
             host.TimerFunction("supervisor", settings.supervisor_schedule, sweep_run),
             host.TimerFunction("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
             host.TimerFunction("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
             host.TimerFunction("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
+            host.TimerFunction("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary),
             host.TimerFunction("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
         ]
         dead_letters = [
@@ -288,12 +313,15 @@ class Wiring:
             )
             for queue in QUEUES
         ]
-        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, log_alert)
+        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, self._take_alert)
         return [
             *self._http.operators(),
             host.timer_functions(timers),
             host.queue_functions([alerts, *dead_letters]),
         ]
+
+    async def _take_alert(self, message: QueueMessage) -> None:
+        await self._alerts.take(message.body)
 
     @cached_property
     def _peeked(self) -> PeekedQueues:
@@ -308,10 +336,6 @@ def _check_retention(registry: WorkflowRegistry, days: float) -> None:
                 f"cancel_within: {workflow.cancel_within:g} s is longer than the retention of tasks"
                 f" (RETENTION_DAYS={days:g}): shorten it, or set RETENTION_DAYS to a larger number"
             )
-
-
-async def _no_alert(_alert: object) -> None:
-    """Send no alert. Each caller logs a line, which alert rules read."""
 
 
 def _queue_function(name: str, queue: str, receive: host.ReceiveMessage) -> host.QueueFunction:

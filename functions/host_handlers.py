@@ -23,11 +23,9 @@ from functions.messaging.agent_messages import (
     read_agent_message,
 )
 from functions.messaging.message_format import (
-    AnnouncementMessage,
     MessageError,
     QueueMessage,
     named_task,
-    read_message,
     read_scheduler_message,
 )
 from functions.messaging.queue_depths import PeekedQueues
@@ -230,14 +228,6 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
             _log.info(
                 "messages wait %s", json.dumps({"queue": depth.queue, "oldest_seconds": max(0, round(age))})
             )
-
-
-async def log_alert(message: QueueMessage) -> None:
-    """Log an alert of a task or of a gate; alert rules read the line. Raises `MessageError`."""
-    alert = read_message(AnnouncementMessage, message.body)
-    _log.error(
-        "operator alert %s", alert.model_dump_json(exclude={"schema_version", "output"}, exclude_none=True)
-    )
 
 
 async def take_events(batches: EventBatches, events: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ FastAPI is imported then, because a start pays for each import.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import http_functions
 from functions.host_handlers import check_store
 from functions.machine import SystemClock, new_id
+from functions.messaging.queue_depths import PeekedQueues
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.senders import HubSender, MessageSender
 from functions.roles import AppRole
@@ -36,7 +38,10 @@ _METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
 
 
 class HttpApplications:
-    """The HTTP applications of one process. `services` are the sample services that it serves."""
+    """The HTTP applications of one process. `services` are the sample services that it serves.
+
+    Orders are submitted by `sender`; `bus` sends rejected messages again.
+    """
 
     def __init__(
         self,
@@ -45,12 +50,15 @@ class HttpApplications:
         tasks: TaskParts,
         *,
         sender: MessageSender | HubSender,
+        bus: MessageSender,
+        queues: PeekedQueues,
         rejected: RejectedMessages,
         account: TableAccount,
         services: Collection[SampleService],
     ) -> None:
         self._settings, self._registry, self._tasks = settings, registry, tasks
         self._sender, self._account, self._services = sender, account, services
+        self._bus, self._queues = bus, queues
         self._rejected = rejected
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
@@ -109,36 +117,36 @@ class HttpApplications:
         )
 
     def _make_operators(self) -> FastAPI:
-        from fastapi import APIRouter
-
-        from functions.core.json_values import MOST_TEXT_BYTES
+        from functions.operators.operator_routes import operators_application
+        from functions.operators.overview import OverviewReader
         from functions.operators.task_actions import TaskActions
-        from functions.operators.task_routes import add_task_routes
-        from functions.web.access import GUARDED, Access
-        from functions.web.application import bare_application
-        from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
-        from functions.web.callers import Role
 
-        app = bare_application("Operations", responses=GUARDED)
-        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
-        self._guard("operations").protect(app, access, BodyLimits(BodyLimit(8 * 1024 + MOST_TEXT_BYTES)))
-        router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
+        storage, gates = self._tasks.storage, self._tasks.gates
         actions = TaskActions(
-            storage=self._tasks.storage,
+            storage=storage,
             registry=self._registry,
             settings=self._tasks.rules,
             record_event=self._tasks.receivers.event,
             now=utc_now,
         )
-        add_task_routes(
-            app,
-            router,
+        overview = OverviewReader(
+            storage,
+            gates,
+            self._registry,
+            depths=self._queues.depths,
+            bounds=self._settings.intake_bounds,
+            now=utc_now,
+        )
+        return operators_application(
             actions,
+            gates,
+            overview,
             rejected=self._rejected,
+            put=self._bus.put,
+            figures=lambda: {"service_bus": asdict(self._bus.figures)},
+            guard=self._guard("operations"),
             trace_url_template=self._settings.trace_url_template,
         )
-        app.include_router(router)
-        return app
 
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application

@@ -13,10 +13,12 @@ from functions.machine import new_id
 from functions.messaging.announcer import Announcer
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest
 from functions.messaging.senders import MessageSender
+from functions.operators.minute_rows import MinuteRows
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import Table
 from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
+from functions.telemetry.task_counts import MinuteCounter, TaskCounts
 
 
 def utc_now() -> datetime:
@@ -43,6 +45,7 @@ class TaskParts:
         calls_at_once: Mapping[str, int],
     ) -> None:
         self.rules, self._sender = rules, sender
+        self._counts = TaskCounts(MinuteCounter(MinuteRows(table).write, now=utc_now, new_id=new_id))
         self.storage = TaskStorage(
             table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
         )
@@ -73,6 +76,7 @@ class TaskParts:
             await self._sender.send(request)
 
     async def _announce(self, transition: Transition) -> None:
+        self._counts.count(transition.before, transition.after)
         await self.announcer.announce(transition)
 
     async def _schedule_release(self, gate: str, link: int, at: datetime) -> None:

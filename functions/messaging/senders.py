@@ -204,7 +204,7 @@ class MessageSender:
         now: Callable[[], datetime],
         figures: BusFigures,
     ) -> None:
-        self._client, self._may_send, self._now, self._figures = client, may_send, now, figures
+        self._client, self._may_send, self._now, self.figures = client, may_send, now, figures
         self._senders: dict[str, _QueueSender] = {}
 
     async def send(self, message: SchedulerMessage) -> None:
@@ -254,7 +254,7 @@ class MessageSender:
         if queue not in self._senders:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
-            self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
+            self._senders[queue] = _QueueSender(self._client(), queue, self.figures)
         size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
         encoded = _encoded(message, not_before, seconds)
         await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)

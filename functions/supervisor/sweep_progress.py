@@ -123,15 +123,21 @@ class SupervisorRows:
     def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
         self._table, self._now = table, now
 
+    async def heartbeat(self, kind: str) -> Heartbeat | None:
+        """Return the last heartbeat of a kind of sweep, None before the first. Raises `CorruptRowError`."""
+        row = await self._table.read(SUPERVISOR, kind)
+        if row is None:
+            return None
+        return decoded(kind, lambda: _HEARTBEAT.validate_json(joined(row, "Heartbeat") or ""))
+
     async def begin(self, kind: str, units: Iterable[str]) -> SweepReport:
         """Return the report of a new sweep; units that the last one left come first."""
-        row = await self._table.read(SUPERVISOR, kind)
         left: Mapping[str, str | None] = {}
-        if row is not None:
-            try:
-                left = decoded(kind, lambda: _HEARTBEAT.validate_json(joined(row, "Heartbeat") or "")).left
-            except CorruptRowError as error:
-                _log.warning("%s; the sweep starts at the beginning", error)
+        try:
+            heartbeat = await self.heartbeat(kind)
+            left = {} if heartbeat is None else heartbeat.left
+        except CorruptRowError as error:
+            _log.warning("%s; the sweep starts at the beginning", error)
         names = list(units)
         first = {name: left[name] for name in names if name in left}
         return SweepReport(

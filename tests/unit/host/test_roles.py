@@ -44,7 +44,7 @@ _FUNCTIONS = {
     },
     AppRole.AGENTS: {"agent_*"},
     AppRole.SUPERVISOR: {
-        *("supervisor", "full_sweep", "intake", "queue_ages", "old_rows"),
+        *("supervisor", "full_sweep", "intake", "queue_ages", "alert_summary", "old_rows"),
         *(
             "operator_alert",
             "dead_letter_*",

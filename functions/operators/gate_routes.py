@@ -1,0 +1,107 @@
+"""The routes of operators for the gates of remote services and of Agents' queues: hold, end, limit."""
+
+# ruff: noqa: I002 - FastAPI needs the classes of bodies, and not their names
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.agents.gates import Gates
+from functions.core.definition_checks import NAME_PATTERN
+from functions.core.gate_rules import Gate, Hold
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.operators.rejected_routes import ACTION, Reason
+from functions.telemetry.fields import record_action
+from functions.web.access import caller_of
+from functions.web.problems import ProblemError
+
+#: Calls of one instance that a limit may allow.
+_MOST_CALLS = 1000
+
+GatePath = Annotated[
+    str,
+    Path(
+        pattern=rf"^(queue:)?{NAME_PATTERN}$",
+        description="The service, or `queue:` and the Agent behind the queue",
+        examples=["payment"],
+    ),
+]
+
+
+class CallLimit(Reason):
+    """The largest number of calls that one instance has under way; null: that of the Agent's settings."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "it is slow", "calls_at_once": 4}]})
+
+    calls_at_once: Annotated[int | None, Field(ge=1, le=_MOST_CALLS, strict=True)]
+
+
+class GateState(BaseModel):
+    """The hold of a gate after an action, null without a hold, and its limit."""
+
+    gate: str
+    held_by: str | None
+    held_because: str | None
+    calls_at_once: int | None
+
+    @classmethod
+    def of(cls, gate: Gate) -> "GateState":
+        """Return the state of a gate."""
+        hold = gate.hold
+        return cls(
+            gate=gate.name,
+            held_by=None if hold is None else hold.who,
+            held_because=None if hold is None else hold.reason,
+            calls_at_once=gate.calls_at_once,
+        )
+
+
+def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry) -> None:
+    """Add the routes. A gate is known if it has a row, or if a step of a deployed workflow has it."""
+
+    async def find(name: str) -> Gate:
+        rows = await gates.refresh(is_forced=True)
+        if name not in rows and not any(name == spec.gate for each in registry for spec in each.specs):
+            raise ProblemError(HTTPStatus.NOT_FOUND, "No service and no Agent's queue has this name.")
+        return rows.get(name) or Gate(name=name)
+
+    def changed(name: str) -> Gate:
+        return gates.of(name) or Gate(name=name)
+
+    @router.post("/gates/{gate}/hold", **ACTION)
+    async def hold(gate: GatePath, body: Reason, request: Request) -> GateState:
+        """Close a gate until an operator ends the hold: no call of the service starts, no deadline runs."""
+        who = caller_of(request).name
+        await find(gate)
+        await gates.hold(gate, body.reason, who)
+        after = changed(gate)
+        current = after.hold
+        if current is None or (current.who, current.reason) != (who, body.reason):
+            raise ProblemError(HTTPStatus.CONFLICT, _held_by(current))
+        record_action(who, "hold", f"gates/{gate}")
+        return GateState.of(after)
+
+    @router.post("/gates/{gate}/end-hold", **ACTION)
+    async def end_hold(gate: GatePath, body: Reason, request: Request) -> GateState:  # noqa: ARG001 - required of every action
+        """End the hold of a gate. The steps behind the gate are released one after the other."""
+        if (await find(gate)).hold is None:
+            raise ProblemError(HTTPStatus.CONFLICT, "The gate is not held. Reload the overview.")
+        await gates.end_hold(gate)
+        record_action(caller_of(request).name, "end-hold", f"gates/{gate}")
+        return GateState.of(changed(gate))
+
+    @router.post("/gates/{gate}/limit", **ACTION)
+    async def limit(gate: GatePath, body: CallLimit, request: Request) -> GateState:
+        """Limit the calls that each instance has under way. A new limit counts calls that begin after it."""
+        await find(gate)
+        await gates.set_calls_at_once(gate, body.calls_at_once)
+        record_action(caller_of(request).name, "limit", f"gates/{gate}")
+        return GateState.of(changed(gate))
+
+
+def _held_by(hold: Hold | None) -> str:
+    if hold is None:
+        return "Another operator ended the hold at this moment. Reload the overview."
+    return f"{hold.who} holds the gate since {hold.start:%Y-%m-%d %H:%M} UTC. End that hold first."

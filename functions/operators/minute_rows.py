@@ -1,0 +1,81 @@
+"""Counts of tasks in the table `Tasks`: a row for each minute and process. Times are UTC."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from functions.storage.record_rows import decoded
+from functions.storage.table_contract import (
+    MOST_OPERATIONS,
+    CorruptRowError,
+    RefusedChanges,
+    Row,
+    RowChange,
+    RowQuery,
+    StorageError,
+    Table,
+    every_page,
+)
+from functions.telemetry.task_counts import TaskCounter
+
+_log = logging.getLogger(__name__)
+
+_PARTITION = "!minutes"
+_MINUTE = "%Y%m%dT%H%M"
+#: After all minutes.
+_END = "~"
+
+
+class MinuteRows:
+    """The counts of all processes. Its methods raise `StorageError`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    async def write(self, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
+        """Write the `row` of a process for a minute; a repeated write replaces it."""
+        columns = {counter.title(): count for counter, count in counts.items()}
+        key = f"{minute:{_MINUTE}}|{row}"
+        answer = await self._table.send(_PARTITION, [RowChange("upsert", key, columns)])
+        if isinstance(answer, RefusedChanges):
+            raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")
+
+    async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
+        """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""
+        sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
+        query = RowQuery(f"{minute:{_MINUTE}}", _END)
+        async for page in every_page(self._table, _PARTITION, query):
+            for row in page.rows:
+                try:
+                    at, counts = _counts(row)
+                except CorruptRowError as error:
+                    _log.warning("counts of tasks: %s", error)
+                    continue
+                sums[at].update(counts)
+        return sums
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete at most `most` rows of earlier minutes; return their number."""
+        page = await self._table.query(_PARTITION, RowQuery("", f"{before:{_MINUTE}}", most=min(most, 1000)))
+        keys = [str(row["RowKey"]) for row in page.rows][:most]
+        deleted = 0
+        for start in range(0, len(keys), MOST_OPERATIONS):
+            changes = [RowChange("delete", key) for key in keys[start : start + MOST_OPERATIONS]]
+            answer = await self._table.send(_PARTITION, changes)
+            if isinstance(answer, RefusedChanges):  # another instance deletes them at this moment
+                break
+            deleted += len(changes)
+        return deleted
+
+
+def _counts(row: Row) -> tuple[datetime, Mapping[TaskCounter, int]]:
+    key = str(row["RowKey"])
+
+    def decode() -> tuple[datetime, Mapping[TaskCounter, int]]:
+        at = datetime.strptime(key.partition("|")[0], _MINUTE).replace(tzinfo=UTC)
+        return at, {counter: int(row.get(counter.title(), 0)) for counter in TaskCounter}
+
+    return decoded(key, decode)

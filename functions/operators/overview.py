@@ -1,0 +1,378 @@
+"""The state of all parts on the first page of the console. Times are UTC.
+
+Tasks are counted by their index rows. Only tasks whose rows are overdue are read, because the row of a task
+that is due later stays as it is until a sweep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from functions.agents.gates import Gates
+from functions.core.derive import derive
+from functions.core.gate_rules import Circuit, Gate
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.queue_depths import QueueDepth
+from functions.operators.minute_rows import MinuteRows
+from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
+from functions.storage.index_pages import ListedTask, listed_task, read_entries
+from functions.storage.record_rows import decoded
+from functions.storage.row_keys import TaskIndex, index_range, shard_name
+from functions.storage.table_contract import CorruptRowError, Row
+from functions.storage.task_storage import TaskStorage
+from functions.supervisor.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
+from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
+from functions.telemetry.task_counts import TaskCounter
+
+#: Overdue tasks that are read. The index rows of further ones count as they are.
+_MOST_READ = 100
+#: Corrupt rows that the overview names.
+_MOST_CORRUPT = 50
+#: Ages in seconds after which the overview, the last hour and the depths of the queues are read again. A
+#: read of the depths transfers the bodies of messages.
+_OVERVIEW_SECONDS, _HOUR_SECONDS, _DEPTHS_SECONDS = 2, 15, 5
+
+_NAMES = {TaskIndex.DUE: "under_way", TaskIndex.SUSPENDED: "suspended", TaskIndex.ERROR: "in_error"}
+
+
+class MinuteCounts(BaseModel):
+    """The counts of tasks in the minute that began at `at`."""
+
+    at: datetime
+    accepted: int
+    processed: int
+    compensated: int
+    error: int
+    recovered: int
+
+
+class VersionTasks(BaseModel):
+    """The tasks of one version of a workflow that need it. A version without any can be removed."""
+
+    workflow: str
+    version: int
+    deployed: bool
+    under_way: int = 0
+    suspended: int = 0
+    in_error: int = 0
+
+
+class WorkflowTasks(BaseModel):
+    """The tasks of one workflow that need the Scheduler, the Supervisor or an operator."""
+
+    workflow: str
+    under_way: int = 0
+    overdue: int = 0
+    suspended: int = 0
+    in_error: int = 0
+
+
+class Count(BaseModel):
+    """A count of the rows that one request for each shard returns; `more`: there are further ones."""
+
+    count: int
+    more: bool = False
+
+
+class HoldView(BaseModel):
+    """An operator closed a gate."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    start: datetime
+    reason: str
+    who: str
+
+
+class GateView(BaseModel):
+    """The gate of a remote service, or of an Agent's queue (`queue:{agent}`).
+
+    `next_at` is the next probe or release. `calls_at_once` limits the calls of one instance; null: the limit
+    of the Agent's settings. `deferred` tasks wait behind the gate, the first one since `deferred_since`.
+    """
+
+    gate: str
+    circuit: Circuit
+    since: datetime | None
+    away_from: datetime | None
+    next_at: datetime | None
+    hold: HoldView | None
+    calls_at_once: int | None
+    deferred: Count
+    deferred_since: datetime | None
+
+    @classmethod
+    def of(cls, gate: Gate, waiting: Collection[datetime], *, has_more: bool) -> GateView:
+        """Return the view of a gate; tasks have been `waiting` behind it since these times."""
+        hold = gate.hold
+        return cls(
+            gate=gate.name,
+            circuit=gate.circuit,
+            since=gate.changed_at,
+            away_from=gate.away_from if gate.is_away else None,
+            next_at=gate.next_at,
+            hold=None if hold is None else HoldView.model_validate(hold),
+            calls_at_once=gate.calls_at_once,
+            deferred=Count(count=len(waiting), more=has_more),
+            deferred_since=min(waiting, default=None),
+        )
+
+
+class IntakeView(BaseModel):
+    """The backlog of submissions at one time; new orders are rejected for `retry_after` seconds (0: none)."""
+
+    at: datetime
+    messages: int
+    size: int
+    oldest_at: datetime | None
+    retry_after: int
+
+    @classmethod
+    def of(cls, measured: IntakeMeasurement, bounds: IntakeBounds, now: datetime) -> IntakeView:
+        """Return the view of a measurement."""
+        backlog = measured.backlog
+        return cls(
+            at=measured.at,
+            messages=backlog.messages,
+            size=backlog.size,
+            oldest_at=backlog.oldest_at,
+            retry_after=measured.retry_after(bounds, now),
+        )
+
+
+class Overview(BaseModel):
+    """The state of all parts at one time.
+
+    `last_hour` has the 60 complete minutes before `at`. Processes write their counts some seconds after a
+    minute, so the newest one may lack some. `sweep` and `full_sweep` are the last heartbeats of the
+    Supervisor, and `intake` is its last measurement, null before the first one. `corrupt` are rows that
+    cannot be decoded; they are in no count.
+    """
+
+    at: datetime
+    under_way: Count
+    overdue: Count
+    suspended: Count
+    in_error: Count
+    last_hour: list[MinuteCounts]
+    workflows: list[WorkflowTasks]
+    versions: list[VersionTasks]
+    sweep: Heartbeat | None
+    full_sweep: Heartbeat | None
+    gates: list[GateView]
+    intake: IntakeView | None
+    queues: list[QueueDepth]
+    corrupt: list[CorruptRow]
+
+
+class Cached[ValueT]:
+    """A value that is read again after a number of seconds. Callers of the same moment share one read."""
+
+    def __init__(
+        self, read: Callable[[], Awaitable[ValueT]], seconds: float, now: Callable[[], datetime]
+    ) -> None:
+        self._read, self._keep, self._now = read, timedelta(seconds=seconds), now
+        self._reading = asyncio.Lock()
+        self._value: tuple[datetime, ValueT] | None = None
+
+    async def get(self) -> ValueT:
+        """Return the value. Raises the errors of the read; the next caller reads again."""
+        async with self._reading:
+            if self._value is None or self._now() >= self._value[0] + self._keep:
+                value = await self._read()
+                self._value = self._now(), value
+            return self._value[1]
+
+
+class OverviewReader:
+    """Reads the overview with a bounded number of requests.
+
+    `depths` returns the depths of the queues, `now` the time.
+    """
+
+    def __init__(
+        self,
+        storage: TaskStorage,
+        gates: Gates,
+        registry: WorkflowRegistry,
+        *,
+        depths: Callable[[], Awaitable[Sequence[QueueDepth]]],
+        bounds: IntakeBounds,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._storage, self._gates, self._registry = storage, gates, registry
+        self._bounds, self._now = bounds, now
+        self._heartbeats = SupervisorRows(storage.table, now)
+        self._minutes = MinuteRows(storage.table)
+        self._depths = Cached(depths, _DEPTHS_SECONDS, now)
+        self._hour = Cached(self._read_hour, _HOUR_SECONDS, now)
+        self._overview = Cached(self._read, _OVERVIEW_SECONDS, now)
+
+    async def read(self) -> Overview:
+        """Return the overview, at most 2 seconds old. Raises `TransientStorageError`."""
+        return await self._overview.get()
+
+    async def _read(self) -> Overview:
+        now, corrupt = self._now(), _CorruptRows()
+        heartbeat = self._heartbeats.heartbeat
+        (due, suspended, errors), (sweep, full_sweep, intake), (gates, hour, queues) = await asyncio.gather(
+            asyncio.gather(*(self._entries(index, corrupt) for index in _NAMES)),
+            asyncio.gather(
+                corrupt.skipped(heartbeat("sweep")),
+                corrupt.skipped(heartbeat("full sweep")),
+                corrupt.skipped(read_intake(self._storage.table)),
+            ),
+            asyncio.gather(self._read_gates(corrupt), self._hour.get(), self._depths.get()),
+        )
+        overdue = await self._overdue(due, now, corrupt)
+        found = zip(_NAMES.values(), (due, suspended, errors), strict=True)
+        tasks = [(name, task) for name, entries in found for task in entries.tasks]
+        return Overview(
+            at=now,
+            under_way=due.count,
+            overdue=overdue.count,
+            suspended=suspended.count,
+            in_error=errors.count,
+            last_hour=minutes_of(hour, now),
+            workflows=_by_workflow([*tasks, *(("overdue", task) for task in overdue.tasks)]),
+            versions=_by_version(tasks, self._registry),
+            sweep=sweep,
+            full_sweep=full_sweep,
+            gates=gates,
+            intake=None if intake is None else IntakeView.of(intake, self._bounds, now),
+            queues=list(queues),
+            corrupt=[CorruptRow.model_validate(error) for error in corrupt.errors[:_MOST_CORRUPT]],
+        )
+
+    async def _read_hour(self) -> Mapping[datetime, Mapping[TaskCounter, int]]:
+        return await self._minutes.since(_first_minute(self._now()))
+
+    async def _entries(self, index: TaskIndex, corrupt: _CorruptRows) -> _Entries:
+        """Return the tasks of the first rows of an index in each shard."""
+        query = replace(index_range(index), most=ROWS_PER_REQUEST)
+        shards = map(shard_name, range(self._storage.shards))
+        read = (read_entries(self._storage.table, shard, query, listed_task) for shard in shards)
+        pages = await asyncio.gather(*read)
+        corrupt.errors += [error for page in pages for error in page.corrupt]
+        tasks = [entry for page in pages for entry in page.entries]
+        return _Entries(tasks, more=any(page.cursor is not None for page in pages))
+
+    async def _overdue(self, due: _Entries, now: datetime, corrupt: _CorruptRows) -> _Entries:
+        """Return the tasks that are overdue, of all that are under way."""
+        rows = [(task.at, task.task, task) for task in due.tasks if task.at is not None and task.at <= now]
+        listed = [task for *_, task in sorted(rows, key=lambda row: row[:2])]
+        read = (corrupt.skipped(self._storage.load(each.task)) for each in listed[:_MOST_READ])
+        times = [None if record is None else derive(record).due_at for record in await asyncio.gather(*read)]
+        overdue = [
+            task for task, due_at in zip(listed, times, strict=False) if due_at is not None and due_at <= now
+        ]
+        # Rows are in the order of time, so after a row that is not due there is none that is.
+        return _Entries([*overdue, *listed[_MOST_READ:]], more=due.more and len(listed) == len(due.tasks))
+
+    async def _read_gates(self, corrupt: _CorruptRows) -> list[GateView]:
+        """Return all gates with a row, and the others behind which tasks wait."""
+        waiting: defaultdict[str, list[datetime]] = defaultdict(list)
+        unread: set[str] = set()
+        shards = map(shard_name, range(self._storage.shards))
+        await asyncio.gather(*(self._read_waiting(shard, waiting, unread, corrupt) for shard in shards))
+        gates = await self._gates.refresh(is_forced=True)
+        corrupt.errors += [CorruptRowError(key, reason) for key, reason in self._gates.corrupt.items()]
+        return [
+            GateView.of(gates.get(name) or Gate(name=name), waiting[name], has_more=name in unread)
+            for name in sorted({*gates, *waiting})
+        ]
+
+    async def _read_waiting(
+        self, shard: str, waiting: defaultdict[str, list[datetime]], unread: set[str], corrupt: _CorruptRows
+    ) -> None:
+        """Add the times since which tasks of a shard wait, by gate, and the gates with `unread` rows."""
+        query = replace(index_range(TaskIndex.GATE), most=ROWS_PER_REQUEST)
+        while True:
+            page = await read_entries(self._storage.table, shard, query, _gate_row)
+            corrupt.errors += page.corrupt
+            for gate, since in page.entries:
+                waiting[gate].append(since)
+            if page.cursor is None:
+                return
+            gate = page.cursor.split("|")[1]
+            unread.add(gate)
+            query = replace(query, first=f"{TaskIndex.GATE}|{gate}}}")
+
+
+class _CorruptRows:
+    """The corrupt rows of one read."""
+
+    def __init__(self) -> None:
+        self.errors: list[CorruptRowError] = []
+
+    async def skipped[ValueT](self, read: Awaitable[ValueT]) -> ValueT | None:
+        """Return a value, or None if its row is corrupt."""
+        try:
+            return await read
+        except CorruptRowError as error:
+            self.errors.append(error)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    tasks: Sequence[ListedTask]
+    more: bool
+
+    @property
+    def count(self) -> Count:
+        return Count(count=len(self.tasks), more=self.more)
+
+
+def _gate_row(row: Row) -> tuple[str, datetime]:
+    """Return the gate and the time of a task that waits behind the gate. Raises `CorruptRowError`."""
+    key = str(row["RowKey"])
+
+    def decode() -> tuple[str, datetime]:
+        _, gate, since, _ = key.split("|")
+        return gate, datetime.fromisoformat(since)
+
+    return decoded(key, decode)
+
+
+def _first_minute(now: datetime) -> datetime:
+    """Return the first of the 60 complete minutes before `now`."""
+    return now.replace(second=0, microsecond=0) - timedelta(hours=1)
+
+
+def minutes_of(counts: Mapping[datetime, Mapping[TaskCounter, int]], now: datetime) -> list[MinuteCounts]:
+    """Return the 60 complete minutes before `now`, also those without counts."""
+    times = [_first_minute(now) + timedelta(minutes=number) for number in range(60)]
+    return [
+        MinuteCounts(at=at, **{each.value: counts.get(at, {}).get(each, 0) for each in TaskCounter})
+        for at in times
+    ]
+
+
+def _by_workflow(tasks: Iterable[tuple[str, ListedTask]]) -> list[WorkflowTasks]:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, task in tasks:
+        counts[task.workflow][name] += 1
+    return [WorkflowTasks(workflow=workflow, **counts[workflow]) for workflow in sorted(counts)]
+
+
+def _by_version(
+    tasks: Iterable[tuple[str, ListedTask]], deployed: Iterable[Workflow[BaseModel]]
+) -> list[VersionTasks]:
+    """Return each version that is deployed or needed."""
+    here = {(workflow.name, workflow.version) for workflow in deployed}
+    counts: dict[tuple[str, int], Counter[str]] = {version: Counter() for version in here}
+    for name, task in tasks:
+        counts.setdefault((task.workflow, task.version), Counter())[name] += 1
+    return [
+        VersionTasks(
+            workflow=name, version=version, deployed=(name, version) in here, **counts[name, version]
+        )
+        for name, version in sorted(counts)
+    ]

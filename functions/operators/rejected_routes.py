@@ -1,0 +1,272 @@
+"""The routes of operators for rejected messages and dead letters. Times are UTC."""
+
+# ruff: noqa: I002 - FastAPI needs the classes of bodies, and not their names
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from http import HTTPStatus
+from itertools import batched
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.message_format import QueueMessage, SubmissionMessage, named_task
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
+from functions.messaging.rejected_messages import (
+    ConcurrentActionError,
+    RejectedList,
+    RejectedMessage,
+    RejectedMessages,
+)
+from functions.messaging.senders import SendError
+from functions.operators.task_filters import UtcTime
+from functions.storage.table_contract import CorruptRowError
+from functions.storage.task_storage import TaskStorage
+from functions.telemetry.fields import record_action
+from functions.web.access import NEEDS_OWN_HEADER, caller_of
+from functions.web.problems import ProblemError, documented_problems
+from functions.web.redaction import REDACTED, NotShownError, has_secrets, redacted
+
+#: Messages of a page, those that one request discards, and those that are discarded side by side.
+_PAGE, _MOST_DISCARDED, _DISCARDED_AT_ONCE = 50, 100, 10
+#: Characters of a body that are shown.
+_MOST_SHOWN = 64 * 1024
+_QUEUE_CHARACTERS = 300
+
+MessagePath = Annotated[
+    str,
+    Path(
+        alias="id",
+        pattern=r"^[0-9]{18}-[0-9a-f]{64}$",
+        description="From the list of rejected messages",
+        examples=[f"{0:018d}-{'9f86' * 16}"],
+    ),
+]
+_ONE = "/rejected/{id}"
+
+#: The settings of the routes of actions.
+ACTION: dict[str, Any] = {
+    "status_code": HTTPStatus.ACCEPTED,
+    "dependencies": [NEEDS_OWN_HEADER],
+    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
+}
+
+
+class Reason(BaseModel):
+    """The reason of an operator's action."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "it was a test"}]})
+
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+class DiscardAll(Reason):
+    """The reason why messages are discarded: those of a `queue` that were rejected `until` a time."""
+
+    queue: Annotated[str | None, Field(max_length=_QUEUE_CHARACTERS)] = None
+    until: UtcTime | None = None
+
+
+class DiscardedCount(BaseModel):
+    """The number of discarded messages, and whether some are `left` for the next request."""
+
+    discarded: int
+    left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedDetails(RejectedMessage):
+    """A rejected message with its body as text, without start ids and secret fields.
+
+    `more`: only the beginning is shown. `why` is the reason why no body is shown.
+    """
+
+    body: str | None
+    more: bool
+    why: str | None
+
+
+def add_rejected_routes(
+    router: APIRouter,
+    storage: TaskStorage,
+    registry: WorkflowRegistry,
+    *,
+    rejected: RejectedMessages,
+    put: Callable[[str, QueueMessage], Awaitable[None]],
+    now: Callable[[], datetime],
+) -> None:
+    """Add the routes. `put` sends a message to a queue and raises `SendError`."""
+    _add_actions(router, rejected, put)
+    bodies = _Bodies(storage, registry)
+
+    @router.get("/rejected", responses=documented_problems(422, 503))
+    async def list_rejected(
+        queue: Annotated[str | None, Query(max_length=_QUEUE_CHARACTERS)] = None,
+        until: Annotated[UtcTime | None, Query(description="Of the last message of a page")] = None,
+        discarded: bool = False,  # noqa: FBT001, FBT002 - a parameter of a query
+    ) -> RejectedList:
+        """List the newest 50 rejected messages and dead letters, or the `discarded` ones.
+
+        `until` continues a list with `more`, and repeats the messages of that time.
+        """
+        return await rejected.listed(_with_dead_letters(queue), _PAGE, until=until, discarded=discarded)
+
+    @router.get(_ONE, responses=documented_problems(404, 422, 503))
+    async def show_rejected(message: MessagePath) -> RejectedDetails:
+        """Show a rejected message with its body, without start ids and secret fields."""
+        found = await rejected.read(message)
+        if found is None:
+            raise _no_message()
+        facts, body = found
+        try:
+            text = await bodies.text_of(facts, body)
+        except NotShownError as error:
+            return RejectedDetails(**asdict(facts), body=None, more=False, why=f"Not shown: {error}.")
+        shown = "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text[:_MOST_SHOWN])
+        more = len(text) > _MOST_SHOWN or not facts.whole
+        return RejectedDetails(**asdict(facts), body=shown, more=more, why=None)
+
+    @router.post("/rejected/discard", **ACTION)
+    async def discard_all(body: DiscardAll, request: Request) -> DiscardedCount:
+        """Discard up to 100 messages. Repeat the request while some are `left`."""
+        who, queues = caller_of(request).name, _with_dead_letters(body.queue)
+        page = await rejected.listed(queues, _MOST_DISCARDED, until=body.until or now())
+        count = 0
+        for some in batched(page.messages, _DISCARDED_AT_ONCE, strict=False):
+            gone = await asyncio.gather(*(rejected.discard(each.id, who, body.reason) for each in some))
+            for each in filter(None, gone):
+                record_action(who, "discard", f"rejected/{each.id}")
+                count += 1
+        return DiscardedCount(discarded=count, left=page.more)
+
+
+def _add_actions(
+    router: APIRouter, rejected: RejectedMessages, put: Callable[[str, QueueMessage], Awaitable[None]]
+) -> None:
+    @router.post(f"{_ONE}/resend", **ACTION)
+    async def resend(message: MessagePath, body: Reason, request: Request) -> RejectedMessage:
+        """Send a message to its queue again, whole and under a new id. An event becomes a submission.
+
+        The request may be repeated after 503: each receiver accepts a message twice.
+        """
+        who = caller_of(request).name
+        try:
+            found = await rejected.resend(message, who, body.reason)
+        except ConcurrentActionError:
+            text = "Another operator sent or discarded the message at this moment. Reload the list."
+            raise ProblemError(HTTPStatus.CONFLICT, text) from None
+        if found is None:
+            raise _no_message()
+        facts, copy = found
+        if copy is None:
+            text = f"Only the beginning of its {facts.size} bytes is recorded. It cannot be sent again."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        try:
+            await put(resend_queue(facts.queue), copy)
+        except SendError:
+            text = "Service Bus does not answer. Repeat the request."
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from None
+        record_action(who, "resend", f"rejected/{message}")
+        return facts
+
+    @router.post(f"{_ONE}/discard", **ACTION)
+    async def discard(message: MessagePath, body: Reason, request: Request) -> RejectedMessage:
+        """Delete a message. Its description, the operator and the reason are kept."""
+        who = caller_of(request).name
+        discarded = await rejected.discard(message, who, body.reason)
+        if discarded is None:
+            raise _no_message()
+        record_action(who, "discard", f"rejected/{message}")
+        return discarded
+
+
+def _with_dead_letters(queue: str | None) -> tuple[str, ...]:
+    live = None if queue is None else live_queue(queue)
+    return () if live is None else (live, dead_letter_queue(live))
+
+
+def _no_message() -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, "No message is recorded under this id.")
+
+
+class _Bodies:
+    """The bodies of messages as operators may see them.
+
+    The model of its workflow names the secret fields of an order. No model names those of another message, so
+    it is shown only if its task's workflow has none; without a task, if no deployed workflow has any.
+    """
+
+    def __init__(self, storage: TaskStorage, registry: WorkflowRegistry) -> None:
+        self._storage, self._registry = storage, registry
+
+    async def text_of(self, message: RejectedMessage, body: bytes) -> str:
+        """Return a body as text. Raises `NotShownError` and `TransientStorageError`."""
+        if b"\0" in body:
+            raise NotShownError("it is not a text")
+        content = _members(body)
+        hidden: dict[str, Any] = {"start_id": REDACTED} if "start_id" in content else {}
+        if resend_queue(message.queue) == SUBMISSIONS_QUEUE:
+            hidden |= self._payload(content)
+        else:
+            await self._check_task(message, body)
+        if not hidden:
+            return body.decode(errors="replace")
+        # The original text may contain an earlier value of the same name.
+        return json.dumps({**content, **hidden}, ensure_ascii=False)
+
+    def _payload(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        others = (value for name, value in order.items() if name != "payload")
+        is_known = order.keys() <= SubmissionMessage.model_fields.keys()
+        if "payload" not in order or not is_known or any(isinstance(each, dict | list) for each in others):
+            self._check_all("it is not an order")
+            return {}
+        name, version = order.get("workflow"), order.get("version")
+        is_named = isinstance(name, str) and (version is None or type(version) is int)
+        workflow = self._registry.find(str(name), version) if is_named else None
+        if workflow is None:
+            raise NotShownError("the version of its workflow is not deployed")
+        try:
+            return {"payload": redacted(workflow.payload, json.dumps(order["payload"]))}
+        except ValueError:
+            raise NotShownError("its payload is not valid JSON") from None
+
+    async def _check_task(self, message: RejectedMessage, body: bytes) -> None:
+        task = message.task or named_task(body)[0]
+        if task is None:
+            self._check_all("it names no task")
+            return
+        try:
+            record = await self._storage.load(task)
+        except CorruptRowError as error:
+            raise NotShownError(str(error)) from None
+        # An earlier task may have had the same id.
+        if record is None or record.order.submitted_at > message.rejected_at:
+            self._check_all("its task is not recorded")
+            return
+        workflow = self._registry.find(record.order.workflow, record.order.version)
+        if workflow is None:
+            raise NotShownError("the version of its task's workflow is not deployed")
+        models = (workflow.payload, *(step.model for step in workflow.steps.values()))
+        if any(model is not None and has_secrets(model) for model in models):
+            raise NotShownError("the workflow of its task has secret fields")
+
+    def _check_all(self, reason: str) -> None:
+        """Raise `NotShownError` if a deployed workflow has secret fields."""
+        for workflow in self._registry:
+            models = (workflow.payload, *(step.model for step in workflow.steps.values()))
+            if any(model is not None and has_secrets(model) for model in models):
+                raise NotShownError(f"{reason}, and a deployed workflow has secret fields")
+
+
+def _members(body: bytes) -> Mapping[str, Any]:
+    """Return the members of a JSON object, and none of any other body."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

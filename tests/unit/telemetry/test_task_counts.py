@@ -1,0 +1,293 @@
+"""Tasks, steps and minutes are counted once for each written change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from functions.core.record import FailurePolicy, StepSpec, StepType, TaskRecord
+from functions.core.task_events import Due, EventReceived, OutcomeKind, Resubmitted, StepEnded
+from functions.storage.table_contract import TransientStorageError
+from functions.telemetry.task_counts import MinuteCounter, TaskCounter, TaskCounts
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.indexed_table import IndexedTable
+from tests.fakes.storage_process import StorageProcess, line
+from tests.unit.telemetry.conftest import Measured, Series, series
+
+MINUTE = START.replace(second=0, microsecond=0)
+
+
+async def _no_row(_minute: datetime, _row: str, _counts: Mapping[TaskCounter, int]) -> None:
+    """Write no row."""
+
+
+class Counted(StorageProcess):
+    """A state store whose changes of one task are counted; each change is a second after the last."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        super().__init__(IndexedTable(), self.clock.now)
+        self.minutes = MinuteCounter(_no_row, now=self.clock.now, new_id=str)
+        self.counts = TaskCounts(self.minutes)
+
+    def count(self) -> None:
+        """Count the changes since the last call."""
+        for transition in self.announced:
+            self.counts.count(transition.before, transition.after)
+        self.announced.clear()
+
+    async def begin(self, *specs: StepSpec, **order: Any) -> TaskRecord:
+        """Admit a task and start its first steps."""
+        await self.admit("t-1", *specs, **order)
+        self.clock.advance(1)
+        return await self.start("t-1")
+
+    async def outcome(self, step: str, kind: OutcomeKind = OutcomeKind.DONE) -> TaskRecord:
+        """Record an outcome after a second, with the starts that follow."""
+        self.clock.advance(1)
+        record = await self.storage.load("t-1")
+        assert record is not None
+        ended = StepEnded(
+            epoch=record.epoch,
+            step=step,
+            direction=record.direction,
+            start_id=record.current(step).start_id or "none",
+            kind=kind,
+            result="{}" if kind is OutcomeKind.DONE else None,
+            error=None if kind is OutcomeKind.DONE else "no money",
+        )
+        applied = await self.change("t-1", ended, plan=self.plan())
+        assert applied.rejection is None
+        return applied.record
+
+
+def _tasks(name: str) -> Series:
+    return series(f"tasks.{name}", task_workflow="w")
+
+
+def _step(outcome: str, direction: str = "do") -> Series:
+    return series("step.duration", step_agent="a", step_outcome=outcome, step_direction=direction)
+
+
+def _names(measured: Mapping[Series, float], start: str) -> Sequence[str]:
+    return sorted(name for name, _ in measured if name.startswith(start))
+
+
+@pytest.fixture
+def counted() -> Counted:
+    """Return a state store without tasks."""
+    return Counted()
+
+
+async def test_processed_task_is_counted_and_timed(counted: Counted, measured: Measured) -> None:
+    """By workflow; the start of a step alone counts nothing."""
+    await counted.begin(*line(2))
+    counted.count()
+    assert measured.take() == {_tasks("submitted"): 1}
+    for step in ("s0", "s1"):
+        await counted.outcome(step)
+    counted.count()
+    assert measured.take() == {
+        _tasks("processed"): 1,
+        _step("done"): 2,
+        series("task.duration", task_workflow="w", task_state="Processed"): 3,
+    }
+
+
+async def test_each_entry_into_error_is_counted(counted: Counted, measured: Measured) -> None:
+    """A resubmission is no recovery."""
+    await counted.begin(*line(1))
+    record = await counted.outcome("s0", OutcomeKind.REFUSED)
+    counted.count()
+    assert (record.error, measured.take()[_tasks("errors")]) == ("s0: no money", 1)
+    await counted.change("t-1", Resubmitted(epoch=1, who="ann", reason="why"), plan=counted.plan())
+    await counted.outcome("s0", OutcomeKind.REFUSED)
+    counted.count()
+    found = measured.take()
+    assert (found[_tasks("errors")], found[_step("refused")]) == (1, 1)
+    assert _names(found, "tasks.") == ["tasks.errors"]
+
+
+async def test_compensated_task_is_counted_with_its_undo(counted: Counted, measured: Measured) -> None:
+    """A refusal that is undone is no error."""
+    await counted.begin(*line(2), on_failure=FailurePolicy.COMPENSATE)
+    await counted.outcome("s0")
+    await counted.outcome("s1", OutcomeKind.REFUSED)
+    await counted.change("t-1", None, plan=counted.plan())
+    for step in ("s1", "s0"):
+        record = await counted.outcome(step)
+    assert record.finished_at is not None
+    counted.count()
+    found = measured.take()
+    assert _names(found, "tasks.") == ["tasks.compensated", "tasks.submitted"]
+    assert (found[_step("refused")], found[_step("done", "undo")]) == (1, 2)
+
+
+async def test_recovery_is_counted_with_the_step_without_outcome(
+    counted: Counted, measured: Measured
+) -> None:
+    """The step lasted until then."""
+    await counted.begin(*line(1))
+    counted.clock.advance(40)
+    await counted.change("t-1", Due(may_recover=True))
+    counted.count()
+    found = measured.take()
+    assert (found[_tasks("recoveries")], found[_step("no outcome")]) == (1, 40)
+    assert "tasks.errors" not in _names(found, "tasks.")
+
+
+async def test_step_that_waits_has_no_duration(counted: Counted, measured: Measured) -> None:
+    """It makes no call."""
+    await counted.begin(StepSpec(name="s0", type=StepType.EVENT, complete_within=60))
+    await counted.change("t-1", EventReceived(step="s0", body="{}", who="ann"))
+    counted.count()
+    assert not _names(measured.take(), "step.")
+
+
+async def test_clock_that_is_behind_makes_no_negative_time(counted: Counted, measured: Measured) -> None:
+    """The clocks of two instances differ."""
+    await counted.begin(*line(1))
+    counted.clock.advance(-3600)
+    await counted.outcome("s0")
+    counted.count()
+    found = measured.take()
+    assert found[_step("done")] == 0
+    assert found[series("task.duration", task_workflow="w", task_state="Processed")] == 0
+
+
+# Minutes
+
+
+class Bench:
+    """A process that counts; the clock advances while it sleeps, when the test says so."""
+
+    def __init__(self) -> None:
+        self.clock, self.ids = FakeClock(), 0
+        self.rows: dict[tuple[datetime, str], Mapping[TaskCounter, int]] = {}
+        self.failure: Exception | None = None
+        self.sleeps: list[float] = []
+        self._wakes = asyncio.Semaphore(0)
+        self.minutes = MinuteCounter(
+            self._write,
+            now=self.clock.now,
+            new_id=self._new_id,
+            sleep=self._sleep,
+            random=Random(1),  # noqa: S311 - for a test
+        )
+
+    async def _write(self, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.rows[minute, row] = dict(counts)
+
+    def _new_id(self) -> str:
+        self.ids += 1
+        return f"row-{self.ids}"
+
+    async def _sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        await self._wakes.acquire()
+        self.clock.advance(seconds)
+
+    def accept(self, times: int = 1) -> None:
+        """Count accepted tasks."""
+        for _ in range(times):
+            self.minutes.increment(TaskCounter.ACCEPTED)
+
+    async def pass_minutes(self, minutes: int = 1) -> None:
+        """End a number of minutes, each with its write."""
+        for _ in range(minutes):
+            self._wakes.release()
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    @property
+    def accepted(self) -> dict[datetime, int]:
+        """Return the written counts by minute."""
+        return {minute: counts[TaskCounter.ACCEPTED] for (minute, _), counts in self.rows.items()}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Return a process without counts."""
+    return Bench()
+
+
+async def test_many_changes_are_one_row_when_the_minute_is_over(bench: Bench) -> None:
+    """Nothing is written before, and a process without changes writes nothing."""
+    bench.accept(times=500)
+    await bench.pass_minutes(0)
+    assert bench.accepted == {}
+    await bench.pass_minutes(5)
+    assert bench.accepted == {MINUTE: 500}
+    [slept] = bench.sleeps
+    assert 59 < slept < 70
+
+
+async def test_each_minute_has_its_own_row(bench: Bench) -> None:
+    """The current minute is written after its end."""
+    bench.accept()
+    await asyncio.sleep(0)
+    bench.clock.advance(60)
+    bench.accept(times=3)
+    bench.clock.advance(-60)
+    await bench.pass_minutes()
+    assert bench.accepted == {MINUTE: 1}
+    await bench.pass_minutes()
+    assert bench.accepted == {MINUTE: 1, MINUTE + timedelta(minutes=1): 3}
+
+
+async def test_clock_that_is_set_back_overwrites_no_row(bench: Bench) -> None:
+    """The second row of a minute has another id."""
+    bench.accept(times=2)
+    await bench.pass_minutes()
+    bench.clock.advance(-30)
+    bench.accept()
+    await bench.pass_minutes()
+    assert sorted(counts[TaskCounter.ACCEPTED] for counts in bench.rows.values()) == [1, 2]
+    assert {minute for minute, _ in bench.rows} == {MINUTE}
+
+
+async def test_row_is_written_again_under_its_id(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """A write whose answer was lost counts once."""
+    bench.accept()
+    bench.failure = TransientStorageError("no table")
+    await bench.pass_minutes(2)
+    assert bench.accepted == {}
+    assert "are not written; retry in a minute: no table" in caplog.text
+    bench.failure = None
+    await bench.pass_minutes()
+    assert [*bench.rows] == [(MINUTE, "row-1")]
+    await bench.minutes.settle()
+
+
+async def test_rows_older_than_an_hour_are_dropped(bench: Bench) -> None:
+    """The console would not show them, so memory is bounded in a long outage."""
+    bench.failure = TransientStorageError("no table")
+    for _ in range(63):
+        bench.accept()
+        await bench.pass_minutes()
+    bench.failure = None
+    await bench.pass_minutes()
+    assert [*bench.accepted] == [MINUTE + timedelta(minutes=number) for number in range(4, 63)]
+
+
+async def test_counters_of_the_console_and_of_opentelemetry_are_the_same(
+    counted: Counted, bench: Bench
+) -> None:
+    """Each change increments both."""
+    await counted.begin(*line(1))
+    await counted.outcome("s0")
+    for transition in counted.announced:
+        TaskCounts(bench.minutes).count(transition.before, transition.after)
+    before = counted.announced[0].after
+    TaskCounts(bench.minutes).count(before, replace(before))
+    await bench.pass_minutes()
+    [counts] = bench.rows.values()
+    assert counts == {TaskCounter.ACCEPTED: 1, TaskCounter.PROCESSED: 1}
