@@ -111,7 +111,7 @@ async def test_last_hour_has_60_minutes(office: Office) -> None:
         await rows.write(MINUTE - timedelta(minutes=ago), row, counts)
     await office.table.send("!minutes", [RowChange("insert", "corrupt", {})])
     shown = (await office.overview())["last_hour"]
-    zero = dict.fromkeys(TaskCounter, 0)
+    zero = {str(counter): 0 for counter in TaskCounter}
     newest = {"accepted": 7, "processed": 2, "compensated": 1, "error": 5, "recovered": 1}
     assert len(shown) == 60
     assert shown[-1] == {"at": "2026-11-21T09:59:00Z", **newest}
