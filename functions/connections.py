@@ -23,7 +23,7 @@ def connection_string_of(setting: str) -> Iterator[None]:
         yield
     except ValueError:
         raise SettingsError(
-            f"setting {setting} is wrong (not the connection string of a resource): use that of the portal"
+            f"setting {setting} is wrong (not a resource's connection string): set it to that of the portal"
         ) from None
 
 
