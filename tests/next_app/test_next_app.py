@@ -153,7 +153,7 @@ async def test_order_is_paid_by_its_agent_behind_a_queue(tmp_path: Path) -> None
 
 
 async def test_order_is_submitted_and_read_over_http(tmp_path: Path) -> None:
-    """Callers see `Processed` and the output, and operators see the task."""
+    """Callers see `Processed` and the output. Operators see the task, and find another by its text."""
     async with (
         _serving() as services,
         _running(tmp_path, services) as platform,
@@ -165,6 +165,10 @@ async def test_order_is_submitted_and_read_over_http(tmp_path: Path) -> None:
         assert order["output"]["currency"] == ORDER["currency"]
         async with caller.session.get("/api/ops/tasks/o2") as answer:
             assert answer.status == HTTPStatus.OK
+        await _submit(platform, "notes", "n3", {"text": "Ada"})
+        await until_all_are("Processed", platform, {"n3", "o2"})
+        async with caller.session.get("/api/ops/tasks", params={"find": " ada"}) as answer:
+            assert [each["id"] for each in (await answer.json())["tasks"]] == ["n3"]
         async with caller.session.get("/api/health") as answer:
             assert answer.status == HTTPStatus.OK
         async with caller.session.get("/api/openapi.json") as answer:

@@ -26,4 +26,4 @@ def _second(_note: Note, results: Results) -> Json:
 
 
 SECOND = Step("second", needs=[FIRST], request=_second, result=Note, complete_within=60)
-NOTES = Registration(Workflow("notes", payload=Note, steps=[FIRST, SECOND]))
+NOTES = Registration(Workflow("notes", payload=Note, steps=[FIRST, SECOND], find_by=lambda note: [note.text]))
