@@ -136,7 +136,7 @@ def _check(connection_string: str | None) -> None:
     name, key, signature = (
         bool(named.get(f"sharedaccess{part}")) for part in ("keyname", "key", "signature")
     )
-    if not urlsplit(endpoint).netloc or name is not key or key is signature or "entitypath" in named:
+    if not urlsplit(endpoint).netloc or name is not key or key is signature or named.get("entitypath"):
         raise ValueError("it needs an endpoint, a key with its name or a signature, and no EntityPath")
 
 

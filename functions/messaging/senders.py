@@ -322,7 +322,7 @@ def _check_bus(connection_string: str | None) -> None:
     name, key, signature = (
         bool(named.get(f"sharedaccess{each}")) for each in ("keyname", "key", "signature")
     )
-    if not urlsplit(endpoint).netloc or name is not key or key is signature or "entitypath" in named:
+    if not urlsplit(endpoint).netloc or name is not key or key is signature or named.get("entitypath"):
         raise ValueError("it needs an endpoint, a key with its name or a signature, and no EntityPath")
 
 

@@ -203,13 +203,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "event.epoch != record.epoch",
         ),
     ),
-    "look_up_of_an_earlier_epoch_counts": (
-        Edit(
-            "core.step_rules",
-            "(operation.find_by is None or event.epoch != record.epoch)",
-            "operation.find_by is None",
-        ),
-    ),
     "look_up_by_a_queue_is_never_taken_by_a_run": (
         Edit("core.derive", " if op.find_by is not None and op.run is None]", " if op.find_by is not None]"),
     ),
