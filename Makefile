@@ -52,12 +52,12 @@ check: $(TEST_PACKAGES) ## Lint, check formatting, types and the import contract
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
 
-simulate: $(TEST_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and tell what happened in it, or to one task (TASK=t1)
+simulate: $(TEST_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and print its story, or that of one task (TASK=t1)
 	@test -n "$(SEED)" || { echo "which seed? make simulate SEED=14"; exit 2; }
-	@$(VENV)/python -m tests.simulation --seed $(SEED) --story --shrink $(if $(CALM),--calm) $(if $(TASK),--task $(TASK))
+	@$(VENV)/python -m tests.simulation --seed $(SEED) --shrink $(if $(CALM),--calm) $(if $(TASK),--task $(TASK))
 
-simulate-planted: $(TEST_PACKAGES) ## Search the first seed that catches each planted bug, and keep it for CI
-	@$(VENV)/python -m tests.simulation.planted
+simulate-planted: $(TEST_PACKAGES) ## Print the first seed that sees each planted bug
+	@$(VENV)/python -m tests.simulation --planted --count 2000
 
 azure-types: $(TEST_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES
 	@$(VENV)/python -m tests.infra.azure.fetch

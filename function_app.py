@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from functions.machine import collect_garbage_rarely
@@ -15,7 +14,7 @@ start_telemetry(settings)
 wiring = Wiring(settings, load_registrations())
 wiring.prepare()
 
-app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pydantic import AliasGenerator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from functions.pattern.errors import SettingsError
+
+class SettingsError(Exception):
+    """A setting is missing or wrong. The text is one line with its name and the fix."""
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""All functions of the four roles, as the Functions host knows them; the handlers are arguments.
+"""The functions of HTTP routes, queues and runs, as the Functions host knows them; handlers are arguments.
+
+`timers.py` has the functions of timers.
 
 Only decorators of azure-functions are used: they find the Durable Functions package that is installed. In
 this version, a decorator of Durable Functions must be the innermost one.
@@ -10,14 +12,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, List  # noqa: UP035 - the worker recognises a batch by `List`
 
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.agents.queue_agent import QueueAgent
+from functions.messaging.agent_messages import requests_queue
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.received_messages import NotHandledError
+from functions.messaging.received_messages import NotHandledError, handle
 from functions.messaging.scheduler_messages import RunRequest
 from functions.scheduler.durable_orchestrator import RUN_AGENTS_ACTIVITY, scheduler
 from functions.web.blueprint import HttpRoute, http_handler
@@ -28,18 +32,9 @@ if TYPE_CHECKING:
 SCHEDULER = "scheduler"
 BUS_CONNECTION, HUB_CONNECTION = "ServiceBusConnection", "EventHubConnection"
 
-#: States of Durable instances that can be purged.
-_ENDED = [
-    df.OrchestrationRuntimeStatus.Completed,
-    df.OrchestrationRuntimeStatus.Failed,
-    df.OrchestrationRuntimeStatus.Terminated,
-]
-#: A time before the creation of any instance.
-_FIRST_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 
 _client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", default=None)
 
-type Run = Callable[[], Awaitable[None]]
 #: Handles a message. After an error the host delivers the message again.
 type ReceiveMessage = Callable[[QueueMessage], Awaitable[None]]
 type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
@@ -164,6 +159,26 @@ class QueueFunction:
     receive: ReceiveMessage
 
 
+def queue_function(name: str, queue: str, receive: ReceiveMessage) -> QueueFunction:
+    """Return a function that retries a message within its lock."""
+
+    async def receive_within_lock(message: QueueMessage) -> None:
+        await handle(queue, message, partial(receive, message))
+
+    return QueueFunction(name, queue, receive_within_lock)
+
+
+def agent_function(agent: QueueAgent) -> QueueFunction:
+    """Return the function of an Agent's queue. Its message stays locked as long as the function runs."""
+    queue, seconds = requests_queue(agent.name), agent.function_seconds
+
+    async def receive(message: QueueMessage) -> None:
+        work = partial(agent.take, message.message_id, message.body)
+        await handle(queue, message, work, seconds=seconds)
+
+    return QueueFunction(f"agent_{agent.name.replace('-', '_')}", queue, receive)
+
+
 def queue_functions(functions: Iterable[QueueFunction], *, start_runs: bool = False) -> func.Blueprint:
     """Register a function for each queue. With `start_runs`, each has the Durable client."""
     blueprint, add = func.Blueprint(), _add_starting if start_runs else _add_receiving
@@ -190,51 +205,6 @@ def _add_starting(blueprint: func.Blueprint, function: QueueFunction) -> None:
     async def receive(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
         with durable_client(client):
             await function.receive(_message_of(message))
-
-
-@dataclass(frozen=True, slots=True)
-class TimerFunction:
-    """A function that runs at the times of a schedule (NCRONTAB, UTC)."""
-
-    name: str
-    schedule: str
-    run: Run
-
-
-def timer_functions(functions: Iterable[TimerFunction]) -> func.Blueprint:
-    """Register a function for each timer."""
-    blueprint = func.Blueprint()
-    for each in functions:
-        _add_timer(blueprint, each)
-    return blueprint
-
-
-def _add_timer(blueprint: func.Blueprint, function: TimerFunction) -> None:
-    @blueprint.function_name(function.name)
-    @blueprint.timer_trigger(arg_name="timer", schedule=function.schedule)
-    async def run(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
-        await function.run()
-
-
-def purge_function(schedule: str, purge: Callable[[PurgeInstances], Awaitable[None]]) -> func.Blueprint:
-    """Register the timer that purges Durable instances; `purge` decides their age."""
-    blueprint = func.Blueprint()
-
-    @blueprint.function_name("purge")
-    @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
-    @blueprint.durable_client_input(client_name="client")
-    async def run(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
-        async def purge_before(before: datetime) -> int:
-            result = await client.purge_instance_history_by(_FIRST_TIME, before, _ENDED)
-            return int(result.instances_deleted)
-
-        await purge(purge_before)
-
-    return blueprint
-
-
-#: Purges the ended Durable instances that were created before a time (UTC), and returns their number.
-type PurgeInstances = Callable[[datetime], Awaitable[int]]
 
 
 def http_functions(make: Callable[[], ASGIApp], *routes: HttpRoute) -> func.Blueprint:

@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING
 
 import azure.functions as func
 
-from functions.application_settings import Settings
-from functions.console.blueprint import console_application
+from functions.console.console_page import console_application
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import http_functions
 from functions.host_handlers import check_store
-from functions.machine import SystemClock, new_id
+from functions.machine import new_id, utc_now
+from functions.messaging.hub_sender import HubSender
+from functions.messaging.intake_measurement import read_intake
 from functions.messaging.queue_depths import PeekedQueues
-from functions.messaging.rejected_messages import RejectedMessages
-from functions.messaging.senders import HubSender, MessageSender
+from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
+from functions.messaging.senders import MessageSender
 from functions.roles import AppRole
 from functions.services.service import SampleService
-from functions.supervisor.intake_measurement import read_intake
+from functions.settings import Settings
 from functions.table_clients import TableAccount
-from functions.task_parts import TaskParts, utc_now
+from functions.task_parts import TaskParts
 from functions.web.blueprint import HttpRoute
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from functions.web.access import Guard
-    from functions.web.callers import Interface
+    from functions.web.identification import Interface
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
 
@@ -52,14 +53,12 @@ class HttpApplications:
         sender: MessageSender | HubSender,
         bus: MessageSender,
         queues: PeekedQueues,
-        rejected: RejectedMessages,
         account: TableAccount,
         services: Collection[SampleService],
     ) -> None:
         self._settings, self._registry, self._tasks = settings, registry, tasks
         self._sender, self._account, self._services = sender, account, services
         self._bus, self._queues = bus, queues
-        self._rejected = rejected
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def front(self) -> list[func.Blueprint]:
@@ -90,9 +89,9 @@ class HttpApplications:
         return [http_functions(self._make_pages, page, HttpRoute("openapi", "openapi.json"))]
 
     def _make_callers(self) -> FastAPI:
+        from functions.api.callers_application import callers_application
         from functions.api.event_routes import Events
         from functions.api.intake_limit import IntakeLimit
-        from functions.api.order_routes import callers_application
         from functions.api.orders import Orders
 
         settings, storage = self._settings, self._tasks.storage
@@ -141,9 +140,12 @@ class HttpApplications:
             actions,
             gates,
             overview,
-            rejected=self._rejected,
+            rejected=RejectedMessages(self._account.table(REJECTED_TABLE), utc_now),
             put=self._bus.put,
-            figures=lambda: {"service_bus": asdict(self._bus.figures)},
+            figures=lambda: {
+                "table_storage": self._account.figures,
+                "service_bus": asdict(self._bus.figures),
+            },
             guard=self._guard("operations"),
             trace_url_template=self._settings.trace_url_template,
         )
@@ -151,7 +153,7 @@ class HttpApplications:
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
 
-        return services_application(self._services, self._account.client, SystemClock())
+        return services_application(self._services, self._account.client, utc_now)
 
     def _make_pages(self) -> FastAPI:
         from functions.api.pages import api_document, pages_application
@@ -162,9 +164,9 @@ class HttpApplications:
 
     def _guard(self, interface: Interface) -> Guard:
         from functions.web.access import Guard
-        from functions.web.callers import identify_by
         from functions.web.caps import Caps
+        from functions.web.identification import identify_by
 
         settings = self._settings
         caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
-        return Guard(identify_by(settings.auth_mode, interface), caps, SystemClock())
+        return Guard(identify_by(settings.auth_mode, interface), caps, utc_now)

@@ -7,12 +7,9 @@ import uuid
 from datetime import UTC, datetime
 
 
-class SystemClock:
-    """Gives the machine's time."""
-
-    def now(self) -> datetime:
-        """Give the time now, in UTC."""
-        return datetime.now(UTC)
+def utc_now() -> datetime:
+    """Return the machine's time in UTC."""
+    return datetime.now(UTC)
 
 
 def new_id() -> str:

@@ -9,12 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from functions.pattern.messages import (
-    AGENT_REPLIES_QUEUE,
-    OPERATOR_ALERTS_QUEUE,
-    SCHEDULER_REQUESTS_QUEUE,
-    SUBMISSIONS_QUEUE,
-)
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 
 
 class AppRole(StrEnum):
@@ -64,8 +61,8 @@ class Reach:
 
 _EVERY_QUEUE = frozenset(QueueKind)
 _STATE_TABLES = frozenset({"Tasks", "Rejected"})
-#: The Agents' own: in Azure perhaps in an account of their own.
-AGENT_TABLES = ("Circuits", "AgentRequests")
+#: The tables of the Agents behind queues. With an application for each role, their account is another one.
+AGENT_TABLES = ("AgentRequests",)
 
 REACHES: Mapping[AppRole, Reach] = {
     AppRole.FRONT: Reach(
@@ -78,10 +75,10 @@ REACHES: Mapping[AppRole, Reach] = {
     ),
     AppRole.SCHEDULER: Reach(
         functions=frozenset(
-            {"submission", "scheduler", "run_steps", "scheduler_requests", "agent_replies", "housekeeping"}
-            | {"ingestion"}
+            {"submission", "ingestion", "scheduler", "run_agents", "scheduler_requests", "agent_replies"}
+            | {"purge"}
         ),
-        tables=_STATE_TABLES | {"Circuits"},
+        tables=_STATE_TABLES,
         receives=frozenset({QueueKind.SUBMISSIONS, QueueKind.SCHEDULER_REQUESTS, QueueKind.AGENT_REPLIES}),
         # An order that waits for another try goes back to its queue.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES},
@@ -92,13 +89,13 @@ REACHES: Mapping[AppRole, Reach] = {
         functions=frozenset({"agent_*"}),
         tables=frozenset(AGENT_TABLES),
         receives=frozenset({QueueKind.AGENT_REQUESTS}),
-        # A request that finds no place at its service goes back to its queue.
-        sends=frozenset({QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES}),
+        sends=frozenset({QueueKind.AGENT_REPLIES}),
     ),
     AppRole.SUPERVISOR: Reach(
         functions=frozenset(
-            {"supervisor", "full_sweep", "backlog", "old_rows", "operator_alert", "dead_letter_*"}
-            | {"operations", "console_page", "console_files", "docs", "openapi"}
+            {"supervisor", "full_sweep", "intake", "queue_ages", "alert_summary", "old_rows"}
+            | {"operator_alert", "dead_letter_*", "operations", "console_page", "console_files"}
+            | {"docs", "openapi"}
         ),
         tables=_STATE_TABLES | {*AGENT_TABLES},
         # A dead-letter queue is its queue's, and what was rejected is sent again to where it was.

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import NoDecode
 
-from functions.connections import Connections
-from functions.pattern.breaker import BreakerPolicy
-from functions.pattern.crowds import CrowdPolicy
-from functions.pattern.errors import SettingsError
-from functions.pattern.intake import IntakeLimits
-from functions.pattern.retry import Retry
-from functions.pattern.supervision import SupervisionPolicy
+from functions.connections import Connections, SettingsError
+from functions.core.plan import output_of
+from functions.core.record import RuleSettings
+from functions.core.step_definition import Retry
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds
 from functions.roles import AppRole
 from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
+
+#: 80 % of the size of the queue `submissions`, which is 1 GiB.
+_MOST_INTAKE_BYTES = 1024**3 * 8 // 10
+#: The longest time that a circuit stays open, unless BREAKER_OPEN_SECONDS is longer.
+_LONGEST_OPENING = timedelta(seconds=30)
 
 
 def parts(text: object, *, separator: str = ",") -> object:
@@ -36,22 +39,20 @@ def pairs(text: object, *, separator: str = ",") -> object:
     return dict(part.split("=", 1) for part in read) if isinstance(read, tuple) else read
 
 
-def retry_of(text: object) -> object:
-    """Read the fields of a `Retry`; those that are not given are the usual ones."""
+def _retry_of(text: object) -> object:
+    """Return the waits of a text such as `first=0.2,longest=10`."""
     read = pairs(text)
     if not isinstance(read, dict):
         return read
-    known = {each.name for each in fields(Retry)} - {"on"}
-    if not read.keys() <= known:
-        raise ValueError(f"its parts are {', '.join(sorted(known))}")
-    numbers: Any = {name: (int if name == "attempts" else float)(read[name]) for name in read}
-    return Retry(**numbers)
+    if not read.keys() <= {"first", "factor", "longest"}:
+        raise ValueError("its parts are first, factor and longest")
+    return Retry(**{name: float(value) for name, value in read.items()})
 
 
 Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 
-#: The time that a step may take, in seconds; no task waits longer than a day for one answer.
-StepSeconds = Annotated[float, Field(gt=0, le=86_400)]
+#: The time limit of a step in seconds, at most a year.
+StepSeconds = Annotated[float, Field(gt=0, le=31_536_000)]
 
 
 Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
@@ -73,13 +74,13 @@ class Settings(Connections):
     state_shards: int = Field(16, ge=1, le=256)
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
-    """the seconds a Scheduler has to claim a task"""
-    agents_pick_up_seconds: float = Field(300, ge=1, le=86_400)
-    """the seconds that a request may wait on its queue for its Agent, before the step's own time begins"""
+    """the seconds in which a requested run must start a step"""
     steps_at_once: int = Field(16, ge=1, le=100)
-    """the steps of one task that one activity runs side by side"""
-    function_timeout_seconds: float = Field(300, ge=30, le=86_400)
-    """the seconds that the host lets a function run, as host.json's functionTimeout says"""
+    """the calls of one task that one run has under way"""
+    run_seconds: float = Field(240, ge=30, le=86_400)
+    """the seconds of one run, at least 30 fewer than host.json's functionTimeout"""
+    defer_hours: float = Field(6, gt=0, le=168)
+    """the hours for which a step waits behind a closed gate before it counts as overdue"""
     reply_queues: Names = frozenset()
     """the queues that callers may name in reply_to, separated by commas; each is in infra/queues.json"""
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(pairs)] = Field(
@@ -90,8 +91,8 @@ class Settings(Connections):
     """the Agents behind queues that other processes serve, separated by commas"""
     agents_client_id: str | None = None
     """the client id of the identity whose tokens Agents show to their services"""
-    retry: Annotated[Retry, NoDecode, BeforeValidator(retry_of)] = Retry()
-    """how a call that failed is made again, such as attempts=100,first=0.2,factor=2,most=10"""
+    retry: Annotated[Retry, NoDecode, BeforeValidator(_retry_of)] = Retry()
+    """the waits between attempts of a call, such as first=0.2,factor=2,longest=10"""
     breaker_failures: int = Field(5, ge=1)
     """the failures in a row that open a circuit"""
     breaker_open_seconds: float = Field(15, gt=0, le=86_400)
@@ -104,12 +105,6 @@ class Settings(Connections):
         (60, 300, 900), max_length=20
     )
     """the seconds to wait before each further recovery, such as 60,300,900"""
-    crowd_tasks: int = Field(20, ge=2)
-    """the tasks that must be late for one reason for it to be a crowd, which counts as no failure"""
-    crowd_per_minute: int = Field(600, ge=1, le=1_000_000)
-    """the tasks of a crowd that continue a minute"""
-    crowd_hours: float = Field(24, gt=0, le=168)
-    """the hours for which a task's time can be extended in crowds, all in all"""
     skew_seconds: float = Field(5, ge=0, le=300)
     """the seconds that clocks may differ"""
     retention_days: float = Field(30, gt=0, le=36_500)
@@ -128,8 +123,6 @@ class Settings(Connections):
     """a caller's requests in flight, per instance"""
     intake_most_seconds: float = Field(900, ge=1, le=604_800)
     """the seconds that orders may wait to be recorded before new ones get 429"""
-    intake_most_waiting: int = Field(100_000, ge=1)
-    """the messages and late tasks that may wait to be taken up before new orders are refused with 429"""
     sample_services: bool = False
     """1 to serve the sample services, or 0"""
     application_insights_connection: str | None = Field(
@@ -153,31 +146,29 @@ class Settings(Connections):
         return self.roles == frozenset(AppRole)
 
     @property
-    def supervision(self) -> SupervisionPolicy:
-        """How the Supervisor judges what is late."""
-        return SupervisionPolicy(
+    def retention(self) -> timedelta:
+        """Return the time for which finished tasks are kept."""
+        return timedelta(days=self.retention_days)
+
+    def rules(self, registry: WorkflowRegistry) -> RuleSettings:
+        """Return the settings of the rules."""
+        first_opening = timedelta(seconds=self.breaker_open_seconds)
+        return RuleSettings(
+            start_within=timedelta(seconds=self.pick_up_seconds),
+            skew=timedelta(seconds=self.skew_seconds),
             threshold=self.supervisor_threshold,
             extended_waits=tuple(timedelta(seconds=wait) for wait in self.extended_waits),
-            skew=timedelta(seconds=self.skew_seconds),
-            start_within=timedelta(seconds=self.pick_up_seconds),
-            crowd=CrowdPolicy(
-                tasks=self.crowd_tasks,
-                per_minute=self.crowd_per_minute,
-                longest=timedelta(hours=self.crowd_hours),
-            ),
+            first_deferral=first_opening,
+            longest_opening=max(_LONGEST_OPENING, first_opening),
+            open_after=self.breaker_failures,
+            defer_for=timedelta(hours=self.defer_hours),
+            output=partial(output_of, registry=registry),
         )
 
     @property
-    def breaker(self) -> BreakerPolicy:
-        """When circuits open."""
-        open_for = timedelta(seconds=self.breaker_open_seconds)
-        return BreakerPolicy(failures=self.breaker_failures, open_for=open_for)
-
-    @property
-    def intake_limits(self) -> IntakeLimits:
-        """How much may wait before callers are asked to."""
-        age = timedelta(seconds=self.intake_most_seconds)
-        return IntakeLimits(age=age, waiting=self.intake_most_waiting)
+    def intake_bounds(self) -> IntakeBounds:
+        """Return the backlog of submissions above which new orders are rejected."""
+        return IntakeBounds(timedelta(seconds=self.intake_most_seconds), _MOST_INTAKE_BYTES)
 
     @property
     def application_insights(self) -> ApplicationInsights | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables import TableServiceClient
 
-from functions.connections import Connection, connection_string_of
-from functions.pattern.errors import SettingsError
+from functions.connections import Connection, SettingsError, connection_string_of
 from functions.storage.azure_table import AzureTable, StorageSession
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class TableAccount:
     def client(self, name: str) -> TableClient:
         """Return the client of azure-data-tables for one table. Raises `SettingsError`."""
         return self._async_service.get_table_client(name)
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """Return the counts of this process since its start; see `StorageSession`. Raises `SettingsError`."""
+        return self._session.figures
 
     @cached_property
     def _session(self) -> StorageSession:

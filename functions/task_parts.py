@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.record import RuleSettings
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import NoDurableClientError, start_run
-from functions.machine import new_id
+from functions.machine import new_id, utc_now
 from functions.messaging.announcer import Announcer
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest
 from functions.messaging.senders import MessageSender
@@ -19,11 +19,6 @@ from functions.storage.table_contract import Table
 from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.task_counts import MinuteCounter, TaskCounts
-
-
-def utc_now() -> datetime:
-    """Return the machine's time in UTC."""
-    return datetime.now(UTC)
 
 
 class TaskParts:
@@ -50,7 +45,7 @@ class TaskParts:
             table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
         )
         self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=self._request_run)
-        self.gates = Gates(
+        self.gates = ReleasingGates(
             self.storage,
             settings=rules,
             now=utc_now,

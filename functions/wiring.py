@@ -1,293 +1,351 @@
-"""Joins the parts: the one place that knows which adapter stands for which port."""
+"""The composition root: joins the parts of the application by its settings, and registers its functions.
+
+Nothing connects before it is used. FastAPI and the HTTP applications are imported with their first request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from functools import cached_property, partial
+from typing import Any
 
-import azure.durable_functions as df
+import azure.functions as func
 
-from functions.adapters import NotOfThisRoleError, Outside, ports_of
-from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.catalog import make_agents, make_breakers
-from functions.agents.credentials import ManagedIdentity
-from functions.agents.endpoints import known_here, load_endpoints
-from functions.agents.queued import QueuedAgent
-from functions.agents.steps import check_agents
-from functions.agents.tries import note_nowhere
-from functions.bus.hub import HubSubmissions, connect_hub
-from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender, connect_bus
-from functions.connections import connection_string_of
-from functions.console.blueprint import console_blueprint
-from functions.ingestion.batch import EventBatches
-from functions.ingestion.blueprint import ingestion_blueprint
-from functions.machine import SystemClock, new_id
-from functions.messages.batch import Batches
-from functions.messages.queues import QUEUES
-from functions.operations.alerts.alerts import Alerts, Post
-from functions.operations.alerts.limit import AlertLimit
-from functions.operations.alerts.queues import DeadLetters
-from functions.operations.backlog import Backlog
-from functions.operations.blueprint import housekeeping_blueprint, operations_blueprint
-from functions.operations.housekeeping import Housekeeping, OldRows, check_retention
-from functions.pattern.definition import Registry
-from functions.pattern.messages import SUBMISSIONS_QUEUE
-from functions.pattern.ports import Agent, Ports
-from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.pattern.shared_rows import Chore
+from functions import host_functions as host
+from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
+from functions.agents.gates import Gates
+from functions.agents.queue_agent import QueueAgent
+from functions.connections import Connection, connection_string_of
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.host_handlers import QueueHandlers, UnreadableReply, take_events
+from functions.http_applications import HttpApplications
+from functions.machine import new_id, utc_now
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
+from functions.messaging.bus_clients import connect_bus, connect_hub
+from functions.messaging.hub_sender import HubSender
+from functions.messaging.lost_messages import LostMessages
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.queue_depths import PeekedQueues
+from functions.messaging.queue_names import (
+    OPERATOR_ALERTS_QUEUE,
+    QUEUES,
+    SUBMISSIONS_QUEUE,
+    dead_letter_queue,
+)
+from functions.messaging.received_messages import QueueBatches
+from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
+from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.senders import BusFigures, MessageSender
+from functions.operators.alert_limit import AlertLimit
+from functions.operators.alerts import Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
-from functions.scheduler.blueprint import scheduler_blueprint
-from functions.scheduler.orchestrator import DurableSchedulers
-from functions.scheduler.run_steps import RunLimits, RunSteps
-from functions.scheduler.takers import ReplyTaker, RequestTaker
+from functions.scheduler.run import Runs
 from functions.services.service import service_tables
 from functions.settings import Settings
-from functions.store import connect as table_storage
-from functions.store.tables import TABLES, TASKS_TABLE, make_tables, prepare_tables
-from functions.submission.blueprint import submission_blueprint
-from functions.submission.intake import Intake
-from functions.supervisor.blueprint import supervisor_blueprint
-from functions.supervisor.crowds import CrowdControl
-from functions.supervisor.damage import Damage
-from functions.supervisor.parts import SupervisorParts
-from functions.supervisor.silence import Silence
+from functions.storage.azure_table import AzureTable
+from functions.submission.admission import Admission
+from functions.submission.event_batches import EventBatches
+from functions.supervisor.table_sweep import TableSweep
+from functions.supervisor.task_sweep import TaskSweep
+from functions.table_clients import TableAccount
+from functions.table_setup import TASKS_TABLE, prepare_tables
+from functions.task_parts import TaskParts
 from functions.telemetry.export import export_telemetry
-from functions.web.blueprint import HttpRoute, http_blueprint
+from functions.timers import (
+    DeleteBefore,
+    TimerFunction,
+    delete_minutes_before,
+    delete_old_rows,
+    delete_requests_before,
+    log_queue_ages,
+    measure_intake,
+    purge_function,
+    purge_instances,
+    report_sweep,
+    sweep_once,
+    timer_functions,
+)
 from functions.web.destinations import http_session, once_session
-from functions.workflows.registration import Registration, agent_makers, sample_services
+from functions.web.service_credentials import ManagedIdentity
+from functions.workflows.registration import Registration, agent_classes, sample_services
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-    from functions.web.access import Guard
-    from functions.web.callers import Interface
-
-# FastAPI and the HTTP applications are imported with the first request: a start pays for each import.
+#: Every hour; a full sweep without time left continues at its cursors.
+_FULL_SWEEP_SCHEDULE = "0 3 * * * *"
+#: Every five minutes, and not at the same second.
+_PURGE_SCHEDULE, _OLD_ROWS_SCHEDULE, _AGES_SCHEDULE = "15 */5 * * * *", "45 */5 * * * *", "55 */5 * * * *"
+_INTAKE_SCHEDULE, _SUMMARY_SCHEDULE = "*/15 * * * * *", "10/15 * * * * *"
+#: The time for which counts of minutes are kept: the console shows one hour.
+_MINUTES_KEPT = timedelta(hours=2)
 
 
 def start_telemetry(settings: Settings) -> None:
-    """Export telemetry to where the settings say, if anywhere. Raises `SettingsError`."""
+    """Export telemetry, if the settings name a receiver. Raises `SettingsError`."""
     to_otlp = settings.otlp_endpoint is not None
     with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
         export_telemetry(settings.service_name, settings.application_insights, to_otlp=to_otlp)
 
 
 class Wiring:
-    """The application's parts, joined by its settings and workflows; nothing connects before it is used."""
+    """The application's parts, joined by its settings and workflows."""
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
-        workflows = tuple(version for each in registrations for version in each.versions)
-        self._settings, self._registry = settings, Registry(workflows, settings.step_seconds)
-        self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
-        self._roles, self._reach = settings.roles, reach_of(settings.roles)
-        self._has_state = TASKS_TABLE in self._reach.tables
-        self._storage = cache(partial(table_storage.connect, settings.state_store_connection))
-        agents = settings.agent_store_connection
-        self._agent_storage = self._storage() if agents is None else table_storage.connect(agents)
-        self._bus = connect_bus(settings.service_bus_connection)
-        hub = settings.event_hubs_connection
-        self._hub = None if hub is None else connect_hub(hub, settings.event_hub_name)
-        self._ports = self._make_ports(self._reach)
-        self._agent_ports = self._make_ports(REACHES[AppRole.AGENTS])
-        self._agents = self._make_agents(registrations)
-        check_agents(
-            self._registry,
-            self._agents,
-            queues=QUEUES,
-            function_timeout=settings.function_timeout_seconds,
-            runs_activities=AppRole.SCHEDULER in self._roles,
+        self._settings, self._roles = settings, settings.roles
+        self._reach = reach_of(settings.roles)
+        workflows = [version for each in registrations for version in each.versions]
+        self._registry = WorkflowRegistry(
+            workflows, step_seconds=settings.step_seconds, run_seconds=settings.run_seconds
         )
-        check_retention(self._registry, settings.retention_days)
+        _check_retention(self._registry, settings.retention_days)
+        self._account = TableAccount(settings.state_store_connection)
+        agent_store = settings.agent_store_connection
+        self._agent_account = self._account if agent_store is None else TableAccount(agent_store)
+        self._bus, self._figures = connect_bus(settings.service_bus_connection), BusFigures()
+        self._sender = self._make_sender(self._reach)
+        self._agents = self._make_agents(registrations)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        self._alerts = Alerts(self._post(), AlertLimit(self._ports, settings.alerts_per_minute))
-        self._damage = Damage(self._ports, self._alerts.alert_damage)
-        self._silence = Silence(self._ports, self._alerts.alert_silence)
-        self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
+
+    def _make_sender(self, reach: Reach) -> MessageSender:
+        return MessageSender(self._bus, may_send=reach.sends_to, now=utc_now, figures=self._figures)
+
+    def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Any]:
+        classes = agent_classes(registrations)
+        self._finders = finders(self._registry, classes)
+        here = agents_here(
+            self._registry,
+            self._settings.agents_elsewhere,
+            serves_calls=AppRole.SCHEDULER in self._roles,
+            serves_queues=AppRole.AGENTS in self._roles,
+        )
+        check_agents(self._registry, classes, here)
+        endpoints = load_endpoints(here)
+        limits = {name: each.calls_at_once for name, each in endpoints.items()}
+        self._calls_at_once = {name: limit for name, limit in limits.items() if limit is not None}
+        return make_agents(
+            endpoints,
+            classes,
+            now=utc_now,
+            session=http_session,
+            once_session=once_session,
+            issuer=ManagedIdentity(self._settings.agents_client_id),
+            retry=self._settings.retry,
+        )
 
     def prepare(self) -> None:
-        """Make sure that the tables are there, if this is the whole application. Raises `SettingsError`."""
-        settings = self._settings
-        names = (*TABLES, *service_tables(self._services)) if settings.is_whole else ()
-        agents = settings.agent_store_connection
-        if names and agents is not None:
-            with table_storage.connect_at_start(agents) as service:
-                make_tables(service, AGENT_TABLES, setting=agents.setting)
-        if self._has_state:
-            own = AGENT_TABLES if names and agents is None else ()
-            with table_storage.connect_at_start(settings.state_store_connection) as service:
-                prepare_tables(service, (*names, *own), shards=settings.state_shards)
+        """Check the table of tasks. The whole application creates missing tables.
 
-    def blueprints(self) -> list[df.Blueprint]:
-        """Give every function of the application's roles."""
+        Raises `SettingsError` and `TableSetupError`.
+        """
+        settings, is_whole = self._settings, self._settings.is_whole
+        own = () if self._agent_account is self._account else AGENT_TABLES
+        if own and is_whole:
+            with self._agent_account.service() as service:
+                prepare_tables(service, own, setting="AgentStore")
+        if TASKS_TABLE in self._reach.tables:
+            every = {TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES, *service_tables(self._services)}
+            names = every - {*own} if is_whole else ()
+            with self._account.service() as service:
+                prepare_tables(service, names, setting="StateStore", shards=settings.state_shards)
+
+    def blueprints(self) -> list[func.Blueprint]:
+        """Return every function of the application's roles."""
         made = {
             AppRole.FRONT: self._front,
             AppRole.SCHEDULER: self._scheduler,
-            AppRole.AGENTS: lambda: [queued_agents_blueprint(self._queued_agents())],
+            AppRole.AGENTS: self._queue_agents,
             AppRole.SUPERVISOR: self._supervisor,
         }
         blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
         if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
-            # Open, since a browser sends no key for scripts; for the document, the page sends it.
-            page = HttpRoute("docs", "docs/{name?}", is_open=True)
-            blueprints.append(http_blueprint(self._make_pages, page, HttpRoute("openapi", "openapi.json")))
+            blueprints += self._http.pages()
         return blueprints
 
-    def _front(self) -> list[df.Blueprint]:
-        methods = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
-        health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", methods)
-        blueprints = [http_blueprint(self._callers, health, api)]
-        if self._services:
-            services = HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE"))
-            blueprints.append(http_blueprint(self._make_services, services))
-        return blueprints
-
-    def _supervisor(self) -> list[df.Blueprint]:
-        ports, settings = self._ports, self._settings
-        backlog = Backlog(ports, settings.intake_limits, self._alerts)
-        old_rows = OldRows(ports, settings.retention_days)
-        return [
-            console_blueprint(),
-            operations_blueprint(self._operators, self._alerts, ports, old_rows, backlog),
-            supervisor_blueprint(self._supervision(), settings.supervisor_schedule),
-        ]
-
-    def _make_ports(self, reach: Reach) -> Ports:
-        clock = SystemClock()
-        messages = QueuedMessages(partial(self._sender, reach), clock)
-        hub = self._hub if reach.writes_hub and self._settings.submit_to == "hub" else None
-        outside = Outside(
-            clock=clock,
-            new_id=new_id,
-            registry=self._registry,
+    @cached_property
+    def tasks(self) -> TaskParts:
+        """Return the parts that read and change tasks."""
+        return TaskParts(
+            self._account.table(TASKS_TABLE),
             shards=self._settings.state_shards,
-            storage=self._storage,
-            agents=self._agent_storage,
-            messages=messages,
-            bus=self._bus,
-            submissions=messages if hub is None else HubSubmissions(hub, self._bus_figures),
-            figures=self._store_figures,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=self._sender,
+            finders=self._finders,
+            calls_at_once=self._calls_at_once,
         )
-        return ports_of(reach, outside)
 
-    def _sender(self, reach: Reach, queue: str) -> QueueSender:
-        if not reach.sends_to(queue):
-            raise NotOfThisRoleError(f"no role of this application sends to the queue '{queue}'")
-        return QueueSender(self._bus(), queue, self._bus_figures)
-
-    def _make_callers(self) -> FastAPI:
-        from functions.api.acceptance import Acceptance
-        from functions.api.application import callers_application
-        from functions.api.gate import Gate
-        from functions.web.events import Events
-
-        ports, start_within = self._ports, self._settings.pick_up_seconds
-        acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
-        events, guard = Events(ports, self._registry, start_within), self._guard("api")
-        gate = Gate(partial(ports.heartbeats.latest, Chore.INTAKE), ports.clock)
-        check = ports.store.check
-        return callers_application(self._registry, acceptance, events, check, guard=guard, gate=gate)
-
-    def _make_operators(self) -> FastAPI:
-        from functions.operations.application import operators_application
-
-        return operators_application(
-            self._ports,
+    @cached_property
+    def _http(self) -> HttpApplications:
+        hub, sender = self._settings.event_hubs_connection, self._sender
+        submits_to_hub = hub is not None and self._settings.submit_to == "hub" and self._reach.writes_hub
+        return HttpApplications(
+            self._settings,
             self._registry,
-            self._agents,
-            self._store_figures,
-            self._bus_figures,
-            guard=self._guard("operations"),
-            start_within=self._settings.pick_up_seconds,
-            trace_url_template=self._settings.trace_url_template,
+            self.tasks,
+            sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
+            bus=sender,
+            queues=self._peeked,
+            account=self._account,
+            services=self._services,
         )
 
-    def _make_pages(self) -> FastAPI:
-        from functions.api.pages import api_document, pages_application
+    def _hub_sender(self, connection: Connection) -> HubSender:
+        return HubSender(connect_hub(connection, self._settings.event_hub_name), self._figures)
 
-        made = {AppRole.FRONT: self._callers, AppRole.SUPERVISOR: self._operators}
-        applications = [application() for role, application in made.items() if role in self._roles]
-        return pages_application(api_document("Scheduler Agent Supervisor", *applications))
+    @cached_property
+    def _rejected(self) -> RejectedMessages:
+        return RejectedMessages(self._account.table(REJECTED_TABLE), utc_now)
 
-    def _make_services(self) -> FastAPI:
-        from functions.services.application import services_application
+    @cached_property
+    def _lost(self) -> LostMessages:
+        return LostMessages(self._rejected, self._alerts.alert_lost)
 
-        return services_application(self._services, self._storage().table, self._ports.clock)
+    @cached_property
+    def _alerts(self) -> Alerts:
+        settings, table = self._settings, self.tasks.storage.table
+        post = None
+        if settings.alert_webhook_url is not None:
+            address = str(settings.alert_webhook_url)
+            post = Webhook(address, settings.alert_format, session=http_session).post
+        return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
 
-    def _guard(self, interface: Interface) -> Guard:
-        from functions.web.access import Guard
-        from functions.web.callers import identify_by
-        from functions.web.caps import Caps
+    async def _alert_reply(self, reply: UnreadableReply) -> None:
+        await self._alerts.alert_rejected(AGENT_REPLIES_QUEUE, reply.reason, task=reply.task, step=reply.step)
 
-        settings = self._settings
-        caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
-        return Guard(identify_by(settings.auth_mode, interface), caps, self._ports.clock)
+    def _front(self) -> list[func.Blueprint]:
+        return self._http.front()
 
-    def _scheduler(self) -> list[df.Blueprint]:
-        ports, registry, settings = self._ports, self._registry, self._settings
-        limits = RunLimits(
-            at_once=settings.steps_at_once,
-            seconds=settings.function_timeout_seconds,
-            start_within=settings.pick_up_seconds,
-            pick_up_within=settings.agents_pick_up_seconds,
+    def _scheduler(self) -> list[func.Blueprint]:
+        settings, tasks = self._settings, self.tasks
+        runs = Runs(
+            storage=tasks.storage,
+            registry=self._registry,
+            agents=self._agents,
+            gates=tasks.gates,
+            send_request=self._sender.send_request,
+            now=utc_now,
+            new_id=new_id,
+            run_seconds=settings.run_seconds,
+            steps_at_once=settings.steps_at_once,
         )
-        runs = RunSteps(ports, self._agents, registry, limits, self._places)
-        replies = ReplyTaker(ports, limits, self._alerts.alert_refused)
-        intake = Intake(
-            ports,
-            registry,
-            settings.reply_queues,
-            pick_up_within=settings.pick_up_seconds,
-            retention_days=settings.retention_days,
+        admission = Admission(
+            storage=tasks.storage,
+            registry=self._registry,
+            rejected=self._rejected,
+            announcer=tasks.announcer,
+            put=self._sender.put,
+            settings=tasks.rules,
+            now=utc_now,
+            new_id=new_id,
+            reply_queues=settings.reply_queues,
+            retention=settings.retention,
+            finders=self._finders,
         )
-        lose = DeadLetters(ports, self._alerts).lose
-        batches = Batches(SUBMISSIONS_QUEUE, ports.postbox, ports.clock, lose)
-        hub, group = settings.event_hub_name, settings.event_hub_consumer_group
-        events = EventBatches(hub, intake, ports, lose)
+        hub: list[func.Blueprint] = []
+        if settings.event_hubs_connection is not None:
+            batch = EventBatches(settings.event_hub_name, admission, self._lost.lose)
+            group = settings.event_hub_consumer_group
+            hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
+        batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
+        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=self._alert_reply, now=utc_now)
+        queues = [
+            host.queue_function("scheduler_requests", SCHEDULER_REQUESTS_QUEUE, handlers.scheduler_request),
+            host.queue_function("agent_replies", AGENT_REPLIES_QUEUE, handlers.agent_reply),
+        ]
         return [
-            submission_blueprint(intake, DurableSchedulers, batches),
-            scheduler_blueprint(runs, RequestTaker(ports, limits), replies),
-            housekeeping_blueprint(Housekeeping(ports, settings.retention_days, self._damage)),
-            *([ingestion_blueprint(hub, group, events, DurableSchedulers)] if self._hub else []),
+            host.scheduler_functions(runs.run_agents),
+            host.submission_function(SUBMISSIONS_QUEUE, partial(batches.handle, work=admission.take)),
+            host.queue_functions(queues, start_runs=True),
+            purge_function(_PURGE_SCHEDULE, partial(purge_instances, settings.retention, utc_now)),
+            *hub,
         ]
 
-    def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
-        settings, roles = self._settings, self._roles
-        endpoints = load_endpoints(known_here(self._registry, settings.agents_elsewhere, roles))
-        skew, calls = settings.supervision.skew, bool(roles & {AppRole.SCHEDULER, AppRole.AGENTS})
-        breakers = make_breakers(endpoints, self._ports, settings.breaker, skew=skew, calls=calls)
-        self._places = {name: breaker.places for name, breaker in breakers.items()}
-        makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
-        return make_agents(
-            endpoints,
-            makers,
-            self._ports,
-            breakers,
-            session=http_session,
-            once_session=once_session,
-            issuer=issuer,
-            retry=settings.retry,
+    def _queue_agents(self) -> list[func.Blueprint]:
+        sender = self._make_sender(REACHES[AppRole.AGENTS])
+        ledger = RequestLedger(self._requests, utc_now)
+        served = sorted(self._agents.keys() & self._registry.queue_agents)
+        agents = [
+            QueueAgent(
+                name=name,
+                agent=self._agents[name],
+                ledger=ledger,
+                send_reply=sender.send_reply,
+                now=utc_now,
+                new_id=new_id,
+                function_seconds=self._settings.run_seconds,
+                gates=self.tasks.gates if TASKS_TABLE in self._reach.tables else self._agent_gates(sender),
+            )
+            for name in served
+        ]
+        return [host.queue_functions(map(host.agent_function, agents))]
+
+    @cached_property
+    def _requests(self) -> AzureTable:
+        return self._agent_account.table("AgentRequests")
+
+    def _agent_gates(self, sender: MessageSender) -> Gates:
+        """Return the gates of an application without the state store. They have no rows, and limit calls."""
+        return TaskParts(
+            self._requests,
+            shards=1,
+            rules=self._settings.rules(self._registry),
+            registry=self._registry,
+            sender=sender,
+            finders=self._finders,
+            calls_at_once=self._calls_at_once,
+        ).gates
+
+    def _supervisor(self) -> list[func.Blueprint]:
+        settings, tasks = self._settings, self.tasks
+        sweep = TaskSweep(
+            tasks.storage, gates=tasks.gates, registry=self._registry, send=self._sender.send, now=utc_now
         )
+        full_sweep = TableSweep(tasks.storage, retention=settings.retention, now=utc_now)
+        intake = (tasks.storage.table, settings.intake_bounds, utc_now)
+        sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
+        full_run = partial(report_sweep, "full sweep", full_sweep.run)
+        retention = settings.retention
+        old_rows: dict[str, tuple[timedelta, DeleteBefore]] = {
+            "rejected": (retention, self._rejected.delete_before),
+            "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, tasks.storage.table)),
+            "requests": (retention, partial(delete_requests_before, self._requests)),
+        }
+        timers = [
+            TimerFunction("supervisor", settings.supervisor_schedule, sweep_run),
+            TimerFunction("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
+            TimerFunction("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
+            TimerFunction("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
+            TimerFunction("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary),
+            TimerFunction("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
+        ]
+        dead_letters = [
+            host.queue_function(
+                f"dead_letter_{queue.replace('-', '_')}",
+                dead_letter_queue(queue),
+                partial(self._lost.take, queue),
+            )
+            for queue in QUEUES
+        ]
+        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, self._take_alert)
+        return [
+            *self._http.operators(),
+            timer_functions(timers),
+            host.queue_functions([alerts, *dead_letters]),
+        ]
 
-    def _queued_agents(self) -> list[QueuedAgent]:
-        served = self._agents.keys() & self._registry.queued_agents
-        limit = self._settings.function_timeout_seconds
-        note = self._ports.store.note if self._has_state else note_nowhere
-        serve = partial(QueuedAgent, ports=self._agent_ports, function_timeout=limit, note=note)
-        return [serve(name, self._agents[name], places=self._places[name]) for name in sorted(served)]
+    async def _take_alert(self, message: QueueMessage) -> None:
+        await self._alerts.take(message.body)
 
-    def _supervision(self) -> SupervisorParts:
-        policy, damage, silence = self._settings.supervision, self._damage, self._silence
-        crowds = CrowdControl(self._ports, policy, self._alerts.alert_crowd)
-        return SupervisorParts.of(
-            self._ports, policy, self._registry, new_id(), damage, silence=silence, crowds=crowds
-        )
+    @cached_property
+    def _peeked(self) -> PeekedQueues:
+        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
 
-    def _post(self) -> Post | None:
-        address = self._settings.alert_webhook_url
-        if address is None:
-            return None
-        from functions.operations.alerts.alerts import Webhook
 
-        return Webhook(str(address), self._settings.alert_format, session=http_session).post
+def _check_retention(registry: WorkflowRegistry, days: float) -> None:
+    """Check that a task exists as long as its caller may cancel it. Raises `DefinitionError`."""
+    for workflow in registry:
+        if workflow.cancel_within is not None and workflow.cancel_within > days * 86_400:
+            raise workflow.error(
+                f"cancel_within: {workflow.cancel_within:g} s is longer than the retention of tasks"
+                f" (RETENTION_DAYS={days:g}): shorten it, or set RETENTION_DAYS to a larger number"
+            )

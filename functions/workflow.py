@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from functions.core.step_definition import (
-    EventStep,
-    Json,
-    QueueStep,
-    Results,
-    Retry,
-    Step,
-    TimerStep,
-    WorkflowStep,
-    days,
-    hours,
-    minutes,
-)
+from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
+from functions.core.step_results import Results
 from functions.core.workflow_definition import DefinitionError, Workflow
 from functions.web.plain_numbers import PLAIN_NUMBER
 
@@ -34,3 +23,18 @@ __all__ = [
     "hours",
     "minutes",
 ]
+
+
+def minutes(number: float) -> float:
+    """Return minutes in seconds."""
+    return number * 60
+
+
+def hours(number: float) -> float:
+    """Return hours in seconds."""
+    return number * 3_600
+
+
+def days(number: float) -> float:
+    """Return days in seconds."""
+    return number * 86_400

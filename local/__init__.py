@@ -1,3 +1,1 @@
 """Runs this application on one machine, without Azure and without Docker. Never deployed."""
-
-from __future__ import annotations

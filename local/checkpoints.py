@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Literal
 from azure.core.exceptions import ResourceNotFoundError
 from pydantic import ValidationError
 
-from functions.bus.hub import connect_hub, namespace_of
-from functions.connections import Connection
-from functions.pattern.errors import SettingsError, TransientError
+from functions.connections import Connection, SettingsError
+from functions.messaging.bus_clients import HubNameError, connect_hub, namespace_of
 from functions.settings import Settings, faults_of
 from local.hub_positions import (
     SEQUENCE_NUMBER,
     BlobPositions,
     HubPartition,
+    HubReadError,
     checkpoint_folder,
     connect_checkpoints,
     faults,
@@ -46,7 +46,7 @@ _OWNED_FOR = timedelta(minutes=2)
 type Target = int | Literal["start", "end"]
 
 
-class RefusedError(Exception):
+class PositionsKeptError(Exception):
     """The positions stay as they are; the text says why."""
 
 
@@ -63,10 +63,10 @@ class HubReaders:
     ) -> None:
         """Set the checkpoints; `are_left` says that nobody reads them, whatever a reader has left behind.
 
-        Raises `RefusedError`: it leads nowhere, or one is read; `AzureError`.
+        Raises `PositionsKeptError`: it leads nowhere, or one is read; `AzureError`.
         """
         if isinstance(target, int) and any(target > each.last for each in partitions):
-            raise RefusedError(f"{target} lies beyond the end of the hub: nothing would be read")
+            raise PositionsKeptError(f"{target} lies beyond the end of the hub: nothing would be read")
         if not are_left:
             await self._check_left(partitions)
         for each in partitions:
@@ -84,7 +84,7 @@ class HubReaders:
             await blob.upload_blob(b"", metadata=metadata, overwrite=True)
 
     async def _check_left(self, partitions: Sequence[HubPartition]) -> None:
-        """Refuse what an instance reads: it would write over it. Raises `RefusedError`, `AzureError`."""
+        """Refuse what an instance reads. Raises `PositionsKeptError`, `AzureError`."""
         wanted = {each.id for each in partitions}
         owners = self.folder.removesuffix("checkpoint/") + "ownership/"
         recent = datetime.now(UTC) - _OWNED_FOR
@@ -92,7 +92,7 @@ class HubReaders:
             partition = blob.name.removeprefix(owners)
             owned = (blob.metadata or {}).get("ownerid") and blob.last_modified > recent
             if partition in wanted and owned:
-                raise RefusedError(
+                raise PositionsKeptError(
                     f"partition {partition} is read by an instance: disable the function `ingestion`"
                     f" (AzureWebJobs.ingestion.Disabled=true), and wait for {_OWNED_FOR.seconds} s"
                 )
@@ -120,10 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         print(*(f"setting {name} {what}" for name, what in faults_of(error)), sep="\n", file=sys.stderr)
         return _REFUSED
-    except (SettingsError, RefusedError) as refused:
+    except (SettingsError, HubNameError, PositionsKeptError) as refused:
         print(refused, file=sys.stderr)
         return _REFUSED
-    except TransientError as fault:
+    except HubReadError as fault:
         print(f"{fault}: run it again", file=sys.stderr)
         return _FAILED
     return 0
@@ -140,7 +140,7 @@ async def _run(partition: str | None, target: Target | None) -> None:
         if partition is not None and target is not None:
             wanted = [each for each in partitions if partition in {_ALL, each.id}]
             if not wanted:
-                raise RefusedError(f"the hub has no partition {partition!r}")
+                raise PositionsKeptError(f"the hub has no partition {partition!r}")
             await readers.move(wanted, target)
         _show(partitions, await readers.positions.checkpoints())
 

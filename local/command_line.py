@@ -45,7 +45,7 @@ def _code_of(failure: Exception) -> int | None:
     # Imported only now: the parts of the platform start sooner without.
     from aiohttp import ClientError  # noqa: PLC0415 - see above
 
-    from functions.pattern.errors import DefinitionError  # noqa: PLC0415 - see above
+    from functions.workflow import DefinitionError  # noqa: PLC0415 - see above
     from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - see above
 
     if isinstance(failure, StartRefusedError | UnknownResourceError | DefinitionError):

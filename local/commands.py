@@ -27,11 +27,6 @@ async def up(options: PlatformOptions) -> int:
     """Run the platform until it is stopped."""
 
     async def stay(platform: Platform) -> int:
-        if options.app.resolve() == ROOT:
-            from local.long_locks import long_locks  # noqa: PLC0415 - see above
-
-            for warning in long_locks(options.queues or ROOT / "infra" / "queues.json"):
-                print(f"warning: {warning}", flush=True)
         await platform.run_until_failure()
 
     return await _on_platform(options, stay)

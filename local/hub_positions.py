@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
-from functions.connections import Connection
-from functions.pattern.errors import SettingsError, TransientError
+from functions.connections import Connection, SettingsError
 
 if TYPE_CHECKING:
     from azure.eventhub.aio import EventHubProducerClient
@@ -23,6 +22,10 @@ _AT_ONCE = 8
 
 #: The blob metadata with the number of the last event that was taken.
 SEQUENCE_NUMBER = "sequencenumber"
+
+
+class HubReadError(Exception):
+    """Event Hubs or Blob Storage failed. The text is one line; a later read may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def _container(connection: Connection) -> ContainerClient:
 
 
 class BlobPositions:
-    """Reads the positions of one hub and consumer group. Its methods raise `TransientError`."""
+    """Reads the positions of one hub and consumer group. Its methods raise `HubReadError`."""
 
     def __init__(
         self,
@@ -114,10 +117,10 @@ def _number(metadata: Mapping[str, str] | None) -> int | None:
 
 @contextmanager
 def faults(service: str) -> Iterator[None]:
-    """Turn the errors of the SDKs into `TransientError`."""
+    """Turn the errors of the SDKs into `HubReadError`."""
     from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first read
 
     try:
         yield
     except (AzureError, EventHubError) as error:
-        raise TransientError(f"{service}: {type(error).__name__}") from error
+        raise HubReadError(f"{service}: {type(error).__name__}") from error

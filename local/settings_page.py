@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import HttpUrl
 from pydantic.fields import FieldInfo
 
-from functions.pattern.retry import Retry
+from functions.core.step_definition import Retry
 from functions.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -55,7 +55,7 @@ addresses that are missing.
 | `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service asks for, such as \
 `api://payments/.default`; not with `{AGENT}_KEY` |
 | `AGENT_{AGENT}_AT_ONCE` | whole number, at least 1, at most 100000 | none | the calls of the service that \
-may be in flight over all instances ([how it is shared](load-levelling.md#a-limit-for-each-service)) |
+one instance has under way at the same time |
 """
 
 _TYPES: Mapping[object, str] = {
@@ -72,7 +72,7 @@ _TYPES: Mapping[object, str] = {
 
 
 def page() -> str:
-    """Give the page's whole text."""
+    """Return the page."""
     rows = (_row(field) for field in Settings.model_fields.values())
     return _HEAD + "".join(rows) + _FOOT
 
@@ -85,7 +85,7 @@ def _row(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """Name a type as somebody who writes a setting knows it."""
+    """Return the name of a type in the environment."""
     origin = get_origin(annotation) or annotation
     if origin in (Union, types.UnionType):
         return _type(next(kind for kind in get_args(annotation) if kind is not type(None)))
@@ -97,7 +97,7 @@ def _type(annotation: Any) -> str:
 
 
 def _limits(field: FieldInfo) -> Iterator[str]:
-    """Give the limits of a number."""
+    """Yield the limits of a number."""
     for limit in field.metadata:
         match limit:
             case Ge():
@@ -116,8 +116,7 @@ def _default(field: FieldInfo) -> str:
         case bool():
             return f"`{int(default)}`"
         case Retry():
-            parts = {name: value for name, value in asdict(default).items() if name != "on"}
-            return f"`{','.join(f'{name}={value:g}' for name, value in parts.items())}`"
+            return f"`{','.join(f'{name}={value:g}' for name, value in asdict(default).items())}`"
         case frozenset():
             return f"`{','.join(sorted(default))}`" if default else "empty"
         case tuple() | dict():

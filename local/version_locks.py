@@ -1,29 +1,30 @@
-"""The lock of a workflow's versions: what each is made of, as digests, in `versions.lock` in its folder.
+"""The lock of a workflow's versions: the recorded part of each definition, in `versions.lock` in its folder.
 
-A version that is locked stays as it is: tasks in flight may have been submitted with it.
+A locked version does not change, because tasks in flight may have been submitted with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from functions.pattern.definition import Workflow
-from functions.pattern.shape import StepShape
+from functions.core.definition_checks import spec_facts
+from functions.core.workflow_definition import Workflow
 from functions.workflows import registry
 from functions.workflows.registration import Registration
 
 FOLDERS = Path(registry.__file__).parent
 
-_FIX = "python -m local workflows lock"
-_CHARACTERS = 16
+#: Options of a workflow that are recorded with a task.
+_OPTIONS = ("on_failure", "on_exhausted", "cancel_within", "complete_within")
+_DIGEST_CHARACTERS = 16
 
 
 def lock(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
-    """Add new versions to the locks; give what keeps some from it. Nothing that is locked is changed."""
+    """Add new versions to the locks. Return the changes of locked versions; such a lock stays as it is."""
     faults: list[str] = []
     for place, registration in _places(folders, registrations):
         known = _read(place)
@@ -37,25 +38,24 @@ def lock(folders: Path = FOLDERS, registrations: Iterable[Registration] | None =
 
 
 def check(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
-    """Tell what is not as it is locked, or not locked at all: the step, and what to do."""
+    """Return the changes of locked versions, and the versions without a lock, each with the fix."""
     changed = [
         fault
         for place, registration in _places(folders, registrations)
-        for known in [_read(place)]
         for each in registration.versions
-        for fault in _changes(each, known)
+        for fault in _changes(each, _read(place))
     ]
-    return [*changed, *(f"{name} is not locked: {_FIX}" for name in unlocked(folders, registrations))]
+    unknown = unlocked(folders, registrations)
+    return [*changed, *(f"{name} is not locked: python -m local workflows lock" for name in unknown)]
 
 
 def unlocked(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
-    """Name the versions that no lock knows yet."""
+    """Return the versions that no lock has."""
     return [
         _name(each)
         for place, registration in _places(folders, registrations)
-        for known in [_read(place)]
         for each in registration.versions
-        if str(each.version) not in known
+        if str(each.version) not in _read(place)
     ]
 
 
@@ -72,46 +72,38 @@ def _read(place: Path) -> dict[str, Any]:
     return known
 
 
-def _locked(workflow: Workflow) -> dict[str, Any]:
-    steps = {step.name: _digest(_content(step)) for step in workflow.shape.steps}
-    return {
-        "shape": _digest(workflow.shape.written),
-        "cancel_within": workflow.cancel_within,
-        "steps": steps,
+def _locked(workflow: Workflow[Any]) -> dict[str, Any]:
+    """Return the options of a version, and a digest of each step's snapshot by its name."""
+    facts = {spec.name: json.dumps(spec_facts(spec), sort_keys=True) for spec in workflow.specs}
+    digests = {
+        name: hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS] for name, text in facts.items()
     }
+    return {**{option: getattr(workflow, option) for option in _OPTIONS}, "steps": digests}
 
 
-def _changes(workflow: Workflow, known: Mapping[str, Any]) -> list[str]:
-    """Tell how a version differs from what is locked under its number."""
-    before, now = known.get(str(workflow.version)), _locked(workflow)
-    if before is None or before["shape"] == now["shape"]:
-        return []
-    old, new = before["steps"], now["steps"]
-    names = [*new, *(name for name in old if name not in new)]
-    differing = [name for name in names if old.get(name) != new.get(name)]
-    told = [f"step '{name}' {_what(old.get(name), new.get(name))}" for name in differing]
-    if before["cancel_within"] != now["cancel_within"]:
-        told.append("its cancel_within has changed")
-    if not told:
-        told = ["the order of its steps has changed, or what happens when it fails"]
+def _changes(workflow: Workflow[Any], known: Mapping[str, Any]) -> list[str]:
+    """Return how a version differs from the lock of its number."""
+    before = known.get(str(workflow.version))
     fix = "give it a new version (docs/changing-a-workflow.md)"
-    return [f"{_name(workflow)}: {each}: {fix}" for each in told]
+    found = () if before is None else _differences(before, _locked(workflow))
+    return [f"{_name(workflow)}: {each}: {fix}" for each in found]
 
 
-def _what(old: str | None, new: str | None) -> str:
-    if old is None:
-        return "is new"
-    return "is gone" if new is None else "has changed"
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for option in _OPTIONS:
+        if before[option] != now[option]:
+            yield f"its {option} has changed"
+    old, new = before["steps"], now["steps"]
+    for name in [*new, *(name for name in old if name not in new)]:
+        if name not in old:
+            yield f"step '{name}' is new"
+        elif name not in new:
+            yield f"step '{name}' is removed"
+        elif old[name] != new[name]:
+            yield f"step '{name}' has changed"
+    if old.keys() == new.keys() and list(old) != list(new):
+        yield "the order of its steps has changed"
 
 
-def _name(workflow: Workflow) -> str:
+def _name(workflow: Workflow[Any]) -> str:
     return f"version {workflow.version} of workflow '{workflow.name}'"
-
-
-def _content(step: StepShape) -> bytes:
-    """Write a step by itself: what it needs by name, so that a step more changes no other's digest."""
-    return json.dumps(step.facts, sort_keys=True).encode()
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_CHARACTERS]

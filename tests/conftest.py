@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings of all tests: Hypothesis, garbage collection and signals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import settings
 
 from functions.machine import collect_garbage_rarely
 
-# Timings never decide a test: a busy machine would.
+# A busy machine exceeds any deadline of an example.
 settings.register_profile("ours", deadline=None)
 settings.load_profile("ours")
 
-# Of thousands of tests, much is alive: looking for cycles as often as usual takes an eighth of the time.
+# Thousands of tests have many live objects: the usual collections take an eighth of the time.
 collect_garbage_rarely()
 
-# What a shell starts in the background ignores Ctrl-C, and so would each program that a test interrupts.
+# A process in the background of a shell ignores SIGINT, and so would each program that a test interrupts.
 for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _usual)

@@ -42,7 +42,7 @@ class AgentCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookUpAnswer:
     """The answer of a look-up. `result` is the result of the step if it was done."""
 
     finding: Finding
@@ -74,7 +74,7 @@ class Agent(Protocol):
         unknown.
         """
 
-    async def find(self, call: AgentCall) -> Found:
+    async def find(self, call: AgentCall) -> LookUpAnswer:
         """Look up whether a step was done. After any error the outcome stays unknown."""
 
 

@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, create_model
 
 from functions.agents.http_agent import HttpAgent, RemoteService, RestAgent
-from functions.connections import Environment
+from functions.connections import Environment, SettingsError
 from functions.core.record import StepSpec, StepType
 from functions.core.step_definition import Retry
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
@@ -30,10 +30,6 @@ _OWN_HEADERS = frozenset(
     {"connection", "content-length", "content-type", "host", "idempotency-key", "traceparent", "tracestate"}
     | {"transfer-encoding"}
 )
-
-
-class SettingsError(Exception):
-    """A setting is missing or wrong. The text is one line with the name and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +201,8 @@ def _check_queue(workflow: Workflow[Any], spec: StepSpec, queues: Mapping[str, Q
         raise workflow.error(f'step "{spec.name}": agent: there is no queue "{queue}": add it to {files}')
     if times.time_to_live < seconds:
         raise workflow.error(
-            f'step "{spec.name}": complete_within: {seconds:g} s is longer than the time to live of queue'
-            f' "{queue}" ({times.time_to_live:g} s): shorten it, or change the queue in {files}'
+            f'step "{spec.name}": complete_within: {seconds:.0f} s is longer than the time to live of queue'
+            f' "{queue}" ({times.time_to_live:.0f} s): shorten it, or change the queue in {files}'
         )
     if seconds < 2 * times.lock:
         text = (

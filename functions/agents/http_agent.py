@@ -70,7 +70,7 @@ class _FailedAttemptError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found[R](agent_call.Found):
+class Found[R](agent_call.LookUpAnswer):
     """The answer of a look-up; `value` is the result if the step was done."""
 
     value: R | None = None
@@ -133,7 +133,7 @@ class HttpAgent:
         """Undo the step, done or not, and prevent that a late request does it."""
         raise RefusedError("its Agent cannot undo")
 
-    async def find(self, call: Call) -> agent_call.Found:  # noqa: ARG002 - for subclasses
+    async def find(self, call: Call) -> agent_call.LookUpAnswer:  # noqa: ARG002 - for subclasses
         """Look up whether the step was done."""
         return Found[Any](Finding.UNKNOWN)
 

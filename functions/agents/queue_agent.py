@@ -5,16 +5,15 @@ It needs the request alone, so it may run in a process without access to the sta
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
@@ -30,17 +29,11 @@ from functions.messaging.agent_messages import (
     ReplyOutcome,
     RequestKind,
     read_agent_message,
+    reply_to,
     requests_queue,
 )
-from functions.storage.record_rows import decoded
-from functions.storage.table_contract import (
-    RefusedChanges,
-    Row,
-    RowChange,
-    StorageError,
-    Table,
-    TransientStorageError,
-)
+from functions.messaging.request_ledger import RequestLedger
+from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)
 
@@ -50,78 +43,10 @@ _SPARE_SECONDS = 30.0
 _RETRY_SECONDS = 30.0
 
 _TOO_LATE = "taken after its deadline"
-#: The fields that a reply echoes.
-_ECHOED = AgentRequest.model_fields.keys() & AgentReply.model_fields.keys() - {"result"}
 
 
 class UnfinishedCallError(Exception):
     """The function had too little time for a call that may be repeated: deliver its request again."""
-
-
-class RequestLedger:
-    """The table of the requests that must not be repeated: a row for each start id, under its digest.
-
-    Its methods raise `StorageError`, for a corrupt row, too.
-    """
-
-    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
-        self._table, self._now = table, now
-
-    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None) -> AgentReply | None:
-        """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
-
-        Otherwise return the recorded reply, or the reply that the outcome is unknown. With the reply of a
-        `late` request, no delivery ever begins it.
-        """
-        partition, key = _place_of(request)
-        answer = await self._table.send(
-            partition, [RowChange("insert", key, self._row(request, delivery, late))]
-        )
-        if not isinstance(answer, RefusedChanges):
-            return late
-        row = await self._table.read(partition, key) if answer.is_conflict else None
-        if row is None:
-            raise TransientStorageError(f"request {key}: HTTP {answer.status} {answer.text}")
-        reply = decoded(key, partial(_recorded_reply, request, row))
-        if reply is not None or row.get("Delivery") == delivery:  # the answer to its insertion was lost
-            return reply
-        reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
-        _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
-        return _reply(request, ReplyOutcome.UNKNOWN, error=reason)
-
-    async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
-        """Record the reply to a request that a delivery has begun."""
-        partition, key = _place_of(request)
-        change = RowChange("upsert", key, self._row(request, delivery, reply))
-        answer = await self._table.send(partition, [change])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"request {key}: HTTP {answer.status} {answer.text}")
-
-    def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
-        row: dict[str, Any] = {
-            "Delivery": delivery,
-            "Task": request.task_id,
-            "Step": request.step,
-            "Epoch": request.epoch,
-            "ChangedAt": self._now(),
-            "CompleteBy": request.complete_by,
-        }
-        if reply is not None:
-            row["Reply"] = reply.model_dump_json(exclude={"start_id"}, exclude_defaults=True)
-        return row
-
-
-def _place_of(request: AgentRequest) -> tuple[str, str]:
-    """Return partition and key. The start id is a secret, so that the key is its digest."""
-    digest = hashlib.sha256(request.start_id.encode()).hexdigest()
-    return digest[0], digest
-
-
-def _recorded_reply(request: AgentRequest, row: Row) -> AgentReply | None:
-    if row.get("Reply") is None:
-        return None
-    fields = {**from_json(row["Reply"]), "start_id": request.start_id}
-    return AgentReply.model_validate_json(to_json(fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +92,8 @@ class QueueAgent:
         """Return the reply with the outcome of an earlier start. Without a fence, "not done" is unknown."""
         outcome = await look_up(self.agent, _call_of(request, request.complete_by), self.now())
         if outcome.kind is OutcomeKind.NOT_BEGUN:
-            return _reply(request, ReplyOutcome.NOT_DONE, fences_starts=True)
-        return _reply_of(request, replace(outcome, text=outcome.text.removeprefix("find: ")))
+            return reply_to(request, ReplyOutcome.NOT_DONE, fences_starts=True)
+        return reply_with(request, replace(outcome, text=outcome.text.removeprefix("find: ")))
 
     async def _take_once(self, request: AgentRequest) -> None:
         """Carry out a request that must not be repeated in its first delivery, and record the reply.
@@ -176,7 +101,7 @@ class QueueAgent:
         A later delivery sends the recorded reply, or replies that the outcome is unknown.
         """
         is_late, delivery = self.now() >= request.complete_by, self.new_id()
-        late = _reply(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
+        late = reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
         reply = await self._retried(partial(self.ledger.begin, request, delivery, late))
         if reply is None:
             reply = await self._carry_out(request)
@@ -195,7 +120,7 @@ class QueueAgent:
         spare = min(_SPARE_SECONDS, self.function_seconds / 2)
         ends_at = min(request.complete_by, begun_at + timedelta(seconds=self.function_seconds - spare))
         if begun_at >= ends_at:
-            return _reply(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE)
+            return reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE)
         call = _call_of(request, ends_at)
         slot: AbstractAsyncContextManager[None] = nullcontext()
         if self.gates is not None:
@@ -205,11 +130,11 @@ class QueueAgent:
             async with slot:
                 outcome = await carry_out(self.agent, call, self.now())
         except NoFreeSlotError as error:
-            return _reply(request, ReplyOutcome.NOT_TAKEN, error=str(error))
+            return reply_to(request, ReplyOutcome.NOT_TAKEN, error=str(error))
         is_cut_short = outcome.kind is OutcomeKind.UNKNOWN and ends_at < request.complete_by
         if is_cut_short and request.idempotent and self.now() > ends_at - timedelta(seconds=1):
             raise UnfinishedCallError(f"task {request.task_id} step {request.step}: {outcome.text}")
-        return _reply_of(request, outcome)
+        return reply_with(request, outcome)
 
     async def _retried[T](self, work: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `work`, which is repeated for some seconds while it fails."""
@@ -238,25 +163,20 @@ def _call_of(request: AgentRequest, ends_at: datetime) -> AgentCall:
     )
 
 
-def _reply_of(request: AgentRequest, outcome: CallOutcome) -> AgentReply:
+def reply_with(request: AgentRequest, outcome: CallOutcome) -> AgentReply:
     """Return the reply with an outcome."""
     text = outcome.text[:MOST_REASON_CHARACTERS]
     match outcome.kind:
         case OutcomeKind.DONE:
             result = from_json(outcome.text) if request.direction is Direction.DO else None
-            return _reply(request, ReplyOutcome.DONE, result=result)
+            return reply_to(request, ReplyOutcome.DONE, result=result)
         case OutcomeKind.DONE_WITHOUT_RESULT:
-            return _reply(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
+            return reply_to(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
         case OutcomeKind.REFUSED:
-            return _reply(request, ReplyOutcome.REFUSED, error=text)
+            return reply_to(request, ReplyOutcome.REFUSED, error=text)
         case OutcomeKind.NOT_BEGUN:
-            return _reply(request, ReplyOutcome.NOT_TAKEN, error=text)
+            return reply_to(request, ReplyOutcome.NOT_TAKEN, error=text)
         case OutcomeKind.UNKNOWN:
-            return _reply(request, ReplyOutcome.UNKNOWN, error=text)
+            return reply_to(request, ReplyOutcome.UNKNOWN, error=text)
         case _:
             assert_never(outcome.kind)
-
-
-def _reply(request: AgentRequest, outcome: ReplyOutcome, **fields: Any) -> AgentReply:
-    echoed = {name: getattr(request, name) for name in _ECHOED}
-    return AgentReply(**echoed, outcome=outcome, **fields)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from functions.api.order_models import TaskInPath
-from functions.api.orders import RECORD_TIME, decision_span
+from functions.api.orders import RECORD_TIME
 from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
@@ -26,9 +26,10 @@ from functions.core.rules import Applied
 from functions.core.step_rules import receive_event
 from functions.core.task_events import EventReceived, Rejection, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.message_format import caller_reason
+from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
+from functions.telemetry.task_spans import decision_span
 from functions.web.access import caller_of
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError, documented_problems

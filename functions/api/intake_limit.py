@@ -10,8 +10,8 @@ from http import HTTPStatus
 from starlette.types import Scope
 
 from functions.api.event_routes import EVENT_PATHS
+from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.storage.table_contract import StorageError
-from functions.supervisor.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.web.problems import ProblemError, ProblemKind
 
 #: Seconds between two reads of the measurement.

@@ -13,7 +13,8 @@ from pydantic_core import from_json
 from functions.core.derive import ProcessState, StepState, derive, step_state
 from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
 from functions.core.workflow_definition import Workflow
-from functions.messaging.message_format import CorrelationId, TaskId, caller_reason
+from functions.messaging.message_format import CorrelationId, TaskId
+from functions.messaging.task_messages import caller_reason
 from functions.web.problems import Problem
 
 EXAMPLE_ID = "my-id-1"
@@ -76,11 +77,6 @@ def _check_fields(sent: Any) -> Any:
     if isinstance(sent, dict) and len(sent) > _MOST_FIELDS:
         raise ValueError(f"{len(sent)} fields, of which one is known")
     return sent
-
-
-def location_of(workflow: Workflow[Any], task: str) -> str:
-    """Return the path of an order."""
-    return f"/api/{workflow.resource}/{task}"
 
 
 class Accepted(BaseModel):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
-from opentelemetry.trace import Span
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -28,8 +26,7 @@ from functions.storage.record_rows import decoded, joined
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import NoSuchTaskError, Row, TransientStorageError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.fields import Facts, Field
-from functions.telemetry.spans import links_to, span
+from functions.telemetry.task_spans import decision_span
 from functions.web.callers import Caller, Role
 from functions.web.problems import ProblemError, faults_in
 from functions.web.redaction import public_faults
@@ -198,17 +195,6 @@ def _why_not_cancelled(record: TaskRecord) -> str:
     if record.suspension is not None:
         return "An operator has suspended it. Ask the operator."
     return "It was processed, and its time limit for cancellation has passed."
-
-
-def decision_span(record: TaskRecord, decision: str) -> AbstractContextManager[Span]:
-    """Return the span of a decision about a task, linked to the trace of the task."""
-    facts: Facts = {
-        Field.TASK: record.order.task,
-        Field.WORKFLOW: record.order.workflow,
-        Field.EPOCH: record.epoch,
-        Field.DECISION: decision,
-    }
-    return span(decision, facts, links=links_to(record.order.traceparent))
 
 
 def as_problem(error: Exception) -> Exception:

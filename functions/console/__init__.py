@@ -1,1 +1,1 @@
-"""The operators' console: one page with its scripts and styles, which asks the operators' interface."""
+"""The operators' console, a static page of the operators' interface. Start with `static/main.js`."""

@@ -140,7 +140,8 @@ def _decide_on_recovery(
     decision = _recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
         return replace(record, decision=decision)
-    refused = record.current(spec.name).ended(OperationState.REFUSED, now, error=decision.reason)
+    error = decision.reason.removeprefix(f"undo of {spec.name}: ")
+    refused = record.current(spec.name).ended(OperationState.REFUSED, now, error=error)
     return replace(record.with_operation(spec.name, refused), failures=0)
 
 
@@ -153,7 +154,7 @@ def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision
     name = name if is_do else f"undo of {name}"
     return Decision(
         end=EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED,
-        reason=f"{name}: overdue after {record.failures} recoveries",
+        reason=f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}",
         who="supervisor",
     )
 

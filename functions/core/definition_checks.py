@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import dis
+import hashlib
 import inspect
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -17,7 +19,8 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
 from functions.core.json_values import UnfitValueError, error_text, json_text
 from functions.core.record import FailurePolicy, StepSpec, StepType
-from functions.core.step_definition import BaseStep, Retry
+from functions.core.step_definition import Retry
+from functions.core.step_results import BaseStep
 
 #: Names of workflows, resources, steps and Agents; they are parts of keys, URLs and queue names.
 NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
@@ -301,3 +304,26 @@ def sent_names(payload: type[BaseModel]) -> frozenset[str]:
     aliases += [one for each in aliases if isinstance(each, AliasChoices) for one in each.choices]
     first = [each.path[0] if isinstance(each, AliasPath) else each for each in aliases]
     return frozenset({*payload.model_fields, *(each for each in first if isinstance(each, str))})
+
+
+def items_of(step: DefinedStep, payload: BaseModel) -> Sequence[Any]:
+    """Return the items of a for-each step, at most one more than fit. Raises whatever the function raises."""
+    if step.for_each is None:
+        return ()
+    items = step.for_each(payload)
+    if not isinstance(items, list | tuple):
+        raise TypeError(f"for_each returned {type(items).__name__}: return a list or a tuple")
+    return items[: MOST_STEPS + 1]
+
+
+def spec_facts(spec: StepSpec) -> dict[str, Any]:
+    """Return the fields of a spec that differ from their defaults."""
+    values = ((field.name, getattr(spec, field.name), field.default) for field in fields(spec))
+    facts = {name: value for name, value, default in values if value != default}
+    return {**facts, "needs": sorted(spec.needs)}
+
+
+def digest_of(specs: Sequence[StepSpec]) -> str:
+    """Return a digest of the steps without their time limits, which settings can change."""
+    facts = [{**spec_facts(spec), "complete_within": 0} for spec in specs]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -70,9 +70,9 @@ class StepState(StrEnum):
 class Columns:
     """The derived columns of a task; times are UTC.
 
-    `due_at` is the next time at which the task must be examined, and `wake_at` the next one that is no
-    failure. `gates` holds, for each gate behind which steps wait, the earliest time and the number of steps.
-    `calls_under_way` counts calls and requests without an outcome.
+    `complete_by` is None in a new task. `due_at` is the next time at which the task must be examined, and
+    `wake_at` the next one that is no failure. `gates` holds, for each gate behind which steps wait, the
+    earliest time and the number of steps. `calls_under_way` counts calls and requests without an outcome.
     """
 
     state: ProcessState
@@ -90,8 +90,7 @@ def derive(record: TaskRecord) -> Columns:
     running = [(spec, op) for spec, op in record.operations() if op.state is OperationState.RUNNING]
     calls = [(spec, op) for spec, op in running if spec.type not in WAITING_TYPES]
     if record.finished_at is not None:
-        state = final_state(record)
-        return Columns(state, None, None, None, None, WaitingFor.NONE, {}, len(calls))
+        return Columns(final_state(record), None, None, None, None, WaitingFor.NONE, {}, len(calls))
     runs = [op.run for _, op in calls if op.run is not None]
     pick_up = record.start_by if needs_run(record) else None
     calls_end = _earliest(op.complete_by for _, op in calls)
@@ -104,10 +103,11 @@ def derive(record: TaskRecord) -> Columns:
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
     waits |= {spec.type for spec, op in record.operations() if op.find_by and op.run}  # in its Agent's queue
+    is_new = (record.epoch, record.run) == (1, 1) and not any(each.number for each in record.steps.values())
     return Columns(
         state=ProcessState.PROCESSING if calls else ProcessState.PENDING,
         locked_by=scheduler_id(record.order.task, record.epoch, max(runs)) if runs else None,
-        complete_by=_earliest((calls_end, pick_up)),
+        complete_by=None if is_new else _earliest((calls_end, pick_up)),
         due_at=None if is_suspended else due_at,
         wake_at=None if is_suspended else wake_at,
         waiting_for=_waiting_for(record, waits, is_ready=pick_up is not None),

@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from functions.core.definition_checks import DefinedStep
+from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ready_steps, with_needs
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, error_text, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
-from functions.core.step_definition import Results
+from functions.core.step_results import Results
 from functions.core.task_events import (
     Event,
     OutcomeKind,
@@ -31,7 +31,7 @@ from functions.core.task_events import (
     StepStarted,
     Suspended,
 )
-from functions.core.workflow_definition import Workflow, WorkflowRegistry, items_of
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
 
 _LONGEST_TIMER = timedelta(days=366)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
 from functions.core.record import StepType
+from functions.core.step_results import BaseStep, Results
 
 #: A request, a result or an output: a dict that JSON can hold.
 type Json = Mapping[str, object]
@@ -21,21 +21,6 @@ type Json = Mapping[str, object]
 type Policy = Literal["compensate", "keep", "continue"]
 type StopPolicy = Literal["compensate", "keep"]
 type Needs = Sequence[BaseStep[Any] | str]
-
-
-def minutes(number: float) -> float:
-    """Return minutes in seconds."""
-    return number * 60
-
-
-def hours(number: float) -> float:
-    """Return hours in seconds."""
-    return number * 3_600
-
-
-def days(number: float) -> float:
-    """Return days in seconds."""
-    return number * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +36,7 @@ class Retry:
     longest: float = 10
 
     def __post_init__(self) -> None:
-        if not 0 < self.first <= self.longest <= days(1):
+        if not 0 < self.first <= self.longest <= 86_400:  # noqa: PLR2004 - a day
             values = f"first={self.first!r}, longest={self.longest!r}"
             raise ValueError(f"Retry: {values}: use 0 < first <= longest <= 86400 seconds")
         if not 1 <= self.factor <= 10:  # noqa: PLR2004 - as the docstring says
@@ -60,42 +45,6 @@ class Retry:
     def longest_wait(self, attempt: int) -> float:
         """Return the upper bound of the wait after failed attempt `attempt` (from 1), in seconds."""
         return min(self.longest, self.first * float(self.factor) ** min(attempt - 1, 100))
-
-
-class BaseStep[R]:
-    """A step of a workflow. `R` is the type of its result in `results[step]`."""
-
-    __slots__ = ("name", "options")
-
-    step_type: ClassVar[StepType]
-    name: str
-    options: Mapping[str, Any]
-
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name, self.options = name, MappingProxyType(dict(options))
-
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}("{self.name}")'
-
-
-class Results:
-    """The results of the steps that a step needs, directly or not. A skipped or failed step has None."""
-
-    __slots__ = ("_reader", "_values")
-
-    def __init__(self, values: Mapping[str, Any], reader: str) -> None:
-        self._values, self._reader = values, reader
-
-    @overload
-    def __getitem__[R](self, step: BaseStep[R]) -> R: ...
-    @overload
-    def __getitem__(self, step: str) -> Any: ...
-    def __getitem__(self, step: BaseStep[Any] | str) -> Any:
-        """Return the result of a step. Raises `KeyError` for a step that is not needed."""
-        name = step if isinstance(step, str) else step.name
-        if name not in self._values:
-            raise KeyError(f'{self._reader} uses results["{name}"], which it does not need: add it to needs')
-        return self._values[name]
 
 
 class _CommonOptions(TypedDict, total=False):

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 from types import MappingProxyType
@@ -19,9 +18,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.core import definition_checks as checks
+from functions.core.definition_checks import digest_of, items_of, spec_facts
 from functions.core.json_values import item_digest
 from functions.core.record import FailurePolicy, Order, StepSpec, StepType
-from functions.core.step_definition import BaseStep, Json, Results, StopPolicy
+from functions.core.step_definition import Json, StopPolicy
+from functions.core.step_results import BaseStep, Results
 
 #: Resources that the application itself serves below `/api/`.
 RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
@@ -78,7 +79,7 @@ class Workflow[P: BaseModel]:
             self._check_fields()
         except checks.OptionError as fault:
             raise self.error(str(fault)) from None
-        self.digest = _digest(self.specs)
+        self.digest = digest_of(self.specs)
 
     @property
     def specs(self) -> tuple[StepSpec, ...]:
@@ -193,34 +194,11 @@ class Workflow[P: BaseModel]:
         can_undo = any(spec.undo or spec.type is StepType.WORKFLOW for spec in self.specs)
         if self.cancel_within is not None and not can_undo:
             raise checks.OptionError("cancel_within: no step has an undo: add undo=True to one")
-        size = len(json.dumps([_facts(spec) for spec in self.specs]))
+        size = len(json.dumps([spec_facts(spec) for spec in self.specs]))
         if size > MOST_SNAPSHOT_BYTES:
             raise checks.OptionError(
                 f"steps: a snapshot of {size} characters, with at most {MOST_SNAPSHOT_BYTES}: shorten names"
             )
-
-
-def items_of(step: checks.DefinedStep, payload: BaseModel) -> Sequence[Any]:
-    """Return the items of a for-each step, at most one more than fit. Raises whatever the function raises."""
-    if step.for_each is None:
-        return ()
-    items = step.for_each(payload)
-    if not isinstance(items, list | tuple):
-        raise TypeError(f"for_each returned {type(items).__name__}: return a list or a tuple")
-    return items[: checks.MOST_STEPS + 1]
-
-
-def _facts(spec: StepSpec) -> dict[str, Any]:
-    """Return the fields of a spec that differ from their defaults."""
-    values = ((field.name, getattr(spec, field.name), field.default) for field in fields(spec))
-    facts = {name: value for name, value, default in values if value != default}
-    return {**facts, "needs": sorted(spec.needs)}
-
-
-def _digest(specs: Sequence[StepSpec]) -> str:
-    """Return a digest of the steps without their time limits, which settings can change."""
-    facts = [{**_facts(spec), "complete_within": 0} for spec in specs]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _calling_file() -> str:

@@ -25,7 +25,14 @@ MOST_MESSAGE_BYTES = 256 * 1024 - 8 * 1024
 #: Characters of a reason for operators.
 MOST_REASON_CHARACTERS = 1_000
 
-UtcTime = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(UTC))]
+
+def _in_utc(time: datetime) -> datetime:
+    if not 2000 <= time.year < 9000:  # noqa: PLR2004 - no difference to such a time overflows
+        raise ValueError("use a time of the years 2000 to 8999")
+    return time.astimezone(UTC)
+
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
 
@@ -223,3 +230,13 @@ def read_agent_message[MessageT: _AgentMessage](model: type[MessageT], body: byt
         return model.model_validate_json(body)
     except ValidationError as error:
         raise AgentMessageError(error_text(error)) from None
+
+
+#: The fields that a reply echoes.
+_ECHOED = AgentRequest.model_fields.keys() & AgentReply.model_fields.keys() - {"result"}
+
+
+def reply_to(request: AgentRequest, outcome: ReplyOutcome, **fields: Any) -> AgentReply:
+    """Return a reply with the fields of the request that a reply echoes."""
+    echoed = {name: getattr(request, name) for name in _ECHOED}
+    return AgentReply(**echoed, outcome=outcome, **fields)

@@ -1,6 +1,7 @@
-"""The application's own messages as JSON in UTF-8, schema version 1: orders, scheduler requests and notices.
+"""Messages of queues, and orders as JSON in UTF-8, schema version 1.
 
-Times are UTC. `agent_messages.py` has the messages of Agents.
+Times are UTC. `task_messages.py` has the other messages of the application, `agent_messages.py` those of
+Agents.
 """
 
 from __future__ import annotations
@@ -10,27 +11,16 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import from_json
 
 from functions.core.definition_checks import NAME_PATTERN
-from functions.core.derive import ProcessState
 from functions.core.json_values import UnfitValueError, bounded, json_text
-from functions.core.record import NOTICES, Message, MessageKind
 from functions.messaging.agent_messages import UtcTime
-from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE
-from functions.messaging.scheduler_messages import (
-    SCHEDULER_REQUESTS_QUEUE,
-    ReleaseRequest,
-    RunRequest,
-    SchedulerMessage,
-    WakeRequest,
-)
 from functions.telemetry.spans import TRACEPARENT
 
 #: Characters of the id of a message (Service Bus).
@@ -43,12 +33,13 @@ MOST_IN_GROUP = 25
 _MOST_GROUP_BYTES = 190_000
 #: Faults in the text of an error, and bytes of the place of each one.
 _MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
-_DIGEST_CHARACTERS = 32
+DIGEST_CHARACTERS = 32
 
-_TASK_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-_STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
+#: Task ids are parts of keys of rows, ids of messages and URLs.
+TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
 
-TaskId = Annotated[str, StringConstraints(pattern=_TASK_PATTERN)]
+TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.
 CorrelationId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
@@ -99,40 +90,12 @@ def size_of(properties: Mapping[str, object]) -> int:
     return sum(len(text) + 16 for text in texts)
 
 
-#: Properties that count how often a message was put back, and how often it failed since then.
-_PUT_BACK, _ATTEMPTS = "counted.put_back", "counted.attempts"
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryCounts:
-    """How often the application sent a message to its queue again: because it waits, and after a failure."""
-
-    put_back: int = 0
-    attempts: int = 0
-
-    @classmethod
-    def of(cls, message: QueueMessage) -> DeliveryCounts:
-        """Return the counts in the properties of a message. A message of another sender has none."""
-        counts = (message.properties.get(name) for name in (_PUT_BACK, _ATTEMPTS))
-        return cls(*(each if type(each) is int and each > 0 else 0 for each in counts))
-
-
-def copy_of(message: QueueMessage, counts: DeliveryCounts, resends: int = 0) -> QueueMessage:
-    """Return a message to be sent again with these counts, `resends` times by operators.
-
-    Its id is the same in each repetition, and duplicate detection has not seen it before. The body is a part
-    of the id, because a sender may use one id twice.
-    """
-    marks = repr((message.message_id, message.body, counts.put_back, counts.attempts, resends))
-    digest = hashlib.sha256(marks.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    properties = {
-        name: each for name, each in message.properties.items() if name not in {_PUT_BACK, _ATTEMPTS}
-    }
-    counted = {_PUT_BACK: counts.put_back, _ATTEMPTS: counts.attempts}
-    properties |= {name: count for name, count in counted.items() if count}
-    return replace(
-        message, message_id=f"{message.message_id[:40]}.{digest}".lstrip("."), properties=properties
-    )
+def short_id(message_id: str) -> str:
+    """Return the id of a message in at most 128 characters; the end of a longer one is a digest."""
+    if len(message_id) <= MOST_ID_CHARACTERS:
+        return message_id
+    digest = hashlib.sha256(message_id.encode()).hexdigest()[:DIGEST_CHARACTERS]
+    return f"{message_id[: MOST_ID_CHARACTERS - DIGEST_CHARACTERS - 1]}.{digest}"
 
 
 # Reading
@@ -142,7 +105,9 @@ class MessageError(ValueError):
     """A message is not of its schema. The text names the places and the faults, and holds no value."""
 
 
-class _MessageModel(BaseModel):
+class MessageModel(BaseModel):
+    """The base of the messages of the application."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
@@ -182,15 +147,15 @@ def named_task(body: bytes) -> tuple[str | None, str | None]:
     task = next((content[name] for name in ("task_id", "task", "id") if name in content), None)
     step = content.get("step")
     return (
-        task if isinstance(task, str) and re.fullmatch(_TASK_PATTERN, task) else None,
-        step if isinstance(step, str) and re.fullmatch(_STEP_PATTERN, step) else None,
+        task if isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) else None,
+        step if isinstance(step, str) and re.fullmatch(STEP_PATTERN, step) else None,
     )
 
 
 # Orders
 
 
-class SubmissionMessage(_MessageModel):
+class SubmissionMessage(MessageModel):
     """A submitted order. Without a `version`, it is for the newest version that is deployed."""
 
     task_id: TaskId
@@ -218,7 +183,7 @@ class SubmissionMessage(_MessageModel):
     @property
     def id(self) -> str:
         """Return the id of the message. Another payload under the same task id is no duplicate."""
-        return f"{self.task_id}.{self.digest[:_DIGEST_CHARACTERS]}"
+        return f"{self.task_id}.{self.digest[:DIGEST_CHARACTERS]}"
 
     @cached_property
     def body(self) -> bytes:
@@ -234,7 +199,7 @@ def payload_text(payload: Mapping[str, Any]) -> str:
     return text
 
 
-class _GroupHeader(_MessageModel):
+class _GroupHeader(MessageModel):
     """The first line of a message with several orders: their number, and the trace of each one."""
 
     orders: Annotated[int, Field(ge=1, le=MOST_IN_GROUP)]
@@ -272,7 +237,7 @@ def _group(messages: Sequence[SubmissionMessage], traces: Sequence[str | None]) 
     header = _GroupHeader(orders=len(messages), traces=list(traces) if any(traces) else None)
     ids = " ".join(each.id for each in messages)
     return QueueMessage(
-        message_id=hashlib.sha256(ids.encode()).hexdigest()[:_DIGEST_CHARACTERS],
+        message_id=hashlib.sha256(ids.encode()).hexdigest()[:DIGEST_CHARACTERS],
         body=b"\n".join(
             [header.model_dump_json(exclude_none=True).encode(), *(each.body for each in messages)]
         ),
@@ -305,138 +270,3 @@ def each_order(message: QueueMessage) -> list[QueueMessage]:
 
 def _traced(trace: str | None) -> dict[str, PropertyValue]:
     return {} if trace is None else {TRACEPARENT: trace}
-
-
-# Messages of tasks
-
-
-class AnnouncementMessage(_MessageModel):
-    """A notice to a caller, or an alert to operators (`cause`, `gate` and `rows` are for them only).
-
-    `id` is the task. It is empty in an alert about a `gate`, or about corrupt `rows` (reasons by key). The
-    `reason` of a notice is a text for callers.
-    """
-
-    kind: MessageKind
-    id: str
-    workflow: str | None = None
-    state: str | None = None
-    epoch: int | None = None
-    at: UtcTime
-    correlation_id: str | None = None
-    cause: str | None = None
-    reason: str | None = None
-    output: Any = None
-    gate: str | None = None
-    rows: dict[str, str] | None = None
-
-
-class _SchedulerHead(BaseModel):
-    """The fields by which the other fields of a message on `scheduler-requests` are read."""
-
-    schema_version: Literal[1]
-    kind: Literal["run", "wake", "release", "start child", "cancel child", "child ended"]
-    task: TaskId | None = None
-
-
-_RUN, _WAKE, _RELEASE = TypeAdapter(RunRequest), TypeAdapter(WakeRequest), TypeAdapter(ReleaseRequest)
-_CHILD = TypeAdapter(Message)
-_READERS: Mapping[str, TypeAdapter[Any]] = {"run": _RUN, "wake": _WAKE, "release": _RELEASE}
-
-
-@dataclass(frozen=True, slots=True)
-class AddressedMessage:
-    """A message, its queue, and the time before which it is not delivered."""
-
-    queue: str
-    message: QueueMessage
-    not_before: datetime | None = None
-
-
-def addressed(message: SchedulerMessage) -> AddressedMessage:
-    """Return a message of the application as its queue receives it."""
-    match message:
-        case RunRequest():
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request("run", message.id, _RUN, message))
-        case WakeRequest(not_before=time):
-            return AddressedMessage(
-                SCHEDULER_REQUESTS_QUEUE, _request("wake", message.id, _WAKE, message), time
-            )
-        case ReleaseRequest(at=time):
-            written = _request("release", message.id, _RELEASE, message)
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, written, time)
-        case Message(kind=MessageKind.ALERT):
-            return AddressedMessage(OPERATOR_ALERTS_QUEUE, _announcement(message, message.body))
-        case Message(kind=kind, body=body) if kind in NOTICES:
-            public = {
-                **body,
-                "state": body.get("state") or ProcessState.PENDING,
-                "reason": caller_reason(body.get("reason")),
-                "output": None if body.get("output") is None else from_json(str(body["output"])),
-            }
-            return AddressedMessage(message.to, _announcement(message, public))
-        case Message(kind=kind):
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request(kind, message.id, _CHILD, message))
-        case _:
-            assert_never(message)
-
-
-def read_scheduler_message(body: bytes) -> SchedulerMessage:
-    """Return a message of the queue `scheduler-requests`. Raises `MessageError`."""
-    head = read_message(_SchedulerHead, body)
-    try:
-        message: SchedulerMessage = _READERS.get(head.kind, _CHILD).validate_json(body)
-    except ValidationError as error:
-        raise MessageError(faults_text(error)) from None
-    return message
-
-
-def _request(
-    kind: str, message_id: str, adapter: TypeAdapter[Any], message: SchedulerMessage
-) -> QueueMessage:
-    content = {"schema_version": 1, "kind": kind, **adapter.dump_python(message, mode="json")}
-    body = json.dumps(content, separators=(",", ":")).encode()
-    return QueueMessage(message_id=short_id(message_id), body=body, subject=kind)
-
-
-def _announcement(message: Message, facts: Mapping[str, object]) -> QueueMessage:
-    known = {name: each for name, each in facts.items() if name in AnnouncementMessage.model_fields}
-    announcement = AnnouncementMessage.model_validate(
-        {**known, "kind": message.kind, "id": message.task, "at": message.at}
-    )
-    return QueueMessage(
-        message_id=short_id(message.id),
-        body=announcement.model_dump_json(exclude_none=True).encode(),
-        subject=message.kind,
-        correlation_id=announcement.correlation_id,
-    )
-
-
-def short_id(message_id: str) -> str:
-    """Return the id of a message in at most 128 characters; the end of a longer one is a digest."""
-    if len(message_id) <= MOST_ID_CHARACTERS:
-        return message_id
-    digest = hashlib.sha256(message_id.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"{message_id[: MOST_ID_CHARACTERS - _DIGEST_CHARACTERS - 1]}.{digest}"
-
-
-#: Callers get this text instead of a reason that may hold an internal text or an operator's words.
-WITHHELD = "the operators know the reason"
-_PLACE = rf"(the task: |(undo of )?({_STEP_PATTERN}: ){{0,3}})"
-#: The beginnings of reasons that hold nothing internal. The rest of a reason is for operators.
-_PUBLIC = re.compile(
-    rf"{_PLACE}({NAME_PATTERN} answered \d{{3}}"
-    r"|outcome unknown|its outcome is unknown|done, but its result is missing"
-    r"|not finished within [0-9.e+]+ s|its deadline passed"
-    r"|overdue after \d+ recoveries|deferred for too long|the Agent had not reached the request"
-    r"|(no event arrived|its task did not end) by [0-9 :-]{19} UTC)(?!\w)"
-    r"|(cancelled by its caller|its parent is undone|its task was undone)$"
-)
-
-
-def caller_reason(reason: object) -> str | None:
-    """Return the part of a reason that callers may see, None without a reason."""
-    if reason is None:
-        return None
-    public = _PUBLIC.match(str(reason))
-    return public[0] if public else WITHHELD

@@ -1,4 +1,4 @@
-"""The handling of received messages: retries within the lock, messages that fail, and dead letters.
+"""The handling of received messages: retries within the lock, and messages that fail.
 
 A message that fails alone is sent to its queue again, later each time, because the host settles a batch only
 as a whole. A message that cannot be handled is recorded in `Rejected` and alerted.
@@ -7,25 +7,18 @@ as a whole. A message that cannot be handled is recorded in `Rejected` and alert
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
-from functions.core.json_values import bounded, error_text
+from functions.core.json_values import error_text
 from functions.core.record import NotDeployedError
-from functions.messaging.message_format import (
-    DeliveryCounts,
-    QueueMessage,
-    copy_of,
-    each_order,
-    named_task,
-)
-from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue, handling_seconds
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.message_format import QueueMessage, each_order
+from functions.messaging.queue_names import handling_seconds
+from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError, TransientStorageError
 from functions.telemetry.spans import message_span
@@ -38,8 +31,6 @@ _FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.2, 5.0, 10
 _RETURN_SECONDS = 12
 #: Deliveries of a message, as the queues have it.
 _MOST_ATTEMPTS = 10
-#: The properties in which Service Bus says why a message is a dead letter.
-_REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
 class NotHandledError(Exception):
@@ -95,54 +86,6 @@ async def handle[ResultT](
                     raise NotHandledError(f"not done within {limit:g} s; before that: {last}") from last
                 last, tries = error, tries + 1
                 await asyncio.sleep(wait)
-
-
-# Dead letters
-
-
-@dataclass(frozen=True, slots=True)
-class LostMessage:
-    """A message that no function handles any more, with the reason. `task` is the task that it names."""
-
-    queue: str
-    message_id: str
-    task: str | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LostMessages:
-    """Records, logs and alerts messages that are lost. A repetition is recorded once, and alerted again."""
-
-    rejected: RejectedMessages
-    alert: Callable[[LostMessage], Awaitable[None]]
-
-    async def take(self, queue: str, message: QueueMessage) -> None:
-        """Handle a dead letter of a queue, each of its orders separately. Raises `StorageError`."""
-        texts = (message.properties.get(name) for name in (_REASON, _DESCRIPTION))
-        reason = ": ".join(str(text) for text in texts if text) or "no reason given"
-        lost = (self.lose(queue, each, reason) for each in each_order(message))
-        results = await asyncio.gather(*lost, return_exceptions=True)
-        for error in (each for each in results if each is not None):
-            raise error
-
-    async def lose(self, queue: str, message: QueueMessage, reason: str) -> None:
-        """Record a lost message with the task that it names, and alert it unless it is an alert.
-
-        Raises `StorageError`; nothing is alerted then.
-        """
-        reason = bounded(reason)
-        task, step = named_task(message.body)
-        kept = {
-            name: each for name, each in message.properties.items() if name not in {_REASON, _DESCRIPTION}
-        }
-        await self.rejected.reject(
-            dead_letter_queue(queue), replace(message, properties=kept), reason, task=task, step=step
-        )
-        lost = LostMessage(queue, message.message_id, task, reason)
-        _log.error("message lost %s", json.dumps(asdict(lost)))
-        if queue != OPERATOR_ALERTS_QUEUE:
-            await self.alert(lost)
 
 
 # Batches

@@ -20,7 +20,8 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from functions.core.json_values import bounded
-from functions.messaging.message_format import DeliveryCounts, QueueMessage, copy_of
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.table_contract import (
     KEYS,

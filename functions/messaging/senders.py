@@ -1,4 +1,4 @@
-"""Sends messages to queues of Service Bus, and orders to an event hub, over clients that stay connected.
+"""Sends messages to queues of Service Bus over a client that stays connected.
 
 Messages that wait at the same moment are sent in one batch. An idle sender sends immediately.
 """
@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
 from opentelemetry.context import Context as TraceContext
 from opentelemetry.trace import SpanKind
 
-from functions.connections import Connection, connection_string_of
 from functions.messaging.agent_messages import (
     AGENT_REPLIES_QUEUE,
     AgentReply,
@@ -34,30 +30,25 @@ from functions.messaging.message_format import (
     PropertyValue,
     QueueMessage,
     SubmissionMessage,
-    addressed,
     order_messages,
     short_id,
     size_of,
 )
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.scheduler_messages import SchedulerMessage
+from functions.messaging.task_messages import addressed
 from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, current_traceparent, links_to, span
 
 if TYPE_CHECKING:
-    from azure.eventhub import EventData
-    from azure.eventhub.aio import EventHubProducerClient
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 #: Seconds for one message, with the wait for its batch.
 SEND_SECONDS = 10
 _CLOSE_SECONDS = 1
-#: Bytes of a batch: 256 KB on the Standard tier, less the headers; and of a batch of events of 1 MiB.
-_MOST_BATCH_BYTES, _MOST_HUB_BATCH_BYTES = 200_000, 900_000
-_HEADER_BYTES = 400
-#: Events in one batch. A batch is in one partition, so larger ones would leave the others idle.
-_MOST_EVENTS = 128
+#: Bytes of a batch: 256 KB on the Standard tier, less the headers; and of the headers of a message.
+_MOST_BATCH_BYTES, HEADER_BYTES = 200_000, 400
 
 
 class SendError(Exception):
@@ -66,10 +57,6 @@ class SendError(Exception):
 
 class ForbiddenQueueError(Exception):
     """A part of the application sends to a queue to which its roles may not send: a defect."""
-
-
-class HubNameError(ValueError):
-    """The connection string names another event hub. The text is one line with the settings and the fix."""
 
 
 @dataclass(slots=True)
@@ -88,7 +75,7 @@ class _Waiting[MessageT]:
     result: asyncio.Future[None]
 
 
-class _Batches[MessageT]:
+class SendBatches[MessageT]:
     """Sends messages to one receiver in batches, one batch after the other."""
 
     def __init__(self, receiver: str, send: Callable[[Sequence[MessageT]], Awaitable[None]]) -> None:
@@ -141,7 +128,7 @@ class _QueueSender:
     def __init__(self, client: ServiceBusClient, queue: str, figures: BusFigures) -> None:
         self._client, self._queue, self._figures = client, queue, figures
         self._sender: ServiceBusSender | None = None
-        self.batches: _Batches[ServiceBusMessage] = _Batches(f"queue {queue}", self._send)
+        self.batches: SendBatches[ServiceBusMessage] = SendBatches(f"queue {queue}", self._send)
 
     async def _send(self, messages: Sequence[ServiceBusMessage]) -> None:
         from azure.servicebus.exceptions import OperationTimeoutError  # noqa: PLC0415 - with the first message
@@ -234,7 +221,7 @@ class MessageSender:
 
     async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
         """Submit orders of one workflow, several in a message; return the error of each order, or None."""
-        groups = list(order_messages(messages, _traces(messages)))
+        groups = list(order_messages(messages, traces_of(messages)))
         puts = (self.put(SUBMISSIONS_QUEUE, message) for message, _ in groups)
         results = await asyncio.gather(*puts, return_exceptions=True)
         return [result for (_, orders), result in zip(groups, results, strict=True) for _ in range(orders)]
@@ -255,44 +242,12 @@ class MessageSender:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
             self._senders[queue] = _QueueSender(self._client(), queue, self.figures)
-        size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
+        size = len(message.body) + size_of(message.properties) + HEADER_BYTES
         encoded = _encoded(message, not_before, seconds)
         await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)
 
 
-class HubSender:
-    """Sends each order as an event without a key. The hub drops no duplicates; the state store finds them."""
-
-    def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
-        self._client, self._figures = client, figures
-        self._batches: _Batches[EventData] = _Batches("event hub", self._send)
-
-    async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
-        """Submit orders; return the error of each order, or None. The hub may have an order with an error."""
-        sends = map(self._submit, messages, _traces(messages))
-        return await asyncio.gather(*sends, return_exceptions=True)
-
-    async def _submit(self, message: SubmissionMessage, trace: str | None) -> None:
-        from azure.eventhub import EventData  # noqa: PLC0415 - with the first event
-
-        event = EventData(message.body)
-        event.content_type = "application/json"
-        if trace is not None:
-            event.properties = {TRACEPARENT: trace}
-        share = (len(message.body) + _HEADER_BYTES) / _MOST_HUB_BATCH_BYTES
-        await self._batches.add(event, max(1 / _MOST_EVENTS, share))
-
-    async def _send(self, events: Sequence[EventData]) -> None:
-        from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first event
-
-        try:
-            await self._client().send_batch([*events], timeout=SEND_SECONDS)
-        except EventHubError as error:
-            raise SendError(f"event hub: {type(error).__name__}") from error
-        self._figures.messages += len(events)
-
-
-def _traces(messages: Sequence[SubmissionMessage]) -> list[str | None]:
+def traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:
     """Return the trace of each order: the current one for a single order, otherwise linked to it."""
     is_single = len(messages) == 1
     parent, links = (None, []) if is_single else (TraceContext(), links_to(current_traceparent()))
@@ -302,86 +257,3 @@ def _traces(messages: Sequence[SubmissionMessage]) -> list[str | None]:
         with span("submit", facts, kind=SpanKind.PRODUCER, parent=parent, links=links):
             traces.append(current_traceparent())
     return traces
-
-
-# Clients
-
-
-def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
-    """Check the connection, and return a function that opens the client once. Raises `SettingsError`."""
-    with connection_string_of("ServiceBusConnection"):
-        _check_bus(connection.connection_string)
-    return cache(lambda: _bus_client(connection))
-
-
-def _check_bus(connection_string: str | None) -> None:
-    if not connection_string:
-        return
-    named = _parts(connection_string)
-    endpoint = named.get("endpoint") or named.get("hostname", "")
-    name, key, signature = (
-        bool(named.get(f"sharedaccess{each}")) for each in ("keyname", "key", "signature")
-    )
-    if not urlsplit(endpoint).netloc or name is not key or key is signature or named.get("entitypath"):
-        raise ValueError("it needs an endpoint, a key with its name or a signature, and no EntityPath")
-
-
-def _parts(connection_string: str) -> dict[str, str]:
-    """Return the values of a connection string by lower-case names. Raises `ValueError`."""
-    parts = connection_string.strip().rstrip(";").split(";")
-    return {name.lower(): value for name, value in (part.split("=", 1) for part in parts if part)}
-
-
-def _bus_client(connection: Connection) -> ServiceBusClient:
-    from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - with the first message
-
-    # Without it, each sender and receiver loads the certificates again: 60 ms of the event loop.
-    trust = ssl.create_default_context()
-    if connection.connection_string:
-        return ServiceBusClient.from_connection_string(connection.connection_string, ssl_context=trust)
-    return ServiceBusClient(connection.address or "", _credential(connection), ssl_context=trust)
-
-
-def _credential(connection: Connection) -> Any:
-    from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
-
-    return DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-
-
-def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
-    """Check the connection, and return a function that opens the client once.
-
-    Raises `SettingsError` and `HubNameError`.
-    """
-    namespace_of(connection)
-    named = _parts(connection.connection_string or "").get("entitypath", hub)
-    if named.lower() != hub.lower():  # the host reads from the hub of the connection string
-        raise HubNameError(
-            f"setting EventHubConnection names the hub {named}, and EVENT_HUB_NAME {hub}: make them the same"
-        )
-    return cache(lambda: _hub_client(connection, hub))
-
-
-def namespace_of(connection: Connection) -> str:
-    """Return the host name of an event hub's namespace in lower case. Raises `SettingsError`."""
-    if connection.connection_string is None:
-        return (connection.address or "").lower()
-    with connection_string_of("EventHubConnection"):
-        named = _parts(connection.connection_string)
-        host = urlsplit(named.get("endpoint", "")).hostname
-        if host is None or "sharedaccesskey" not in named:
-            raise ValueError("it needs an endpoint and a key")
-    return host
-
-
-def _hub_client(connection: Connection, hub: str) -> EventHubProducerClient:
-    from azure.eventhub.aio import EventHubProducerClient  # noqa: PLC0415 - with the first event
-
-    # One context for all partitions: each would load the certificates again. The caller repeats a failed
-    # submission, so the client retries once.
-    options: dict[str, Any] = {"retry_total": 1, "ssl_context": ssl.create_default_context()}
-    if connection.connection_string:
-        return EventHubProducerClient.from_connection_string(
-            connection.connection_string, eventhub_name=hub, **options
-        )
-    return EventHubProducerClient(connection.address or "", hub, _credential(connection), **options)

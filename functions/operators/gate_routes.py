@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition_checks import NAME_PATTERN
 from functions.core.gate_rules import Gate, Hold
 from functions.core.workflow_definition import WorkflowRegistry
@@ -58,7 +58,7 @@ class GateState(BaseModel):
         )
 
 
-def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry) -> None:
+def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: WorkflowRegistry) -> None:
     """Add the routes. A gate is known if it has a row, or if a step of a deployed workflow has it."""
 
     async def find(name: str) -> Gate:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from functions.storage.record_rows import decoded
 from functions.storage.table_contract import (
-    MOST_OPERATIONS,
     CorruptRowError,
     RefusedChanges,
     Row,
@@ -23,7 +22,8 @@ from functions.telemetry.task_counts import TaskCounter
 
 _log = logging.getLogger(__name__)
 
-_PARTITION = "!minutes"
+MINUTES_PARTITION = "!minutes"
+#: Keys begin with the minute.
 _MINUTE = "%Y%m%dT%H%M"
 #: After all minutes.
 _END = "~"
@@ -39,7 +39,7 @@ class MinuteRows:
         """Write the `row` of a process for a minute; a repeated write replaces it."""
         columns = {counter.title(): count for counter, count in counts.items()}
         key = f"{minute:{_MINUTE}}|{row}"
-        answer = await self._table.send(_PARTITION, [RowChange("upsert", key, columns)])
+        answer = await self._table.send(MINUTES_PARTITION, [RowChange("upsert", key, columns)])
         if isinstance(answer, RefusedChanges):
             raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")
 
@@ -47,7 +47,7 @@ class MinuteRows:
         """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""
         sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
         query = RowQuery(f"{minute:{_MINUTE}}", _END)
-        async for page in every_page(self._table, _PARTITION, query):
+        async for page in every_page(self._table, MINUTES_PARTITION, query):
             for row in page.rows:
                 try:
                     at, counts = _counts(row)
@@ -56,19 +56,6 @@ class MinuteRows:
                     continue
                 sums[at].update(counts)
         return sums
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete at most `most` rows of earlier minutes; return their number."""
-        page = await self._table.query(_PARTITION, RowQuery("", f"{before:{_MINUTE}}", most=min(most, 1000)))
-        keys = [str(row["RowKey"]) for row in page.rows][:most]
-        deleted = 0
-        for start in range(0, len(keys), MOST_OPERATIONS):
-            changes = [RowChange("delete", key) for key in keys[start : start + MOST_OPERATIONS]]
-            answer = await self._table.send(_PARTITION, changes)
-            if isinstance(answer, RefusedChanges):  # another instance deletes them at this moment
-                break
-            deleted += len(changes)
-        return deleted
 
 
 def _counts(row: Row) -> tuple[datetime, Mapping[TaskCounter, int]]:

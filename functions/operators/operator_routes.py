@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.json_values import MOST_TEXT_BYTES
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessages
@@ -36,7 +36,7 @@ class OwnRoles(BaseModel):
 
 def operators_application(
     actions: TaskActions,
-    gates: Gates,
+    gates: ReleasingGates,
     overview: OverviewReader,
     *,
     rejected: RejectedMessages,

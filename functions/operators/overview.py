@@ -18,6 +18,7 @@ from functions.agents.gates import Gates
 from functions.core.derive import derive
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.messaging.queue_depths import QueueDepth
 from functions.operators.minute_rows import MinuteRows
 from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
@@ -26,7 +27,6 @@ from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
-from functions.supervisor.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
 
@@ -276,7 +276,7 @@ class OverviewReader:
         return _Entries([*overdue, *listed[_MOST_READ:]], more=due.more and len(listed) == len(due.tasks))
 
     async def _read_gates(self, corrupt: _CorruptRows) -> list[GateView]:
-        """Return all gates with a row, and the others behind which tasks wait."""
+        """Return the gates of the deployed workflows, those with a row, and those behind which tasks wait."""
         waiting: defaultdict[str, list[datetime]] = defaultdict(list)
         unread: set[str] = set()
         shards = map(shard_name, range(self._storage.shards))
@@ -285,8 +285,11 @@ class OverviewReader:
         corrupt.errors += [CorruptRowError(key, reason) for key, reason in self._gates.corrupt.items()]
         return [
             GateView.of(gates.get(name) or Gate(name=name), waiting[name], has_more=name in unread)
-            for name in sorted({*gates, *waiting})
+            for name in sorted({*gates, *waiting, *self._deployed_gates()})
         ]
+
+    def _deployed_gates(self) -> set[str]:
+        return {spec.gate for workflow in self._registry for spec in workflow.specs if spec.gate}
 
     async def _read_waiting(
         self, shard: str, waiting: defaultdict[str, list[datetime]], unread: set[str], corrupt: _CorruptRows

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.agent_messages import UtcTime
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, named_task
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
@@ -24,7 +25,6 @@ from functions.messaging.rejected_messages import (
     RejectedMessages,
 )
 from functions.messaging.senders import SendError
-from functions.operators.task_filters import UtcTime
 from functions.storage.table_contract import CorruptRowError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import record_action

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from functions.core import task_events as events
 from functions.core.definition_checks import BUILT_IN_ROLES, MOST_STEPS
-from functions.core.derive import is_settled, questions, undo_order, with_needs
+from functions.core.derive import ProcessState, derive, is_settled, questions, undo_order, with_needs
 from functions.core.json_values import UnfitValueError
 from functions.core.operator_rules import can_rebuild
 from functions.core.plan import Runner, check_deployed, checked_result, plan
@@ -40,8 +40,8 @@ from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.operators.task_filters import wrong_field
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.fields import Facts, Field, record_action
-from functions.telemetry.spans import links_to, span
+from functions.telemetry.fields import record_action
+from functions.telemetry.task_spans import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 
@@ -162,17 +162,10 @@ class TaskActions:
 
         Raises `ProblemError` (403, 404, 409, 422, 503) and `StorageError`.
         """
-        order = seen.order
-        facts: Facts = {
-            Field.TASK: order.task,
-            Field.WORKFLOW: order.workflow,
-            Field.EPOCH: seen.epoch,
-            Field.DECISION: action.name,
-        }
-        with span(action.name, facts, links=links_to(order.traceparent)):
+        with decision_span(seen, action.name):
             after = await self._take(seen, action, caller, reason)
         step = "" if action.step is None else f"/steps/{action.step}"
-        record_action(caller.name, action.name, f"tasks/{order.task}{step}")
+        record_action(caller.name, action.name, f"tasks/{seen.order.task}{step}")
         return after
 
     async def _take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
@@ -295,7 +288,7 @@ def _not_deployed(reason: str) -> ProblemError:
 
 
 class ActionPreview(BaseModel):
-    """The steps that run or are undone after an action, in this order; without any, the task stops.
+    """The steps that run or are undone after an action, in this order, and the `state` right after it.
 
     Without `action`, they follow automatically. A pending outcome of a step that must not be repeated is
     awaited first, at the latest until `waits_until`.
@@ -305,13 +298,14 @@ class ActionPreview(BaseModel):
     step: str | None
     runs: list[str]
     undoes: list[str]
+    state: ProcessState
     waits_until: datetime | None
 
 
 def previews(record: TaskRecord, now: datetime, settings: RuleSettings) -> Iterator[ActionPreview]:
     """Yield the actions that the task accepts now. Each is applied to the record, and nothing is written.
 
-    No function of a workflow is called.
+    No function of a workflow is called. An undo that has begun is resubmitted, and not requested again.
     """
     if record.finished_at is None and record.suspension is None:
         yield _preview(None, record)
@@ -328,7 +322,8 @@ def previews(record: TaskRecord, now: datetime, settings: RuleSettings) -> Itera
 
 
 def _candidates(record: TaskRecord) -> Iterator[Action]:
-    yield from map(Action, WHOLE_TASK)
+    is_undo = record.direction is Direction.UNDO
+    yield from (Action(name) for name in WHOLE_TASK if name is not ActionName.UNDO or not is_undo)
     if record.error is not None:
         names = ActionName.DONE, ActionName.NOT_DONE, ActionName.UNDONE, ActionName.LEAVE
         yield from (Action(name, step) for step in record.steps for name in names)
@@ -345,6 +340,7 @@ def _preview(action: Action | None, after: TaskRecord) -> ActionPreview:
         step=action and action.step,
         runs=[] if is_undone or after.finished_at is not None else unsettled,
         undoes=undo_order(after) if is_undone and after.finished_at is None else [],
+        state=derive(after).state,
         waits_until=None if decision is None else pending_until(after),
     )
 

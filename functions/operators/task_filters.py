@@ -13,8 +13,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,12 +25,14 @@ from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import ProcessState, derive
 from functions.core.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.record import OperationState, Order, TaskRecord
+from functions.messaging.agent_messages import UtcTime
+from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.messaging.order_search import MOST_SEARCH_CHARACTERS
 from functions.storage.index_pages import ListedTask
 from functions.storage.row_keys import TaskIndex
+from functions.web.plain_numbers import PLAIN_NUMBER
 from functions.web.problems import FieldFault, ProblemError
 
-TASK_ID_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 #: The name of a step, or of an item of a for-each step.
 STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"
 #: The largest difference between the clocks of two instances that settings allow.
@@ -45,16 +45,9 @@ def wrong_field(field: str, reason: str) -> ProblemError:
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
 
-def _in_utc(time: datetime) -> datetime:
-    if not 2000 <= time.year < 9000:  # noqa: PLR2004 - no difference to such a time overflows
-        raise ValueError("use a time of the years 2000 to 8999")
-    return time.astimezone(UTC)
-
-
-UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-Version = Annotated[int, Field(ge=1, description="The version of the workflow")]
-_Age = Annotated[float, Field(ge=0, le=315_360_000, allow_inf_nan=False)]  # ten years
+Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The version of the workflow")]
+_Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=315_360_000, allow_inf_nan=False)]  # ten years
 
 
 def _without_item(given: object) -> object:

@@ -21,6 +21,7 @@ from functions.core.record import (
     ClosedEpoch,
     Decision,
     FailurePolicy,
+    OperationState,
     StepSpec,
     StepType,
     TaskRecord,
@@ -78,6 +79,7 @@ class OperationView(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
+    state: OperationState
     number: int | None
     run: int | None
     started_at: datetime | None

@@ -9,6 +9,8 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse
 
+from functions.messaging.agent_messages import UtcTime
+from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
@@ -23,10 +25,8 @@ from functions.operators.task_actions import (
 )
 from functions.operators.task_filters import (
     STEP_PATTERN,
-    TASK_ID_PATTERN,
     ListQuery,
     TaskFilter,
-    UtcTime,
     wrong_field,
 )
 from functions.operators.task_list import TaskLine, TaskList, TaskPage, as_problem
@@ -38,6 +38,9 @@ from functions.web.problems import FieldFault, ProblemError, answer_to, document
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
 StepPath = Annotated[str, Path(pattern=STEP_PATTERN, description="The step's name", examples=["payment"])]
+
+ActionPath = Annotated[ActionName, Path(examples=["resubmit"])]
+StepActionPath = Annotated[ActionName, Path(examples=["rebuild"])]
 
 
 class _ActionBody(BaseModel):
@@ -182,7 +185,7 @@ def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> No
         return TaskLine.of(await actions.take(seen, action, by, body.reason))
 
     @router.post("/tasks/{task_id}/{action}", **_ACTION)
-    async def act(task_id: TaskIdPath, action: ActionName, body: SingleAction, request: Request) -> TaskLine:
+    async def act(task_id: TaskIdPath, action: ActionPath, body: SingleAction, request: Request) -> TaskLine:
         """Act on a task.
 
         - `resubmit`: run a task in `Error` again. Refused steps start again with their recorded requests.
@@ -196,7 +199,7 @@ def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> No
 
     @router.post("/tasks/{task_id}/steps/{step}/{action}", **_ACTION)
     async def act_on_step(
-        task_id: TaskIdPath, step: StepPath, action: ActionName, body: SingleAction, request: Request
+        task_id: TaskIdPath, step: StepPath, action: StepActionPath, body: SingleAction, request: Request
     ) -> TaskLine:
         """Act on one step of a task in `Error`.
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, assert_never
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended
 from functions.core.derive import ProcessState, derive, needs_run
@@ -60,7 +60,7 @@ class Receivers:
     storage: TaskStorage
     registry: WorkflowRegistry
     announcer: Announcer
-    gates: Gates
+    gates: ReleasingGates
     settings: RuleSettings
     now: Callable[[], datetime]
     start_run: StartRun

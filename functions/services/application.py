@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
 
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path
 
-from functions.pattern.identity import TASK_ID_PATTERN
-from functions.pattern.ports import Clock
-from functions.pattern.requests import MAX_REQUEST_BYTES
+from functions.core.json_values import MOST_TEXT_BYTES
+from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
+from functions.web.access import install_problems
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, CheckedBodies, ReadRoute
-from functions.web.problems import ProblemError, install_problems
+from functions.web.problems import ProblemError
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 
 
 def services_application(
-    services: Collection[SampleService], table: Callable[[str], TableClient], clock: Clock
+    services: Collection[SampleService], table: Callable[[str], TableClient], now: Callable[[], datetime]
 ) -> FastAPI:
     """Serve the sample services; `table` gives the client of the table of that name."""
     app = bare_application("Sample services")
     names = [service.name for service in services]
-    faults = Faults(table(FAULTS_TABLE), clock)
-    app.add_middleware(CheckedBodies, limits=BodyLimits(BodyLimit(MAX_REQUEST_BYTES)))
+    faults = Faults(table(FAULTS_TABLE), now)
+    app.add_middleware(CheckedBodies, limits=BodyLimits(BodyLimit(MOST_TEXT_BYTES)))
     app.add_middleware(FaultyCalls, services=names, faults=faults)
     install_problems(app)
     app.include_router(_fault_routes(names, faults))
     for service in services:
         router = APIRouter(prefix=f"{SERVICES_PATH}/{service.name}", route_class=ReadRoute)
-        service.add_routes(router, Resources(table(service.table), clock))
+        service.add_routes(router, Resources(table(service.table), now))
         app.include_router(router)
     return app
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -19,10 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from functions.pattern.numbers import PLAIN_NUMBER
-from functions.pattern.ports import Clock
 from functions.services.resources import RESOURCE_ID_PATTERN
 from functions.services.service import SERVICES_PATH
+from functions.web.plain_numbers import PLAIN_NUMBER
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -79,9 +78,9 @@ class FaultView(Fault):
 class Faults:
     """Sets faults, ends them, and counts the calls to which they apply."""
 
-    def __init__(self, table: TableClient, clock: Clock) -> None:
+    def __init__(self, table: TableClient, now: Callable[[], datetime]) -> None:
         self._table = table
-        self._clock = clock
+        self._now = now
         self._set_at: dict[str, datetime] = {}
         self._quiet_at: dict[str, datetime] = {}
 
@@ -89,7 +88,7 @@ class Faults:
         """Apply the fault to the calls for a resource, or for `EVERY_ID`, from now on."""
         row = _key(service, resource_id) | fault.model_dump(mode="json", exclude_none=True)
         await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
-        self._set_at[service] = self._clock.now()
+        self._set_at[service] = self._now()
 
     async def end(self, service: str, resource_id: str) -> None:
         """End the fault of a resource, if there is one."""
@@ -119,7 +118,7 @@ class Faults:
 
     async def _is_quiet(self, service: str) -> bool:
         """Return whether the service had no faults a second ago, so that few calls wait for the table."""
-        now = self._clock.now()
+        now = self._now()
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
             return True

@@ -5,6 +5,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -15,9 +16,8 @@ from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, Body, Path, Response
 from pydantic import BaseModel
 
-from functions.pattern.definition import Json
-from functions.pattern.identity import TASK_ID_PATTERN
-from functions.pattern.ports import Clock
+from functions.core.step_definition import Json
+from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.web.problems import ProblemError
 
 #: What a resource's id may look like: a task's id and its birth, or any id that is no task's.
@@ -27,9 +27,9 @@ RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
 class Resources:
     """Resources as JSON objects in a table, undone ones as tombstones; one partition for each task id."""
 
-    def __init__(self, table: TableClient, clock: Clock) -> None:
+    def __init__(self, table: TableClient, now: Callable[[], datetime]) -> None:
         self._table = table
-        self._clock = clock
+        self._now = now
 
     async def put(self, resource_id: str, content: Json) -> HTTPStatus:
         """Create the resource, or replace it: 201, 204, or 410 when it was undone."""
@@ -57,7 +57,7 @@ class Resources:
 
     async def delete(self, resource_id: str) -> None:
         """Undo the resource, even before it is created: from now on, the tombstone refuses it."""
-        tombstone = _key(resource_id) | {"undone_at": self._clock.now()}
+        tombstone = _key(resource_id) | {"undone_at": self._now()}
         await self._table.upsert_entity(tombstone, mode=UpdateMode.MERGE)
 
     async def find(self, resource_id: str) -> Json | None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from functions.pattern.definition import Json
-from functions.pattern.errors import DefinitionError
+from functions.core.step_definition import Json
+from functions.core.workflow_definition import DefinitionError
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

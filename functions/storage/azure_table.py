@@ -74,7 +74,10 @@ class _FaultError(TransientStorageError):
 
 
 class StorageSession:
-    """Requests to the tables of the account at `address`. `clock` returns seconds since 1970."""
+    """Requests to the tables of the account at `address`. `clock` returns seconds since 1970.
+
+    `figures` counts transactions, their operations, reads (a page or a row each), and retries of all tables.
+    """
 
     def __init__(self, address: str, credential: TableCredential, clock: Callable[[], float] = time) -> None:
         self.address = address.rstrip("/")
@@ -83,6 +86,7 @@ class StorageSession:
         self._token: AccessToken | None = None
         self._renewal = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
+        self.figures = Counter(transactions=0, operations=0, reads=0, retries=0)
 
     async def request(
         self,
@@ -142,15 +146,11 @@ class StorageSession:
 
 
 class AzureTable:
-    """One table; see `Table` for its methods.
-
-    `figures` counts transactions, their operations, reads (a page or a row each), and retries.
-    """
+    """One table; see `Table` for its methods."""
 
     def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
-        self.session, self.name = session, name
+        self.session, self.name, self.figures = session, name, session.figures
         self._random = random or Random()  # noqa: S311 - it spreads retries
-        self.figures = Counter[str]()
 
     async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
         """Write all changes or none; a lost answer is followed by a repetition."""

@@ -21,11 +21,9 @@ from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import (
-    DeliveryCounts,
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    copy_of,
     faults_text,
     named_task,
     payload_text,
@@ -36,6 +34,7 @@ from functions.messaging.order_search import search_keys
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
 from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.table_contract import UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent

@@ -59,7 +59,8 @@ class SweepReport:
     """What a sweep did.
 
     `left` has the cursors of the units that are not at their end. `corrupt` is the reason by row key. `moved`
-    counts tasks that were due later, `created` and `deleted` index rows, and `purged` tasks.
+    counts tasks that were due later, `created` and `deleted` index rows, and `purged` tasks. A task had been
+    due for `late_seconds` at most when the sweep examined it.
     """
 
     began_at: datetime
@@ -75,12 +76,13 @@ class SweepReport:
     deleted: int = 0
     purged: int = 0
     failed: int = 0
+    late_seconds: int = 0
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Return the counts that are not zero."""
+        """Return the figures that are not zero."""
         names = ("examined", "recovered", "moved", "resumed", "sent", "dropped", "created", "deleted")
-        counts = {name: int(getattr(self, name)) for name in (*names, "purged", "failed")}
+        counts = {name: int(getattr(self, name)) for name in (*names, "purged", "failed", "late_seconds")}
         return {name: count for name, count in {**counts, "corrupt": len(self.corrupt)}.items() if count}
 
     def add_corrupt(self, errors: Iterable[CorruptRowError]) -> None:

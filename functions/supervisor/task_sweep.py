@@ -138,11 +138,12 @@ class TaskSweep:
         report.examined += 1
         if before is None:
             return  # the full sweep deletes its index row
-        due_at = derive(before).due_at
-        if due_at is None or due_at > self._now():
+        due_at, now = derive(before).due_at, self._now()
+        if due_at is None or due_at > now:
             await self._storage.move_index(task)
             report.moved += 1
             return
+        report.late_seconds = max(report.late_seconds, int((now - due_at).total_seconds()))
         may_recover = not recoveries.locked()
         if may_recover:
             await recoveries.acquire()

@@ -28,11 +28,6 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from functions.pattern.identity import Epoch, item_of
-from functions.pattern.messages import SubmissionMessage
-from functions.pattern.ports import Submissions
-from functions.pattern.records import TaskRecord
-from functions.pattern.shape import StepShape
 from functions.telemetry.fields import Facts, Field, attributes
 
 if TYPE_CHECKING:
@@ -113,74 +108,6 @@ def message_span(queue: str, properties: Mapping[str, Any] | None) -> AbstractCo
     """Follow the work on one message of `queue`, in the trace that its sender put into its `properties`."""
     parent = context_of((properties or {}).get(TRACEPARENT))
     return span(f"process {queue}", {Field.QUEUE: queue}, kind=SpanKind.CONSUMER, parent=parent)
-
-
-class SubmissionSpans:
-    """Submits orders, each inside a span: here an order's trace begins, or continues its caller's."""
-
-    def __init__(self, submissions: Submissions) -> None:
-        self._submissions = submissions
-
-    async def submit(self, message: SubmissionMessage) -> None:
-        """Hand the order over within its caller's trace."""
-        with _submit_span(message):
-            await self._submissions.submit(message)
-
-    async def submit_all(
-        self, messages: Sequence[SubmissionMessage], _traces: Sequence[str | None] = ()
-    ) -> Sequence[BaseException | None]:
-        """Hand the orders over, each in a trace of its own, linked to the request."""
-        traces, request = list[str | None](), links_to(current_traceparent())
-        for message in messages:
-            with _submit_span(message, parent=Context(), links=request):
-                traces.append(current_traceparent())
-        return await self._submissions.submit_all(messages, traces)
-
-
-def _submit_span(
-    message: SubmissionMessage, *, parent: Context | None = None, links: Sequence[Link] = ()
-) -> AbstractContextManager[Span]:
-    facts = {Field.TASK: message.task_id, Field.WORKFLOW: message.workflow}
-    return span("submit", facts, kind=SpanKind.PRODUCER, parent=parent, links=links)
-
-
-def run_steps_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[Span]:
-    """Follow a run of `run_steps` of the Scheduler of `epoch`."""
-    return _epoch_span("run_steps", record, epoch, {})
-
-
-def step_span(record: TaskRecord, step: StepShape, epoch: Epoch) -> AbstractContextManager[Span]:
-    """Follow an attempt at a step in `epoch`."""
-    item = item_of(step.name)
-    facts: Facts = {
-        Field.STEP: step.step,
-        **({} if item is None else {Field.ITEM: item}),
-        Field.AGENT: step.agent,
-        Field.DIRECTION: record.task.direction.value,
-    }
-    return _epoch_span(f"step {step.step}", record, epoch, facts)
-
-
-def sweep_span() -> AbstractContextManager[Span]:
-    """Follow a sweep of the Supervisor, which is a trace of its own."""
-    return span("supervisor sweep", {}, parent=Context())
-
-
-def decision_span(record: TaskRecord, decision: str) -> AbstractContextManager[Span]:
-    """Follow what is decided about a task from outside its trace, which it is linked to."""
-    facts = {**_task_facts(record), Field.EPOCH: record.task.epoch, Field.DECISION: decision}
-    return span(decision, facts, links=links_to(record.order.traceparent))
-
-
-def _epoch_span(name: str, record: TaskRecord, epoch: Epoch, facts: Facts) -> AbstractContextManager[Span]:
-    begun_by = next((each.traceparent for each in record.history if each.epoch == epoch - 1), None)
-    facts = {**_task_facts(record), **facts, Field.EPOCH: epoch}
-    parent = context_of(record.order.traceparent)
-    return span(name, facts, parent=parent, links=links_to(begun_by))
-
-
-def _task_facts(record: TaskRecord) -> Facts:
-    return {Field.TASK: record.order.task, Field.WORKFLOW: record.order.workflow}
 
 
 #: Where a request's scope holds the trace of the host's own span, empty when it has none.

@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager
 from opentelemetry.context import get_current
 from opentelemetry.trace import Span
 
+from functions.core.record import TaskRecord
 from functions.telemetry.fields import Facts, Field
-from functions.telemetry.spans import context_of, facts_of, span
+from functions.telemetry.spans import context_of, facts_of, links_to, span
 
 
 def run_span(task: str, workflow: str, epoch: int, traceparent: str | None) -> AbstractContextManager[Span]:
@@ -20,7 +21,7 @@ def run_span(task: str, workflow: str, epoch: int, traceparent: str | None) -> A
     `traceparent` (W3C) is the span of the submission. Without a usable one, the run begins a trace.
     """
     facts: Facts = {Field.TASK: task, Field.WORKFLOW: workflow, Field.EPOCH: epoch}
-    return span("run_steps", facts, parent=context_of(traceparent))
+    return span("run_agents", facts, parent=context_of(traceparent))
 
 
 def step_span(step: str, item: int | None, *, agent: str, direction: str) -> AbstractContextManager[Span]:
@@ -36,3 +37,14 @@ def step_span(step: str, item: int | None, *, agent: str, direction: str) -> Abs
         Field.DIRECTION: direction,
     }
     return span(f"step {step}", facts)
+
+
+def decision_span(record: TaskRecord, decision: str) -> AbstractContextManager[Span]:
+    """Return the span of a decision about a task, linked to the trace of the task."""
+    facts: Facts = {
+        Field.TASK: record.order.task,
+        Field.WORKFLOW: record.order.workflow,
+        Field.EPOCH: record.epoch,
+        Field.DECISION: decision,
+    }
+    return span(decision, facts, links=links_to(record.order.traceparent))

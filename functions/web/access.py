@@ -1,10 +1,11 @@
-"""Who may call an HTTP application, for what, how often, and from which web pages."""
+"""The checks before an HTTP application: callers, their roles and caps, web pages, bodies, and errors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -13,7 +14,6 @@ from fastapi import Depends, FastAPI, Header, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from functions.pattern.ports import Clock
 from functions.telemetry.spans import request_span
 from functions.web.bodies import BodyLimits, ReadRoute
 from functions.web.callers import Caller, Identify
@@ -98,7 +98,7 @@ class Guard:
 
     identify: Identify
     caps: Caps
-    clock: Clock
+    now: Callable[[], datetime]
 
     def protect(self, app: FastAPI, access: Access, bodies: BodyLimits, gate: Gate | None = None) -> None:
         """Guard `app`, to which routes are added afterwards; a `gate` may be closed to all."""
@@ -115,7 +115,7 @@ class Entrance:
     ) -> None:
         self._app = app
         self._identify = guard.identify
-        self._caps = CallerCaps(guard.caps, guard.clock)
+        self._caps = CallerCaps(guard.caps, guard.now)
         self._access = access
         self._bodies = bodies
         self._gate = gate
@@ -140,3 +140,23 @@ class Entrance:
             self._access.check_origin(scope, headers)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)
+
+
+def install_problems(app: FastAPI) -> None:
+    """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
+    handle_errors(app)
+    app.add_middleware(LastResort)
+
+
+class LastResort:
+    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
+            await answer_to(error, scope)(scope, receive, send)

@@ -14,7 +14,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-import azure.durable_functions as df
 import azure.functions as func
 
 if TYPE_CHECKING:
@@ -42,21 +41,6 @@ class HttpRoute:
     route: str
     methods: tuple[str, ...] = ("GET",)
     is_open: bool = False
-
-
-def http_blueprint(make: Callable[[], ASGIApp], *routes: HttpRoute) -> df.Blueprint:
-    """Register a function for each route; one application answers them all."""
-    blueprint = df.Blueprint()
-    answer = http_handler(make)
-    for each in routes:
-        level = func.AuthLevel.ANONYMOUS if each.is_open else func.AuthLevel.FUNCTION
-
-        @blueprint.function_name(each.function)
-        @blueprint.route(route=each.route, methods=each.methods, auth_level=level)
-        async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-            return await answer(req, context)
-
-    return blueprint
 
 
 def http_handler(make: Callable[[], ASGIApp]) -> HttpHandler:

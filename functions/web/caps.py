@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from fastapi import Request
 from pyrate_limiter import Duration, Rate, TokenBucket
 
-from functions.pattern.ports import Clock
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 
@@ -54,14 +53,14 @@ class Allowance:
 class RunningTime:
     """Counts the milliseconds that pass by a clock; nothing passes while it is set back."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last = clock.now()
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._last = now()
         self._passed = timedelta()
 
     def __call__(self) -> int:
         """Return the milliseconds since the start."""
-        now = self._clock.now()
+        now = self._now()
         self._passed += max(timedelta(), now - self._last)
         self._last = now
         return self._passed // timedelta(milliseconds=1)
@@ -70,9 +69,9 @@ class RunningTime:
 class CallerCaps:
     """Refuses requests beyond a caller's caps on this instance: each counts for itself."""
 
-    def __init__(self, caps: Caps, clock: Clock) -> None:
+    def __init__(self, caps: Caps, now: Callable[[], datetime]) -> None:
         self._caps = caps
-        self._time = RunningTime(clock)
+        self._time = RunningTime(now)
         self._allowances: dict[str, Allowance] = {}
 
     @contextmanager

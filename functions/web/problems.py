@@ -14,10 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from functions.pattern.errors import PayloadTooLargeError, TransientError, UnfitOrderError
-from functions.pattern.faults import faults_found
+from starlette.types import Scope
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -61,12 +58,6 @@ class ProblemError(Exception):
     kind: ProblemKind | None = None
 
 
-_OF_CONTENT: Mapping[type[Exception], HTTPStatus] = {
-    PayloadTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    UnfitOrderError: HTTPStatus.UNPROCESSABLE_ENTITY,
-}
-
-
 def problem(
     status: HTTPStatus,
     detail: str | None = None,
@@ -88,14 +79,6 @@ def problem_of(error: Exception, *, doing: str, most_faults: int = 50) -> Proble
     match error:
         case ProblemError():
             return problem(error.status, error.detail, errors=error.errors, kind=error.kind)
-        case TransientError():
-            _log.warning("%s: unavailable: %s", doing, error)
-            text = "A required service does not answer. Try again; it is safe to repeat the same id."
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        case PayloadTooLargeError() | UnfitOrderError():
-            if error.__cause__ is not None:
-                _log.error("%s: a function of the workflow failed", doing, exc_info=error.__cause__)
-            return problem(_OF_CONTENT[type(error)], str(error))
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)
         case RequestValidationError():
@@ -108,8 +91,20 @@ def problem_of(error: Exception, *, doing: str, most_faults: int = 50) -> Proble
 
 
 def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
-    """Give the faults that pydantic has found in `source` (such as `order`), as FastAPI gives a body's."""
-    return [{**each, "loc": (source, *each["loc"])} for each in faults_found(error)]
+    """Return the first 100 faults in `source` (such as `order`) as FastAPI lists those of a body.
+
+    If there are more than 10,000, return one fault with their number: to list them takes too long.
+    """
+    most_listed, most = 10_000, 100
+    count = error.error_count()
+    if count > most_listed:
+        return [{"type": "too_many_faults", "loc": (source,), "msg": f"wrong in {count} places"}]
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:most]
+    places = (fault["loc"] for fault in faults)
+    lists = {place[:length] for place in places for length in range(len(place))}
+    # pydantic does not count wrong items: a list with one is reported as too short, too.
+    kept = (fault for fault in faults if fault["type"] != "too_short" or fault["loc"] not in lists)
+    return [{**fault, "loc": (source, *fault["loc"])} for fault in kept]
 
 
 def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
@@ -131,30 +126,10 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase} for status in sorted(statuses)}
 
 
-def install_problems(app: FastAPI) -> None:
-    """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
-    handle_errors(app)
-    app.add_middleware(LastResort)
-
-
 def handle_errors(app: FastAPI) -> None:
     """Make the errors that routes of `app` are expected to raise problem documents."""
-    for kind in (ProblemError, TransientError, *_OF_CONTENT, HTTPException, RequestValidationError):
+    for kind in (ProblemError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer)
-
-
-class LastResort:
-    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-            await answer_to(error, scope)(scope, receive, send)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Every workflow that is served: add its folder here, and remove it here when the folder goes."""
+"""The folders of all workflows that are served. Add a line for each new workflow."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ FOLDERS: Sequence[str] = [
 
 
 def load_registrations() -> tuple[Registration, ...]:
-    """Load every workflow. Raises `DefinitionError`, which names the folder and the fix."""
+    """Load every workflow. Raises `DefinitionError` with the folder and the fix."""
     return tuple(map(load_registration, FOLDERS))

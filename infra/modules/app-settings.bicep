@@ -160,8 +160,8 @@ var sampleAgentSettings = {
   DELIVERY_KEY: servicesKey
 }
 
-// Who serves queues gets no address or key of an Agent that is an activity only, and who runs activities none of an
-// Agent behind a queue only.
+// An app that serves queues gets no address and no key of an Agent of calls only. An app that makes the calls gets none
+// of an Agent behind a queue only.
 var requestQueues = filter(loadJsonContent('../queues.json').queues, each => (kindOf(each.name) == 'agent-requests'))
 var queuedAgents = map(requestQueues, each => substring(each.name, 6, length(each.name) - 15))
 var queuedOnly = filter(queuedAgents, each => (!contains(loadJsonContent('../roles.json').agentsOfBothWays, each)))
@@ -169,13 +169,11 @@ var ofQueued = settingsOfAgents(queuedAgents)
 var ofQueuedOnly = settingsOfAgents(queuedOnly)
 var servesQueues = contains(app.roles, 'agents')
 var runsActivities = contains(app.roles, 'scheduler')
-var agentsKnown = app.knowsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
-var agentsCalled = filter(
+var agentsKnown = app.callsAgents ? items(union(sampleServices ? sampleAgentSettings : {}, agentSettings)) : []
+var agentsHere = filter(
   agentsKnown,
   each => ((servesQueues && contains(ofQueued, each.key)) || (runsActivities && !contains(ofQueuedOnly, each.key)))
 )
-// Who only reads what operators say in an Agent's place needs no key.
-var agentsHere = app.callsAgents ? agentsCalled : filter(agentsKnown, each => (endsWith(each.key, '_URL')))
 
 resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   parent: site

@@ -35,9 +35,9 @@ param hasAgentStorage bool
 @description('What is logged, and for how long.')
 param logs LogChoices
 
-// One app with all roles makes these too, when they are missing: functions/store/, functions/services/service.py.
+// One app with all roles makes these too, when they are missing: functions/table_setup.py.
 var stateTables = ['Tasks', 'Rejected']
-var agentTables = ['Circuits', 'AgentRequests']
+var agentTables = ['AgentRequests']
 var useEventHub = spareHours != null
 
 module monitoring 'monitoring.bicep' = {

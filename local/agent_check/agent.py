@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from local.agent_check.verdicts import CommandFailedError
-from local.platform.folder import held
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import PartProcess
 from local.platform.watchdog import Watchdog
@@ -27,7 +25,7 @@ _ERROR = re.compile(r"Error\b.*: ")
 
 
 class AgentProcesses:
-    """As many processes of the Agent as are asked for."""
+    """As many processes of the Agent as are asked for; `has_replied` returns whether it ever replied."""
 
     def __init__(
         self,
@@ -54,30 +52,6 @@ class AgentProcesses:
         self.ended: list[str] = []
         #: What a shell says of a command that it can't run.
         self.not_run: str | None = None
-
-    @classmethod
-    @asynccontextmanager
-    async def running(
-        cls,
-        run: str,
-        count: int,
-        connection: str,
-        watchdog: Watchdog,
-        folder: Path,
-        *,
-        has_replied: Callable[[], bool],
-    ) -> AsyncIterator[AgentProcesses]:
-        """Run the Agent for the block; whatever happens, nothing of it stays.
-
-        `has_replied` tells whether it has replied to anything yet.
-        """
-        async with held(folder) as lock:
-            agent = cls(run, count, connection, watchdog, lock, has_replied=has_replied)
-            try:
-                agent.start()
-                yield agent
-            finally:
-                await agent.kill()
 
     @property
     def is_given_up(self) -> bool:
@@ -112,13 +86,9 @@ class AgentProcesses:
             code = await process.wait()
         finally:
             await process.kill()
-        end = f"exit code {code}: {_telling(list(process.last_lines))}"
+        lines = list(process.last_lines)
+        named = [line for line in lines if _ERROR.search(line)]  # it names the error; else the last line
+        end = f"exit code {code}: {[*(named or lines or ['it printed nothing'])][-1]}"
         if code in _NOT_RUN:
             self.not_run = end
         self.ended.append(end)
-
-
-def _telling(lines: Sequence[str]) -> str:
-    """Choose the line that names the error, or else the last one."""
-    errors = [line for line in lines if _ERROR.search(line)]
-    return [*(errors or lines or ["it printed nothing"])][-1]

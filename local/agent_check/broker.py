@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from local.agent_check.verdicts import BrokerGoneError
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions, broker_alone
 

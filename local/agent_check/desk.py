@@ -13,8 +13,13 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue, seconds_left
+from functions.messaging.agent_messages import (
+    AGENT_REPLIES_QUEUE,
+    AgentRequest,
+    RequestKind,
+    requests_queue,
+    seconds_to_live,
+)
 from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
 from local.agent_check.verdicts import BrokerGoneError
 from local.platform import StartRefusedError
@@ -28,14 +33,14 @@ _TRY_AGAIN_AFTER = 0.3
 
 
 class Desk:
-    """Asks the Agent, and remembers what it replied, by the requests' tokens."""
+    """Sends requests to the Agent, and keeps its replies by the start ids and the kinds of the requests."""
 
     def __init__(self, connection: str, agent: str, *, alone: bool) -> None:
         self._connection = connection
         self._alone = alone
         self.queue = requests_queue(agent)
-        self._asked: dict[str, AgentRequest] = {}
-        self._heard: defaultdict[str, list[HeardReply]] = defaultdict(list)
+        self._asked: dict[tuple[str, str], AgentRequest] = {}
+        self._heard: defaultdict[tuple[str, str], list[HeardReply]] = defaultdict(list)
         self._taken: set[int | None] = set()
         self._news = asyncio.Condition()
         #: When a reply to anything that was asked was heard last, by the loop's clock.
@@ -67,7 +72,7 @@ class Desk:
     async def ask(self, requests: Iterable[AgentRequest], *, lives_on: bool = False) -> None:
         """Send requests, which end with their complete-by unless they live on."""
         asked = list(requests)
-        self._asked |= {request.token: request for request in asked}
+        self._asked |= {_name_of(request): request for request in asked}
         await self.send([_message(request, lives_on=lives_on) for request in asked])
 
     async def send(self, messages: list[ServiceBusMessage]) -> None:
@@ -78,11 +83,11 @@ class Desk:
 
     def expect(self, request: AgentRequest) -> None:
         """Know the replies to a request that `send` sends."""
-        self._asked[request.token] = request
+        self._asked[_name_of(request)] = request
 
     def heard(self, request: AgentRequest) -> list[HeardReply]:
         """Give the replies so far."""
-        return self._heard[request.token]
+        return self._heard[_name_of(request)]
 
     def answered_instead(self, request: AgentRequest) -> AgentRequest | None:
         """Give another request of the same key that has more than one reply."""
@@ -187,13 +192,14 @@ class Desk:
             return
         body = b"".join(message.body)
         content = content_of(body)
-        request = self._asked.get(str(content.get("token")))
+        kind = content.get("kind", RequestKind.CARRY_OUT)
+        request = self._asked.get((str(content.get("start_id")), str(kind)))
         tasks = {str(each.task_id): each for each in self._asked.values()}
         of_its_task = request or tasks.get(str(content.get("task_id")))
         if of_its_task is None and content and not self._alone:
             return  # of somebody else, or of an earlier run
-        if message.message_id == content.get("token"):
-            self.misfits.append("its message id is the token, which is a secret")
+        if message.message_id == content.get("start_id"):
+            self.misfits.append("its message id is the start id, which is a secret")
         if (fault := misfit(body)) is not None:
             self.misfits.append(fault)
         elif of_its_task is None:
@@ -202,11 +208,15 @@ class Desk:
             self.not_echoed += not_echoed(content, of_its_task)
             self.heard_last = asyncio.get_running_loop().time()
         if request is not None:
-            self._heard[request.token].append(HeardReply(content))
+            self._heard[_name_of(request)].append(HeardReply(content))
+
+
+def _name_of(request: AgentRequest) -> tuple[str, str]:
+    return request.start_id, request.kind
 
 
 def _message(request: AgentRequest, *, lives_on: bool) -> ServiceBusMessage:
-    left = timedelta(seconds=seconds_left(request.complete_by, datetime.now(UTC)))
+    left = timedelta(seconds=seconds_to_live(request, datetime.now(UTC)))
     return message_of(request, request.model_dump_json().encode(), time_to_live=None if lives_on else left)
 
 

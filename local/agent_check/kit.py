@@ -10,17 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.identity import (
-    Epoch,
-    StepName,
-    TaskId,
-    effect_key,
-    new_birth,
-    resource_id,
-    resource_of,
-)
-from functions.pattern.states import Direction
+from functions.core.record import Direction
+from functions.messaging.agent_messages import AgentRequest, ReplyOutcome, RequestKind
 from local.agent_check.agent import AgentProcesses
 from local.agent_check.broker import OwnBroker
 from local.agent_check.desk import Desk
@@ -43,6 +34,17 @@ SILENCE = 2.0
 _COMPLETE_WITHIN = 600.0
 _LOOK_EVERY = 0.05
 _LOOK_AGAIN = 0.5
+
+
+def run_of(request: AgentRequest) -> str:
+    """Return the part of an effect key that all steps of a task share."""
+    return request.effect_key.partition("/")[0]
+
+
+def find_of(request: AgentRequest, *, complete_in: float = _COMPLETE_WITHIN) -> AgentRequest:
+    """Make the look-up of a request that must not be repeated."""
+    complete_by = datetime.now(UTC) + timedelta(seconds=complete_in)
+    return request.model_copy(update={"kind": RequestKind.FIND, "complete_by": complete_by})
 
 
 @dataclass(slots=True)
@@ -80,24 +82,22 @@ class Kit:
         of: AgentRequest | None = None,
         epoch: int = 1,
         complete_in: float = _COMPLETE_WITHIN,
-        complete_within: float | None = None,
         idempotent: bool = True,
     ) -> AgentRequest:
-        """Make a request for a new task, or another one `of` a task that is known; each has its own token."""
+        """Make a request for a new task, or another start `of` a known one, with a new start id."""
         new = uuid.uuid4().hex
-        step = StepName(self.options.agent)
-        task = of.task_id if of else TaskId(f"check-{new[:12]}")
-        resource = resource_of(of.effect_key) if of else resource_id(task, new_birth(new[12:]))
+        step = self.options.agent
+        task = of.task_id if of else f"check-{new[:12]}"
+        run = run_of(of) if of else f"{task}.{new[12:20]}"
         return AgentRequest(
             schema_version=1,
             task_id=task,
             step=step,
-            epoch=Epoch(epoch),
-            token=uuid.uuid4().hex,
             direction=direction,
-            effect_key=effect_key(resource, step, direction),
+            epoch=epoch,
+            start_id=uuid.uuid4().hex,
+            effect_key=f"{run}/{step}/{direction}",
             complete_by=datetime.now(UTC) + timedelta(seconds=complete_in),
-            complete_within=complete_within,
             idempotent=idempotent,
             request=self.options.request,
             result=None,
@@ -109,7 +109,7 @@ class Kit:
         *,
         times: int = 1,
         within: float | None = None,
-        outcome: str | None = "completed",
+        outcome: str | None = ReplyOutcome.DONE,
         lacking: str | None = None,
     ) -> HeardReply:
         """Wait for so many replies to a request, all with the outcome and the same result; give the last.
@@ -148,12 +148,8 @@ class Kit:
             raise CheckFailedError(f"{replies} within {seconds} after the crash")
         return await self.answered(request, times=times)
 
-    async def settled(self, *requests: AgentRequest) -> bool:
-        """Wait until the Agent has settled requests, whatever it did with them; tell whether it has."""
-        return await self.all_settled(each.message_id for each in requests)
-
-    async def all_settled(self, message_ids: Iterable[str]) -> bool:
-        """Do as `settled` for messages by their ids."""
+    async def settled(self, message_ids: Iterable[str]) -> bool:
+        """Wait until the Agent has settled messages, whatever it did with them; tell whether it has."""
         begun = asyncio.get_running_loop().time()
         return await self.desk.until_gone(message_ids, lambda: self._until(begun))
 
@@ -165,7 +161,7 @@ class Kit:
         if other is None:
             return "no reply"
         epochs = f"epoch {request.epoch} of this key has no reply; epoch {other.epoch}"
-        return f"{epochs} has {len(self.desk.heard(other))}: was an older token sent?"
+        return f"{epochs} has {len(self.desk.heard(other))}: was an older start id sent?"
 
     async def _heard(self, request: AgentRequest, times: int, last: Callable[[], float]) -> bool:
         """Wait for so many replies, until a time that may move on; tell whether they came."""
@@ -178,17 +174,14 @@ class Kit:
             await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)
         return len(heard) >= times
 
-    async def silent(self, request: AgentRequest) -> None:
-        """See that the Agent completes a request that is late, and does not reply."""
-        if not await self.settled(request):
-            raise CheckFailedError(
-                "it was not replied to, but not completed either: it comes again and again"
-            )
-        if await self.desk.until(lambda: bool(self.desk.heard(request)), SILENCE):
-            raise CheckFailedError("a reply was sent after complete-by")
-        dead = await self.desk.dead_letters([request.message_id], 0)
-        if (reason := dead.get(request.message_id)) is not None:
-            raise CheckFailedError(f"it is not completed, but among the dead letters ({reason})")
+    async def completed(self, *requests: AgentRequest) -> None:
+        """See that the Agent completes requests."""
+        ids = {each.message_id for each in requests}
+        if not await self.settled(ids):
+            raise CheckFailedError("it is not completed: it comes again and again")
+        dead = await self.desk.dead_letters(ids, 0)
+        if reasons := [dead[each] for each in ids & dead.keys()]:
+            raise CheckFailedError(f"it is not completed, but among the dead letters ({reasons[0]})")
 
     async def effects(self, *requests: AgentRequest, least: int = 1, most: int = 1) -> None:
         """See how often each request had its effect; without `--effects`, nothing is seen."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from functions.pattern.definition import NAME_PATTERN
-from functions.pattern.strict_json import parse_json
+from pydantic_core import from_json
+
+from functions.core.definition_checks import NAME_PATTERN
+from functions.core.json_values import json_text
 from local.platform import StartRefusedError
 
 #: Asked where no file says what to ask: the payment of the sample order.
@@ -54,9 +56,8 @@ def read_request(file: Path | None) -> dict[str, Any]:
     if file is None:
         return dict(SAMPLE_REQUEST)
     try:
-        request = parse_json(file.read_bytes())
+        request: dict[str, Any] = from_json(file.read_bytes())
+        json_text("request", request)
     except (OSError, ValueError) as fault:
         raise StartRefusedError(f"The request {file} can't be read: {fault}") from None
-    if not isinstance(request, dict):
-        raise StartRefusedError(f"The request {file} is not a JSON object.")
     return request

@@ -7,13 +7,13 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from local.agent_check.checks import crashes, keys, late, outage, throughout, undos, unreadable
+from local.agent_check.checks import crashes, keys, late, look_ups, throughout, undos, unreadable
 from local.agent_check.kit import Kit
 from local.agent_check.verdicts import (
     CheckFailedError,
+    CheckResult,
     CheckVerdict,
     CommandFailedError,
-    Finding,
     NotSeenError,
 )
 from local.platform import StartRefusedError
@@ -36,13 +36,21 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         keys.another_item_of_the_same_step,
         late.taken_after_complete_by,
         late.a_known_outcome_is_told_late,
-        late.waited_too_long,
-        late.what_was_begun_is_taken,
+        late.a_known_refusal_is_sent_late,
+        late.what_was_not_taken_is_never_begun,
+        look_ups.a_look_up_of_what_was_done,
+        look_ups.a_look_up_of_what_was_not_begun,
+        look_ups.a_look_up_after_its_deadline,
+        look_ups.a_fence_holds,
         unreadable.another_schema_version,
         unreadable.rubbish,
         unreadable.the_largest_request,
     ),
-    (unreadable.an_unknown_field, unreadable.a_complete_by_on_a_whole_second),
+    (
+        unreadable.an_unknown_field,
+        unreadable.a_request_without_kind,
+        unreadable.a_complete_by_on_a_whole_second,
+    ),
     (keys.two_hundred_side_by_side,),
     (undos.many_undone_twice_at_once,),
     (late.a_timeout_is_no_refusal, late.ended_after_complete_by, late.sent_once_work_that_ends_late),
@@ -54,7 +62,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         crashes.what_is_sent_once_killed_at_its_reply,
         crashes.the_ledger_outlives_the_agent,
     ),
-    (outage.the_broker_killed_and_back,),
+    (crashes.the_broker_killed_and_back,),
     (throughout.replies_echo_their_requests, throughout.replies_fit_the_schema, throughout.it_stays_up),
 )
 
@@ -76,7 +84,7 @@ def stages(only: Sequence[str]) -> list[list[Check]]:
     ]
 
 
-async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
+async def carry_out(kit: Kit) -> AsyncGenerator[CheckResult]:
     """Run the checks, and give each finding when it is there.
 
     Where the first check does not pass, the Agent is asked no more; its replies are looked at all the same.
@@ -93,14 +101,14 @@ async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
                 yield finding
 
 
-def in_order(findings: Sequence[Finding], only: Sequence[str], missing: str) -> Iterator[Finding]:
+def in_order(findings: Sequence[CheckResult], only: Sequence[str], missing: str) -> Iterator[CheckResult]:
     """Give the findings in the order of the plan; `missing` says why a check did not run."""
     found = {finding.check: finding for finding in findings}
     for name in (name_of(check) for stage in stages(only) for check in stage):
-        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, missing))
+        yield found.get(name, CheckResult(name, CheckVerdict.NOT_SEEN, missing))
 
 
-async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
+async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[CheckResult]:
     running = [asyncio.create_task(_find(check, kit)) for check in stage]
     try:
         for found in asyncio.as_completed(running):
@@ -111,22 +119,17 @@ async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Find
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _find(check: Check, kit: Kit) -> Finding:
+async def _find(check: Check, kit: Kit) -> CheckResult:
     name = name_of(check)
     promise = (check.__doc__ or "").strip()
     try:
         await check(kit)
     except CheckFailedError as fault:
         await kit.desk.find_queues()  # where the broker is gone, it was not the Agent's fault
-        return Finding(name, CheckVerdict.FAILED, f"{fault} {_rule_of(promise)}".strip())
+        rule = re.search(r"\([^()]+\)(?=\.$)", promise)  # the place in `docs/agents.md` at the promise's end
+        return CheckResult(name, CheckVerdict.FAILED, f"{fault} {rule[0] if rule else ''}".strip())
     except NotSeenError as reason:
-        return Finding(name, CheckVerdict.NOT_SEEN, str(reason))
+        return CheckResult(name, CheckVerdict.NOT_SEEN, str(reason))
     except CommandFailedError as fault:
-        return Finding(name, CheckVerdict.HINDERED, str(fault))
-    return Finding(name, CheckVerdict.PASSED, promise)
-
-
-def _rule_of(promise: str) -> str:
-    """Give the place in `docs/agents.md` that a promise names at its end."""
-    found = re.search(r"\([^()]+\)(?=\.$)", promise)
-    return found[0] if found else ""
+        return CheckResult(name, CheckVerdict.HINDERED, str(fault))
+    return CheckResult(name, CheckVerdict.PASSED, promise)

@@ -6,9 +6,17 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from functions.messages.reading import NotAMessageError
-from functions.pattern.agent_messages import ECHOED, AgentRequest
-from functions.scheduler.refused_replies import read_reply
+from functions.core.json_values import UnfitValueError, json_text
+from functions.messaging.agent_messages import (
+    AgentMessageError,
+    AgentReply,
+    AgentRequest,
+    RequestKind,
+    read_agent_message,
+)
+
+#: The fields that a reply echoes; a reply without a kind is one to carry out.
+_ECHOED = ("schema_version", "task_id", "step", "direction", "epoch", "start_id", "kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +48,20 @@ def content_of(body: bytes) -> dict[str, Any]:
 def misfit(body: bytes) -> str | None:
     """Tell why the application would refuse a reply; None when it fits."""
     try:
-        read_reply(body)
-    except NotAMessageError as error:
+        if result := content_of(body).get("result"):
+            json_text("result", result)
+        read_agent_message(AgentReply, body)
+    except (AgentMessageError, UnfitValueError) as error:
         return str(error)
     return None
 
 
 def not_echoed(content: dict[str, Any], request: AgentRequest) -> list[str]:
-    """Name what a reply does not repeat of its request, of the same type; no token is shown."""
+    """Name what a reply does not repeat of its request, of the same type; no start id is shown."""
     expected = request.model_dump(mode="json")
+    content = {"kind": RequestKind.CARRY_OUT} | content
     return [
         f"{name} {'differs from its request' if name in content else 'is missing'}"
-        for name in ECHOED
+        for name in _ECHOED
         if json.dumps(content.get(name)) != json.dumps(expected[name])
     ]

@@ -15,8 +15,6 @@ from local.agent_check.verdicts import CommandFailedError
 from local.platform.watchdog import Watchdog
 
 _PRINTS_WITHIN = 30.0
-_ENDS_WITHIN = 5.0
-_SOME_BYTES = 4096
 
 
 async def count_effects(command: str) -> Counter[str]:
@@ -70,7 +68,7 @@ async def _has_line(output: asyncio.StreamReader) -> bool:
     """Wait until a line has ended, however long it is; tell whether one has."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_PRINTS_WITHIN):
-            while some := await output.read(_SOME_BYTES):
+            while some := await output.read(4096):
                 if b"\n" in some:
                     return True
     return False
@@ -80,7 +78,7 @@ async def _end(process: Process) -> None:
     _signal(process, signal.SIGTERM)
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDS_WITHIN):
+            async with asyncio.timeout(5.0):
                 await process.wait()
     finally:
         _signal(process, signal.SIGKILL)

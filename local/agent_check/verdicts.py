@@ -9,9 +9,7 @@ from enum import StrEnum
 class CheckVerdict(StrEnum):
     """How a check ended."""
 
-    #: The Agent keeps the rule.
     PASSED = "passed"
-    #: The Agent breaks the rule.
     FAILED = "FAILED"
     #: The kit could not look, and says what it needs for that.
     NOT_SEEN = "not seen"
@@ -36,7 +34,7 @@ class BrokerGoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The verdict of one check; `words` are its promise, or what broke it."""
 
     check: str

@@ -13,8 +13,8 @@ from http import HTTPStatus
 import aiohttp
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
-from functions.pattern.submission_groups import orders_in
+from functions.messaging.message_format import QueueMessage, SubmissionMessage, each_order
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from local.bench.processes import usage_of
 from local.bench.workloads import Workload
 from local.callers.client import SAMPLE_ORDER
@@ -31,6 +31,7 @@ DOOR = Workload(
     ROOT / "function_app.py",
     "orders",
     SAMPLE_ORDER,
+    "agent_replies",
     {
         "AzureWebJobs_submission_Disabled": "true",
         "RATE_PER_MINUTE": "1000000000",
@@ -160,8 +161,6 @@ async def _on_the_queue(connection: str) -> set[str]:
         while messages := await receiver.peek_messages(250, sequence_number=following):
             following = (messages[-1].sequence_number or 0) + 1
             for message in messages:
-                body = b"".join(message.body)
-                orders = orders_in(body)
-                bodies = [body] if orders is None else [order.body for order in orders]
-                found.update(SubmissionMessage.model_validate_json(each).task_id for each in bodies)
+                orders = each_order(QueueMessage.received(message.message_id, b"".join(message.body)))
+                found.update(SubmissionMessage.model_validate_json(each.body).task_id for each in orders)
     return found

@@ -37,28 +37,35 @@ class Figures:
         return Figures(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
 
-async def completed_orchestrations(session: aiohttp.ClientSession) -> int:
-    """Count the orchestrations that the host has completed since it started."""
-    return (await _durable(session)).get("orchestrations_completed", 0)
+async def completed_orders(session: aiohttp.ClientSession, last_function: str) -> int:
+    """Count the orders that the host has completed since it started.
+
+    Each order has one orchestration, and one call of `last_function`, which records its end.
+    """
+    status = await _status(session)
+    ended: int = status["functions"].get(last_function, {}).get("succeeded", 0)
+    runs: int = status["durable"].get("orchestrations_completed", 0)
+    return min(ended, runs)
 
 
 async def until_completed(
-    session: aiohttp.ClientSession, count: int, show: Callable[[int], None] = lambda _: None
+    session: aiohttp.ClientSession,
+    last_function: str,
+    count: int,
+    show: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Wait until the host has completed `count` orchestrations, and `show` each count on the way.
+    """Wait until the host has completed `count` orders, and `show` each count on the way.
 
     Raises `TimeoutError`.
     """
     completed = 0
     try:
         async with asyncio.timeout(_PATIENCE):
-            while (completed := await completed_orchestrations(session)) < count:
+            while (completed := await completed_orders(session, last_function)) < count:
                 show(completed)
                 await asyncio.sleep(_LOOK_EVERY)
     except TimeoutError:
-        raise TimeoutError(
-            f"{count - completed} orchestrations were not completed within {_PATIENCE:g} s"
-        ) from None
+        raise TimeoutError(f"{count - completed} orders were not completed within {_PATIENCE:g} s") from None
     show(completed)
 
 
@@ -112,11 +119,6 @@ async def _shown_events(session: aiohttp.ClientSession, task: str) -> int:
         async with session.get(f"{_INSTANCES}/{instance}", params=shown, raise_for_status=True) as answer:
             count += len((await answer.json())["historyEvents"])
     return count
-
-
-async def _durable(session: aiohttp.ClientSession) -> dict[str, int]:
-    durable: dict[str, int] = (await _status(session))["durable"]
-    return durable
 
 
 async def _status(session: aiohttp.ClientSession) -> dict[str, Any]:

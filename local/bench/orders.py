@@ -10,7 +10,7 @@ import aiohttp
 
 from local.bench.host_figures import (
     Figures,
-    completed_orchestrations,
+    completed_orders,
     history_events,
     read_figures,
     until_completed,
@@ -59,13 +59,16 @@ async def _measure(
     session: aiohttp.ClientSession, workload: Workload, phase: Phase, *, at_once: int
 ) -> OrdersMeasured:
     before = await read_figures(session)
-    done = await completed_orchestrations(session)
+    done = await completed_orders(session, workload.last_function)
     submitted: list[tuple[str, float]] = []
     start = time.perf_counter()
     for first in range(0, phase.total, at_once):
         submitted += await asyncio.gather(*(_submit(session, workload) for _ in range(at_once)))
         accepted_at = time.perf_counter()
-        await until_completed(session, done + first + at_once, lambda completed: phase.show(completed - done))
+        count = done + first + at_once
+        await until_completed(
+            session, workload.last_function, count, lambda completed: phase.show(completed - done)
+        )
     finished_at = time.perf_counter()
     figures = (await read_figures(session)).since(before)
     orders = await asyncio.gather(*(_look_at(session, location) for location, _ in submitted))

@@ -20,12 +20,16 @@ _QUEUES = ROOT / "infra" / "queues.json"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """An app, and the orders of one of its workflows; `function_app` is the file that defines the app."""
+    """An app, and the orders of one of its workflows; `function_app` is the file that defines the app.
+
+    The function `last_function` records the end of each order.
+    """
 
     name: str
     function_app: Path
     resource: str
     body: Body
+    last_function: str
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def options(self, folder: Path) -> PlatformOptions:
@@ -46,14 +50,15 @@ class Workload:
 
 
 #: One step, by an Agent behind a queue pair that calls a sample service in the same host.
-ORDERS = Workload("orders", ROOT / "function_app.py", "orders", SAMPLE_ORDER)
+ORDERS = Workload("orders", ROOT / "function_app.py", "orders", SAMPLE_ORDER, "agent_replies")
 #: Up to five steps, some of them side by side, by Agents in the process that call sample services.
-DELIVERIES = Workload("deliveries", ROOT / "function_app.py", "deliveries", SAMPLE_DELIVERY)
+DELIVERIES = Workload("deliveries", ROOT / "function_app.py", "deliveries", SAMPLE_DELIVERY, "run_agents")
 #: Five steps, by Agents in the process that take no time; no sample service runs.
 FIVE_STEPS = Workload(
     "five steps",
     _FIVE_STEPS_APP,
     five_steps.RESOURCE,
     five_steps.PARCEL,
+    "run_agents",
     {**five_steps.SETTINGS, "SAMPLE_SERVICES": "0"},
 )

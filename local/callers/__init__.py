@@ -1,3 +1,1 @@
 """Sample callers of the API: they submit orders over HTTP, like any program, and follow them."""
-
-from __future__ import annotations

@@ -69,7 +69,7 @@ class Case(Enum):
         "deliveries",
         Expectation(
             OrderState.COMPENSATED,
-            {"account": "Failed", **dict.fromkeys(("package", "drone", "delivery"), "NotStarted")},
+            {"account": "Refused", **dict.fromkeys(("package", "drone", "delivery"), "Not started")},
         ),
     )
     #: The drone is refused for good: the steps that were completed before are undone.
@@ -78,7 +78,7 @@ class Case(Enum):
         "deliveries",
         Expectation(
             OrderState.COMPENSATED,
-            {"account": "Completed", "package": "Undone", "drone": "Undone", "delivery": "NotStarted"},
+            {"account": "Completed", "package": "Undone", "drone": "Undone", "delivery": "Not started"},
         ),
     )
 

@@ -65,7 +65,7 @@ class OrderState(StrEnum):
     COMPENSATED = "Compensated"
 
 
-class StepStatus(BaseModel):
+class CalledStep(BaseModel):
     """One step of an order, as the API returns it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -85,7 +85,7 @@ class OrderStatus(BaseModel):
     state: OrderState
     submitted_at: datetime
     finished_at: datetime | None = None
-    steps: tuple[StepStatus, ...] = ()
+    steps: tuple[CalledStep, ...] = ()
     last_error: str | None = None
 
     @property

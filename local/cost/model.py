@@ -34,10 +34,10 @@ MESSAGES = Meter("messages", "Service Bus: operations", "counted messages times 
 HUB_REQUESTS = Meter(
     "hub_requests",
     "task hub in Azure Storage: requests",
-    "3 (1 + 2 activities + replies) for messages: put, get, delete; 2 episodes + 2 for history and"
-    " instance. Without polling",
+    "3 (1 + 2 activities) for messages: put, get, delete; 2 episodes + 2 for history and instance."
+    " Without polling",
 )
-ACTIONS = Meter("actions", "or Durable Task Scheduler: actions", "1 + 2 activities + replies")
+ACTIONS = Meter("actions", "or Durable Task Scheduler: actions", "1 + 2 activities")
 LOGS = Meter(
     "log_gigabytes", "telemetry, MB", "3 KB times executions, at the most: with many orders the host samples"
 )
@@ -46,30 +46,23 @@ METERS = (GIGABYTE_SECONDS, EXECUTIONS, TRANSACTIONS, MESSAGES, HUB_REQUESTS, AC
 type Used = Mapping[Meter, float]
 
 
-def durable_actions(activities: float, replies: float) -> float:
-    """Count what the Durable Task Scheduler dispatches: start, activities, their results, and replies."""
-    return 1 + 2 * activities + replies
-
-
 def of_ours(order: CountedOrder) -> Used:
-    """Tell what one order uses."""
-    # A step behind a queue is two messages beside the submission, and its reply wakes the orchestrator.
-    replies = 1 if order.messages > 1 else 0
+    """Return the use of one order."""
     return {
         GIGABYTE_SECONDS: _MEMORY * order.cpu,
         EXECUTIONS: order.executions,
         TRANSACTIONS: order.transactions,
         MESSAGES: 3 * order.messages,
-        **_hub(order.activities, order.episodes, replies),
+        **_hub(order.activities, order.episodes),
         LOGS: _LOG_MEGABYTES * order.executions,
     }
 
 
 def of_plain(steps: int, ours: CountedOrder) -> Used:
-    """Tell what the same order uses as a plain Durable Functions app.
+    """Return the use of the same order as a plain Durable Functions app.
 
     That is a request, and an orchestrator with an activity for each step: no queue of submissions, no record
-    beside the history, no Supervisor, no undo. Nobody measured its compute, which is ours at the most.
+    beside the history, no Supervisor, no undo. Its compute was not measured; it is ours at the most.
     """
     episodes = steps + 1
     executions = 1 + episodes + steps
@@ -78,12 +71,13 @@ def of_plain(steps: int, ours: CountedOrder) -> Used:
         EXECUTIONS: executions,
         TRANSACTIONS: 0,
         MESSAGES: 0,
-        **_hub(steps, episodes, 0),
+        **_hub(steps, episodes),
         LOGS: _LOG_MEGABYTES * executions,
     }
 
 
-def _hub(activities: float, episodes: float, replies: float) -> Used:
-    """Tell what both back ends of Durable Functions count; a deployment has one of them."""
-    actions = durable_actions(activities, replies)
+def _hub(activities: float, episodes: float) -> Used:
+    """Return the figures of both back ends of Durable Functions; a deployment has one of them."""
+    # The Durable Task Scheduler dispatches the start, each activity and its result.
+    actions = 1 + 2 * activities
     return {HUB_REQUESTS: 3 * actions + 2 * episodes + 2, ACTIONS: actions}

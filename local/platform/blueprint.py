@@ -96,6 +96,7 @@ def _broker(
         command=(
             *(sys.executable, "-m", "servicebus_local", "--config", str(queues), "--data", str(folder)),
             *(() if hubs is None else ("--hubs", str(hubs))),
+            *(("--expire-on-receive",) if options.expire_on_receive else ()),
             *("--port", str(ports.service_bus), "--admin-port", str(ports.admin)),
         ),
         prepare=None if declared else write_queues,

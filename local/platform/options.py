@@ -51,7 +51,8 @@ class PlatformOptions:
     broker's configuration; without one it is the app's `infra/queues.json`, and without that the queues that
     the app's bindings name. Event hubs are those of the app's `infra/hubs.json`. `in_memory_storage` makes
     Azurite keep nothing, for tests and measurements that must not wait for the disk. With `function_keys`, by
-    function and name, the host requires keys, these or its own.
+    function and name, the host requires keys, these or its own. With `expire_on_receive`, an expired message
+    stays in its queue until a receiver requests messages, as Azure permits.
     """
 
     ports: PlatformPorts = field(default_factory=PlatformPorts)
@@ -60,6 +61,7 @@ class PlatformOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     queues: Path | None = None
     in_memory_storage: bool = False
+    expire_on_receive: bool = False
     function_keys: Mapping[str, Mapping[str, str]] | None = field(default=None, repr=False)
 
 

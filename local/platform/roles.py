@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from azure.data.tables import TableServiceClient
 
-from functions.pattern.definition import Registry
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.rejected_messages import REJECTED_TABLE
 from functions.roles import AGENT_TABLES, AppRole
 from functions.services.service import service_tables
-from functions.store.tables import TABLES
+from functions.table_setup import TASKS_TABLE
 from functions.workflows.registration import sample_services
 from functions.workflows.registry import load_registrations
 from local.platform.options import PlatformPorts
@@ -35,9 +36,9 @@ def hosts_of(ports: PlatformPorts, settings: Mapping[str, str]) -> dict[AppRole,
 
 
 def _serves_agents(settings: Mapping[str, str]) -> bool:
-    versions = tuple(version for each in load_registrations() for version in each.versions)
+    versions = [version for each in load_registrations() for version in each.versions]
     elsewhere = {each.strip() for each in settings.get("AGENTS_ELSEWHERE", "").split(",")}
-    return bool(Registry(versions, {}).queued_agents - elsewhere)
+    return bool(WorkflowRegistry(versions).queue_agents - elsewhere)
 
 
 def settings_of(role: AppRole, settings: Mapping[str, str]) -> dict[str, str]:
@@ -81,7 +82,7 @@ class SharedTables:
     def _make(self) -> None:
         samples = service_tables(sample_services(load_registrations()))
         state_store = self._settings["StateStore"]
-        _create(state_store, (*TABLES, *samples))
+        _create(state_store, (TASKS_TABLE, REJECTED_TABLE, *samples))
         _create(self._settings.get("AgentStore") or state_store, AGENT_TABLES)
 
 

@@ -33,8 +33,8 @@ async def pages_are_served(scene: Scene) -> str:
     if scene.processed is None:
         raise NotRunError("the console is served, but no order was processed to be shown there")
     task = await scene.read(f"/tasks/{scene.processed.id}")
-    events = [each["event"] for each in task["history"]]
-    return f"the console, and a task by {task['submitter']}: {', '.join(events)}"
+    steps = ", ".join(f"{step['name']} {step['state']}" for step in task["steps"])
+    return f"the console, and a task by {task['order']['submitter']}: {steps}"
 
 
 async def supervisor_sweeps(scene: Scene) -> str:
@@ -43,15 +43,15 @@ async def supervisor_sweeps(scene: Scene) -> str:
     began = datetime.fromisoformat(overview["at"])
     try:
         async with asyncio.timeout(scene.patience):
-            while not _swept_since(overview["supervisor"], began):
+            while not _swept_since(overview["sweep"], began):
                 await asyncio.sleep(_LOOK_EVERY)
                 overview = await scene.read("/overview")
     except TimeoutError:
-        last = overview["supervisor"]
-        said = "no sweep was ever finished" if last is None else f"the last sweep ended {last['finished_at']}"
+        last = overview["sweep"]
+        said = "no sweep was ever finished" if last is None else f"the last sweep ended {last['ended_at']}"
         raise NotWorkingError(f"{said}, none in {scene.patience:g} s: is the Supervisor on?") from None
-    return f"a sweep ended {overview['supervisor']['finished_at']}"
+    return f"a sweep ended {overview['sweep']['ended_at']}"
 
 
-def _swept_since(beat: dict[str, str] | None, began: datetime) -> bool:
-    return beat is not None and datetime.fromisoformat(beat["finished_at"]) > began
+def _swept_since(heartbeat: dict[str, str] | None, began: datetime) -> bool:
+    return heartbeat is not None and datetime.fromisoformat(heartbeat["ended_at"]) > began

@@ -30,8 +30,8 @@ class Callers:
         #: Orders whose caller has work left.
         self.waiting = {order.id for order in orders}
         self.accepted: set[str] = set()
-        #: The answer to each order that was refused.
-        self.refused: dict[str, str] = {}
+        #: The answer to each order that was not accepted.
+        self.rejections: dict[str, str] = {}
         #: Orders whose cancel was answered 202.
         self.cancelled: set[str] = set()
 
@@ -60,7 +60,7 @@ class Callers:
         if status in {HTTPStatus.OK, HTTPStatus.ACCEPTED}:
             self.accepted.add(order.id)
         else:
-            self.refused[order.id] = f"{status} {text}"
+            self.rejections[order.id] = f"{status} {text}"
         if order.cancelled is not None:
             await asyncio.sleep(order.cancelled)
             status, _ = await self._until_answered(session, "DELETE", order, None)

@@ -1,21 +1,22 @@
-"""The remote services of a run, with the ledger of the simulation, and the webhook for alerts."""
+"""The remote services of a run, with effects as in the simulation, and the webhook for alerts."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from aiohttp import web
 
-from functions.agents.endpoints import url_setting
-from tests.simulation.checks.alerts import PostedAlert, posted
-from tests.simulation.remotes.ledger import CallEffect, RemoteCall, RemoteLedger
+from functions.agents.agent_catalog import setting_of
+from functions.core.record import Direction, MessageKind
+from tests.simulation.services import Effect
 
 _LOOPBACK = "127.0.0.1"
 #: Seconds that requests in flight have at the end of the run.
 _LAST_CALLS = 0.1
+#: An effect key is `{task}.{run id}/{step}/{direction}`.
+_SLASHES = 2
 _AGENTS = ("payment", "account", "package", "transport", "drone", "delivery")
 #: The content of every resource: each Agent reads its own fields.
 _CONTENT = {
@@ -30,17 +31,18 @@ _CONTENT = {
 
 
 class Remotes:
-    """The services, the calls that they received, and the alerts that were posted.
+    """The services with the effects of all calls, and the alerts that were posted.
 
-    `refused` is the step that its service refuses, by the id of the order.
+    `refused` is the step that its service refuses, by the id of the order. Two calls under one effect key
+    with different bodies, and effects of unknown keys, are `faults`.
     """
 
     def __init__(self, refused: Mapping[str, str]) -> None:
         self._refused = refused
-        self.ledger = RemoteLedger()
-        self.alerts: list[PostedAlert] = []
-        #: Agents that have read a resource.
-        self.readers: set[str] = set()
+        self.effects: dict[str, Effect] = {}
+        self.posted: set[tuple[str, str | None]] = set()
+        self.faults: list[str] = []
+        self.calls = 0
         #: The port on which they are served.
         self.port = 0
 
@@ -69,29 +71,42 @@ class Remotes:
         """Return the application settings that lead to the services through a proxy's port."""
         address = f"http://{_LOOPBACK}:{port}"
         return {
-            **{url_setting(agent): f"{address}/{agent}" for agent in _AGENTS},
+            **{setting_of(agent, "URL"): f"{address}/{agent}" for agent in _AGENTS},
             "ALERT_WEBHOOK_URL": f"{address}/alerts",
             "SAMPLE_SERVICES": "0",
         }
 
     async def _post_alert(self, request: web.Request) -> web.Response:
-        self.alerts.append(posted(await request.json()))
+        alert = await request.json()
+        self.posted.add((alert.get("task", ""), MessageKind.ALERT))
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
-    async def _read(self, request: web.Request) -> web.Response:
-        self.readers.add(request.match_info["agent"])
+    async def _read(self, _request: web.Request) -> web.Response:
         return web.json_response(_CONTENT)
 
     async def _change(self, request: web.Request) -> web.Response:
-        now, key = asyncio.get_running_loop().time(), request.headers.get("Idempotency-Key", "")
-        call = RemoteCall(request.match_info["agent"], key, now, body=await request.read())
-        self.ledger.calls.append(call)
-        if not call.is_undo and self._refused.get(call.task) == call.step_name:
+        key, body = request.headers.get("Idempotency-Key", ""), await request.text()
+        self.calls += 1
+        if key.count("/") != _SLASHES:
+            self.faults.append(f"effect key '{key}' of {request.method} {request.path}")
             return web.Response(status=HTTPStatus.BAD_REQUEST)
-        match self.ledger.carry_out(call, now):
-            case CallEffect.PERFORMED:
-                return web.json_response(_CONTENT, status=HTTPStatus.CREATED)
-            case CallEffect.TOMBSTONED:
-                return web.Response(status=HTTPStatus.GONE)
-            case _:
-                return web.Response(status=HTTPStatus.NO_CONTENT)
+        return self.take_effect(key, body)
+
+    def take_effect(self, key: str, body: str) -> web.Response:
+        """Do or undo the call of an effect key, once. A call after its undo is refused."""
+        resource, step, direction = key.split("/")
+        do = self.effects.setdefault(f"{resource}/{step}/{Direction.DO}", Effect(""))
+        if direction == Direction.UNDO:
+            do.undone = True
+            return web.Response(status=HTTPStatus.NO_CONTENT)
+        do.body = do.body or body
+        if do.body != body:
+            self.faults.append(f"{key}: two bodies")
+        if self._refused.get(resource.partition(".")[0]) == step:
+            return web.Response(status=HTTPStatus.BAD_REQUEST)
+        if do.undone:
+            return web.Response(status=HTTPStatus.GONE)
+        if do.done:
+            return web.Response(status=HTTPStatus.NO_CONTENT)
+        do.done = 1
+        return web.json_response(_CONTENT, status=HTTPStatus.CREATED)

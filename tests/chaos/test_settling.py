@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from azure.core.exceptions import ServiceRequestError
 
+from functions.core.record import TaskRecord
+from functions.storage.table_contract import TransientStorageError
 from tests.chaos.callers import Callers
 from tests.chaos.evidence import settling
 from tests.chaos.evidence.settling import settle
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.plan import make_plan
-from tests.chaos.planted_evidence import task
 from tests.local.platform.processes import PATIENCE
-from tests.simulation.checks.rows import TaskRows
+from tests.unit.core.builders import new, run, spec
 
 _EMPTY = {"active": 0, "scheduled": 0, "deferred": 0, "dead_lettered": 0}
 _PLAN = make_plan(1, 1, 1)
 ORDER = _PLAN.orders[0].id
 
 
+_UNFINISHED = new(spec("pay"))
+_PROCESSED = run(_UNFINISHED, "pay")
+
+
 class _Tables:
     """Returns the next of its contents at each look, and then the last one again."""
 
-    def __init__(self, *looks: dict[str, TaskRows] | Exception) -> None:
-        self._looks: Iterator[dict[str, TaskRows] | Exception] = iter(looks)
-        self._last: dict[str, TaskRows] | Exception = {}
+    def __init__(self, *looks: dict[str, TaskRecord] | Exception, unsent: Sequence[str] = ()) -> None:
+        self._looks: Iterator[dict[str, TaskRecord] | Exception] = iter(looks)
+        self._last: dict[str, TaskRecord] | Exception = {}
+        self._unsent = list(unsent)
 
-    async def look(self) -> dict[str, TaskRows]:
+    async def records(self) -> dict[str, TaskRecord]:
         self._last = next(self._looks, self._last)
         if isinstance(self._last, Exception):
             raise self._last
         return self._last
+
+    async def unsent(self) -> list[str]:
+        """Return the messages, which are sent after this look."""
+        unsent, self._unsent = self._unsent, []
+        return unsent
 
 
 @pytest.fixture(autouse=True)
@@ -45,48 +55,44 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_settling_is_waited_for() -> None:
-    """The tables are down, a task is unfinished, then finished but not announced, then announced."""
-    end = TaskRows(task=task("Processed", 1))
+    """The tables are down, a task is unfinished, then finished; its message is not sent, then sent."""
     tables = _Tables(
-        ServiceRequestError("away"),
-        {ORDER: TaskRows(task=task("Processing", 1))},
-        {ORDER: end.model_copy(update={"outbox": ("!send|1",)})},
-        {ORDER: end},
+        TransientStorageError("away"),
+        {ORDER: _UNFINISHED},
+        {ORDER: _PROCESSED},
+        unsent=["!send|1"],
     )
     assert await _settled(tables, within=PATIENCE) == []
 
 
 @pytest.mark.parametrize(
-    ("rows", "queue", "expected"),
+    ("record", "queue", "expected"),
     [
-        (None, {}, f"{ORDER}|has no task"),
-        (TaskRows(task=task("Pending", 1)), {}, f"{ORDER}|is Pending in epoch 1: None"),
+        (None, {}, f"{ORDER}: it has no task"),
+        (_UNFINISHED, {}, f"{ORDER}: Pending in epoch 1: None"),
         (
-            TaskRows(task=task("Error", 1)),
+            _PROCESSED,
             {"name": "scheduler-requests", "scheduled": 1},
             "queue scheduler-requests holds 1 messages",
         ),
-        (
-            TaskRows(task=task("Error", 1)),
-            {"name": "notices-demo", "dead_lettered": 2},
-            "queue notices-demo holds 2 messages",
-        ),
+        (_PROCESSED, {"name": "notices-demo", "dead_lettered": 2}, "queue notices-demo holds 2 messages"),
     ],
 )
-async def test_leftover_is_named(rows: TaskRows | None, queue: dict[str, Any], expected: str) -> None:
+async def test_leftover_is_named(record: TaskRecord | None, queue: dict[str, Any], expected: str) -> None:
     """When the time is over, there is a line for each leftover."""
-    assert await _settled(_Tables({ORDER: rows} if rows else {}), queue, within=0.03) == [expected]
+    tables = _Tables({} if record is None else {ORDER: record})
+    assert await _settled(tables, queue, within=0.03) == [expected]
 
 
 async def test_order_whose_caller_has_no_answer_is_left() -> None:
     """Its caller sends it again."""
-    tables = _Tables({ORDER: TaskRows(task=task("Processed", 1))})
-    assert await _settled(tables, within=0.03, waits=True) == [f"{ORDER}|its caller has no answer"]
+    tables = _Tables({ORDER: _PROCESSED})
+    assert await _settled(tables, within=0.03, waits=True) == [f"{ORDER}: its caller has no answer"]
 
 
 async def test_notices_wait_for_their_reader() -> None:
     """They do not keep the platform from settling."""
-    tables = _Tables({ORDER: TaskRows(task=task("Error", 1))})
+    tables = _Tables({ORDER: _PROCESSED})
     assert await _settled(tables, {"name": "notices-demo", "active": 9}, within=PATIENCE) == []
 
 

@@ -1,24 +1,34 @@
-"""The schemas of the Agents' messages say what the code does: each of their rules is tried on both."""
+"""The published schemas of the Agents' messages equal the code: each rule is tested on both."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
-from functions.messages.reading import NotAMessageError, read_message
-from functions.pattern.agent_messages import AgentReply, AgentRequest
-from tests.contract.schemas import FOLDER, messages
+from functions.agents.agent_call import AgentCall, request_of
+from functions.core.json_values import UnfitValueError, json_text
+from functions.core.record import Direction
+from functions.messaging.agent_messages import (
+    AgentMessageError,
+    AgentReply,
+    AgentRequest,
+    ReplyOutcome,
+    RequestKind,
+    read_agent_message,
+)
+from tests.contract.schemas import FOLDER, messages, schema_files
 
 type Message = Mapping[str, Any]
 
 MODELS: dict[str, type[AgentReply | AgentRequest]] = {"reply": AgentReply, "request": AgentRequest}
 SCHEMAS = {name: json.loads((FOLDER / f"agent-{name}.schema.json").read_bytes()) for name in MODELS}
 BASES = {
-    "reply": json.loads(messages()["reply-completed.json"]),
+    "reply": json.loads(messages()["reply-done.json"]),
     "request": json.loads(messages()["request-do.json"]),
 }
 REASONS = json.loads((FOLDER / "messages" / "refused" / "reasons.json").read_bytes())
@@ -30,17 +40,28 @@ _OF_ANOTHER_TYPE: dict[str, list[Any]] = {
     "object": [["text"], "text", 1],
     "boolean": ["true", 1, None],
 }
-#: Times that are written in other ways, or of years that no row can hold.
-_WRONG_TIMES = [
-    *("today", "2026-11-21T12:01:00", "1700000000", "2026-11-21 12:01:00Z", "2026-11-21T12:01Z"),
-    *("2026-11-21T12:01:00+0100", "2026-11-21T12:01:00,5Z", "2026-11-21t12:01:00z", "0001-11-21T12:01:00Z"),
+_WRONG_TIMES = ["today", "2026-11-21T12:01:00", "12:01:00Z"]
+_RESULT = {"reference": "P-2047"}
+#: Changes of a reply that break the rules of several fields.
+_WRONG_TOGETHER: list[Message] = [
+    {"outcome": "done", "error": "slow"},
+    {"outcome": "done", "result": _RESULT, "no_result": "why"},
+    *({"outcome": outcome, "result": _RESULT} for outcome in ("refused", "not_taken", "unknown")),
+    {"outcome": "refused", "result": None, "no_result": "why"},
+    {"outcome": "not_done", "result": None},
+    {"outcome": "done", "fences_starts": True},
+    {"kind": "find", "outcome": "refused", "result": None},
+    {"kind": "find", "outcome": "not_taken", "result": None},
+    {"kind": "find", "outcome": "not_done", "result": _RESULT},
 ]
-#: Keywords that are tried below, and those that only describe.
-_TRIED = {
-    *("required", "additionalProperties", "type", "enum", "pattern", "format", "anyOf"),
+#: Keywords that are tested below, and those that only describe.
+_TESTED = {
+    *("required", "type", "enum", "pattern", "format", "anyOf"),
     *("minLength", "maxLength", "minimum", "maximum", "allOf"),
 }
 _DESCRIBING = {"title", "description", "default", "properties", "examples", "$schema", "$id", "$defs", "$ref"}
+#: `true`: an object may have any member.
+_DESCRIBING |= {"additionalProperties"}
 
 
 def _is_valid(kind: str, message: Message) -> bool:
@@ -48,11 +69,17 @@ def _is_valid(kind: str, message: Message) -> bool:
 
 
 def _is_read(kind: str, message: Message) -> bool:
+    return _fault(kind, json.dumps(message).encode()) is None
+
+
+def _fault(kind: str, body: bytes) -> str | None:
+    """Return why a message is rejected, or its result cannot be recorded."""
     try:
-        read_message(MODELS[kind], json.dumps(message).encode())
-    except NotAMessageError:
-        return False
-    return True
+        message = read_agent_message(MODELS[kind], body)
+        json_text("result", message.result or {})
+    except (AgentMessageError, UnfitValueError) as error:
+        return str(error)
+    return None
 
 
 def _wrong_values(rules: Mapping[str, Any]) -> Iterator[Any]:
@@ -74,6 +101,7 @@ def _wrong_values(rules: Mapping[str, Any]) -> Iterator[Any]:
         yield rules["maximum"] + 1
     if "anyOf" in rules:
         yield ["neither"]
+        yield "neither"
 
 
 def _rules(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
@@ -90,18 +118,13 @@ def _broken(kind: str) -> Iterator[Message]:
     for field in schema["properties"]:
         for value in _wrong_values(_rules(schema, field)):
             yield base | {field: value}
-    if schema.get("additionalProperties") is False:
-        yield base | {"more": 1}
-    for rule in schema.get("allOf", ()):
-        plain = {name: value for name, value in base.items() if name != "result"}
-        given = {name: each.get("const", "text") for name, each in rule["if"]["properties"].items()}
-        [(beside, limit)] = rule["then"]["properties"].items()
-        yield plain | given | {beside: {"text": 1} if "maxProperties" in limit else "text"}
+    for changes in _WRONG_TOGETHER if kind == "reply" else ():
+        yield base | changes
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_each_rule_of_the_schema_holds_in_the_code(kind: str) -> None:
-    """What the schema refuses, the code refuses."""
+    """Both reject a message that breaks one of them."""
     broken = list(_broken(kind))
     assert len(broken) > 30
     assert [message for message in broken if _is_valid(kind, message)] == []
@@ -109,30 +132,67 @@ def test_each_rule_of_the_schema_holds_in_the_code(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_every_rule_is_tried(kind: str) -> None:
-    """Whoever adds one of another sort has to add how it is broken."""
+def test_every_rule_is_tested(kind: str) -> None:
+    """A new keyword needs values that break it."""
     schema = SCHEMAS[kind]
     used = {*schema, *(keyword for field in schema["properties"] for keyword in _rules(schema, field))}
-    assert used - _TRIED - _DESCRIBING == set()
+    assert used - _TESTED - _DESCRIBING == set()
 
 
 @pytest.mark.parametrize("name", messages())
-def test_example_is_taken(name: str) -> None:
+def test_example_is_accepted(name: str) -> None:
     """By both."""
     kind, body = name.partition("-")[0], messages()[name]
     assert _is_valid(kind, json.loads(body))
-    read_message(MODELS[kind], body)
+    assert _fault(kind, body) is None
 
 
 @pytest.mark.parametrize("name", messages("refused"))
 def test_refused_example_is_refused_with_its_reason(name: str) -> None:
-    """By the code; by the schema too, where it is JSON that can be a matter of one."""
+    """By the code; by the schema, too, if it is JSON whose numbers are finite."""
     body = messages("refused")[name]
-    with pytest.raises(NotAMessageError) as refusal:
-        read_message(AgentReply, body)
-    assert str(refusal.value) == REASONS[name]
-    if refusal.value.faults[0].kind.isidentifier():
+    assert _fault("reply", body) == REASONS[name]
+    if "JSON" not in REASONS[name] and "finite" not in REASONS[name]:
         assert not _is_valid("reply", json.loads(body))
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("is_look_up", [False, True])
+@pytest.mark.parametrize("do_result", [None, '{"reference":"P-2047"}'])
+def test_request_that_we_write_fits_the_schema(
+    direction: Direction,
+    is_look_up: bool,  # noqa: FBT001 - a table
+    do_result: str | None,
+) -> None:
+    """With each kind of step, and with fractions of a second or without them."""
+    for microsecond in (0, 1):
+        call = AgentCall(
+            task="t-1",
+            step="seats.12",
+            direction=direction,
+            effect_key=f"t-1.3f9a0c27/seats.12/{direction}",
+            request='{"seat":"12C"}',
+            complete_by=datetime(2026, 11, 21, 12, 1, 0, microsecond, tzinfo=UTC),
+            start_id="5f0c3e0a9b7d4c1e8a26d3f4b5c6a7e8",
+            epoch=3,
+            idempotent=False,
+            is_look_up=is_look_up,
+            do_result=do_result,
+        )
+        assert _is_valid("request", json.loads(request_of(call).model_dump_json()))
+
+
+@pytest.mark.parametrize("kind", RequestKind)
+@pytest.mark.parametrize("outcome", ReplyOutcome)
+def test_reply_that_we_write_fits_the_schema(kind: RequestKind, outcome: ReplyOutcome) -> None:
+    """Each outcome that the code allows with a kind, as it is sent; no other is valid."""
+    echoed = {name: BASES["reply"][name] for name in BASES["reply"].keys() - {"outcome", "result"}}
+    text = {"result": _RESULT} if outcome is ReplyOutcome.DONE else {"error": "the bank is closed"}
+    content = {**echoed, "kind": kind, "outcome": outcome, **text}
+    assert _is_valid("reply", content) is _is_read("reply", content)
+    if _is_read("reply", content):
+        reply = AgentReply.model_validate_json(json.dumps(content))
+        assert _is_valid("reply", json.loads(reply.model_dump_json(exclude_defaults=True)))
 
 
 def test_each_refused_example_has_a_reason() -> None:
@@ -144,3 +204,9 @@ def test_each_refused_example_has_a_reason() -> None:
 def test_schema_names_its_version(kind: str) -> None:
     """By an id of its own, so that a copy is known."""
     assert SCHEMAS[kind]["$id"] == f"urn:scheduler-agent-supervisor:agent-{kind}:1"
+
+
+def test_files_equal_the_code() -> None:
+    """They are generated."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert written == schema_files(), "run: python -m tests.contract.schemas"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -12,6 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
 
 from functions.workflows.registry import FOLDERS
 from local.callers.client import SAMPLE_ORDER
@@ -86,12 +89,6 @@ class Caller:
         """Poll an order until it is in `state`."""
         return await self.until(order_id, lambda order: order["state"] == state)
 
-    async def figures(self) -> dict[str, int]:
-        """Read the application's counts of requests to Table Storage."""
-        async with self.session.get("/api/ops/figures") as answer:
-            figures: dict[str, int] = (await answer.json())["table_storage"]
-            return figures
-
 
 def rows(
     platform: Platform, table: str, query: str | None = None, columns: Sequence[str] = ()
@@ -107,6 +104,22 @@ def rows(
             else client.query_entities(query, select=select)
         )
         return [dict(row) for row in found]
+
+
+async def send(platform: Platform, queue: str, *messages: ServiceBusMessage) -> None:
+    """Put messages on a queue in one batch, so that they arrive together."""
+    connection = platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender(queue) as sender,
+    ):
+        await sender.send_messages(list(messages))
+
+
+async def rejected(platform: Platform) -> list[dict[str, Any]]:
+    """Read the descriptions of all rejected messages."""
+    found = await asyncio.to_thread(rows, platform, "Rejected", None, ["RowKey", "Facts"])
+    return [json.loads(row["Facts"]) for row in found if not row["RowKey"].startswith("!")]
 
 
 async def until_all_are(

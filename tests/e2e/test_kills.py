@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local.platform import PartName
-from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_are
+from tests.e2e.caller import NEEDS_ORDERS, PATIENCE, Caller, rows, running, until_all_are
 
 pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(600)]
 
@@ -17,8 +17,7 @@ _ORDERS = 60
 _SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SKEW_SECONDS": "1",
-    "STEP_SECONDS": "orders.payment=15",
-    "AGENTS_PICK_UP_SECONDS": "15",
+    "STEP_SECONDS": "orders.payment=30",
 }
 _BOUND = 180
 
@@ -42,7 +41,7 @@ async def test_killed_part_loses_no_order(tmp_path: Path) -> None:
 
 async def _until_some_are_processed(caller: Caller, ids: list[str]) -> None:
     """Wait until orders are being processed: the first one that can be is `Processed`."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             for order_id in ids[:5]:
                 order = await caller.look_at(order_id)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
     ("settings", "expected"),
     [
         ({"PAYMENT_URL": "nowhere"}, "setting PAYMENT_URL is wrong"),
-        ({"RETENTION_DAYS": "0.5"}, "workflow 'orders': cancel_within is 86400 seconds"),
+        ({"RETENTION_DAYS": "0.5"}, "cancel_within: 86400 s is longer than the retention of tasks"),
     ],
 )
 async def test_wrong_setting_stops_the_start_with_one_line(

@@ -1,3 +1,1 @@
 """Test doubles: clock, store, queues, workflows."""
-
-from __future__ import annotations

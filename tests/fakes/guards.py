@@ -6,8 +6,9 @@ import json
 from base64 import b64encode
 
 from functions.web.access import Guard
-from functions.web.callers import PRINCIPAL_HEADER, Caller, Identify, Role, identify_as, signed_in
+from functions.web.callers import Caller, Identify, Role, identify_as
 from functions.web.caps import Caps
+from functions.web.identification import PRINCIPAL_HEADER, signed_in
 from tests.fakes.clock import FakeClock
 
 #: Limits that no test reaches accidentally.
@@ -20,9 +21,9 @@ def one_caller(name: str) -> Identify:
 
 
 #: Treats every request as from the one caller that owns the fakes' tasks.
-KEYS = Guard(one_caller("tester"), WIDE, FakeClock())
+KEYS = Guard(one_caller("tester"), WIDE, FakeClock().now)
 #: Trusts the platform's sign-in.
-SIGN_IN = Guard(signed_in, WIDE, FakeClock())
+SIGN_IN = Guard(signed_in, WIDE, FakeClock().now)
 
 ANNA = "11111111-1111-4111-8111-111111111111"
 BERT = "22222222-2222-4222-8222-222222222222"

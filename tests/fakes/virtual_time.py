@@ -6,10 +6,7 @@ import asyncio
 import selectors
 import time
 from collections.abc import Callable, Coroutine
-from datetime import datetime, timedelta
 from typing import Any
-
-from tests.fakes.clock import START
 
 #: Seconds of each turn of the loop, so that time passes also where work never waits.
 _TURN = 1e-5
@@ -65,17 +62,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _end_thread(self, _: asyncio.Future[Any]) -> None:
         self._virtual.threads -= 1
-
-
-class VirtualClock:
-    """The loop's time, which begins at `START`; `offset` seconds are how far this clock is wrong."""
-
-    def __init__(self, offset: float = 0) -> None:
-        self._offset = offset
-
-    def now(self) -> datetime:
-        """Return the time, in UTC."""
-        return START + timedelta(seconds=asyncio.get_running_loop().time() + self._offset)
 
 
 def in_virtual_time[ResultT](work: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -22,18 +22,12 @@ def bounds() -> dict[str, int]:
     return dict(tomllib.loads(PAGE.read_text(encoding="utf-8"))["most"])
 
 
-def is_counted(path: Path) -> bool:
-    """Return whether an absolute path is outside the folders of the list `beside`."""
-    return not any(path.is_relative_to(ROOT / each) for each in tomllib.loads(PAGE.read_text())["beside"])
-
-
 def figures() -> dict[str, int]:
     """Return the measured figures, by the names of `tests/budgets.toml`."""
     files, lines = Counter[str](), Counter[str]()
     for path in tracked("*.py"):
-        if is_counted(ROOT / path):
-            files[_area(path)] += 1
-            lines[_area(path)] += len(_text(path).splitlines())
+        files[_area(path)] += 1
+        lines[_area(path)] += len(_text(path).splitlines())
     areas = ("functions", "tests", "local", "packages_src", "packages_tests", "other")
     return {
         **{f"{area}_lines": lines[area] for area in areas},

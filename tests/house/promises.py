@@ -23,7 +23,7 @@ PAGE = ROOT / "tests/promises.md"
 #: Rows whose tests run only at night: a chaos run and a search by planted bugs take more than ten minutes.
 NIGHT_ONLY = frozenset({"D6", "D7b"})
 
-_ID = re.compile(r"[A-F]\d+[a-z]?")
+_ID = re.compile(r"[A-G]\d+[a-z]?")
 _NAMED = re.compile(r"`(\S+) ((?:test_|Test)\w+)`")
 _COLUMNS = 4
 

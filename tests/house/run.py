@@ -24,7 +24,7 @@ _ADDITIONS = 20_000_000
 _SLOWEST = 10
 # The core is pure, so tests can reach every branch of it.
 _COVERAGE = [
-    "--cov=functions.pattern",
+    "--cov=functions.core",
     "--cov-branch",
     "--cov-report=term-missing:skip-covered",
     "--cov-fail-under=100",
@@ -47,7 +47,7 @@ def main(options: Sequence[str], *, night: bool) -> int:
         of_packages = ["--numprocesses", str(2 * workers), "--dist", "worksteal"]
         # A worker starts a platform once for the tests of a folder, as files start in the order of folders.
         of_application = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
-        of_application += [*_COVERAGE, "--cov=functions.core", *([] if night else ["-m", "not night"])]
+        of_application += [*_COVERAGE, *([] if night else ["-m", "not night"])]
         passed = [
             _run(where, report, [*(of_application if where == "." else of_packages), *options])
             for where, report in zip([*_PACKAGES, "."], reports, strict=True)

@@ -20,7 +20,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _ELSEWHERE = ("http://", "https://", "mailto:")
 _MOST_COLUMNS = 120
 
-#: What paths are relative to; documents on tests omit `tests/`.
+#: The folders of relative paths; documents on tests omit `tests/`.
 _BASES = (ROOT, ROOT / "tests")
 #: Workflows that a reader may remove; paths to their folders need not exist.
 _SAMPLES = ("orders", "deliveries")

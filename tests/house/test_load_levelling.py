@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.messages.queues import patience_of
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE, handling_seconds
 from functions.settings import Settings
 from functions.web.destinations import http_session, once_session
 from tests.house.documents import ROOT
@@ -37,7 +37,8 @@ def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
 
 def test_times_in_the_text_are_those_of_the_code() -> None:
     """Messages are abandoned while they are still locked."""
-    assert f"{patience_of('submissions'):g} s (`functions/messages/`)" in " ".join(_DOCUMENT.split())
+    text = f"{handling_seconds(SUBMISSIONS_QUEUE):g} s (`functions/messaging/`)"
+    assert text in " ".join(_DOCUMENT.split())
     locks = {queue["name"]: queue["properties"]["lockDuration"] for queue in _QUEUES}
     of_agents = {name for name in locks if name.startswith("agent-") and name.endswith("-requests")}
     assert {locks[name] for name in of_agents} == {"PT15S"}
@@ -59,11 +60,12 @@ async def test_every_call_finds_a_connection(opened: Any) -> None:
     assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
 
 
-def test_a_run_of_steps_knows_the_hosts_time_limit() -> None:
-    """It leaves a step that would outlast it to another run."""
+def test_a_run_ends_before_its_function() -> None:
+    """The outcomes of its calls are recorded in the rest of the time."""
     hours, minutes, seconds = map(int, _HOST_JSON["functionTimeout"].split(":"))
-    limit = Settings.model_fields["function_timeout_seconds"].default
-    assert limit == 3600 * hours + 60 * minutes + seconds
+    limit = Settings.model_fields["run_seconds"].default
+    assert f"**`RUN_SECONDS`** ({limit:g})" in _DOCUMENT
+    assert limit + 30 <= 3600 * hours + 60 * minutes + seconds
 
 
 def test_an_expired_payment_request_is_dropped() -> None:

@@ -15,7 +15,7 @@ _MOST_LINES = 150
 
 
 def test_it_is_one_page() -> None:
-    """What only some readers need is on a separate page below `docs/`."""
+    """Details are on separate pages below `docs/`."""
     assert len(_README.splitlines()) <= _MOST_LINES
 
 

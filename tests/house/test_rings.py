@@ -1,4 +1,4 @@
-"""`make check` refuses imports that cross the rings, and imports that the pattern's core must not have."""
+"""`make check` refuses imports that cross the rings, and imports that the core must not have."""
 
 from __future__ import annotations
 
@@ -52,28 +52,27 @@ def test_unchanged_copy_keeps_the_contracts(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "imported"),
     [
-        ("functions/pattern", "functions.settings"),
-        ("functions/pattern", "functions.telemetry"),
-        ("functions/pattern", "functions.tomorrow"),
-        ("functions/pattern", "local.commands"),
-        ("functions/pattern", "azure.identity"),
-        ("functions/pattern", "os"),
-        ("functions/core", "functions.pattern"),
+        ("functions/core", "functions.settings"),
+        ("functions/core", "functions.telemetry"),
+        ("functions/core", "functions.tomorrow"),
+        ("functions/core", "local.commands"),
+        ("functions/core", "azure.identity"),
         ("functions/core", "random"),
-        ("functions/api", "functions.store.state_store"),
+        ("functions/storage", "functions.messaging"),
         ("functions/telemetry", "functions.web"),
-        ("functions/operations", "functions.workflows.registry"),
+        ("functions/operators", "functions.workflows.registry"),
         ("functions/supervisor", "functions.agents"),
+        ("functions/supervisor", "functions.workflows"),
         (f"{_WORKFLOW}/definition.py", "functions.agents"),
         (f"{_WORKFLOW}/models.py", "azure.identity"),
         ("functions/submission", "functions_local"),
         ("functions/api", "tests.fakes"),
         ("functions/workflows/added/models.py", "functions.workflows.registry"),
         ("packages/functions-local/src/functions_local", "function_app"),
-        ("packages/functions-local/src/functions_local", "functions.pattern"),
+        ("packages/functions-local/src/functions_local", "functions.core"),
         ("packages/functions-local/src/functions_local", "servicebus_local"),
         ("packages/servicebus-local/src/servicebus_local", "local"),
-        ("functions/tomorrow.py", "functions.pattern"),
+        ("functions/tomorrow.py", "functions.core"),
     ],
 )
 def test_import_that_crosses_a_ring_is_refused(copy: Path, place: str, imported: str) -> None:
@@ -96,7 +95,7 @@ def test_import_that_crosses_a_ring_is_refused(copy: Path, place: str, imported:
             planted.write_text(before, encoding="utf-8")
 
 
-@pytest.mark.parametrize("package", ["functions", "functions/core", "functions/pattern"])
+@pytest.mark.parametrize("package", ["functions", "functions/core"])
 def test_package_itself_holds_nothing(package: str) -> None:
     """Its `__init__` stands in no layer: it has a docstring only."""
     [statement] = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")).body

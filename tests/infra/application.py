@@ -13,26 +13,23 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from functions.agents.endpoints import known_here, load_endpoints, url_setting
-from functions.pattern.definition import Registry
-from functions.pattern.messages import (
-    AGENT_REPLIES_QUEUE,
-    OPERATOR_ALERTS_QUEUE,
-    SCHEDULER_REQUESTS_QUEUE,
-    SUBMISSIONS_QUEUE,
-    requests_queue,
-)
-from functions.pattern.states import Way
+from functions.agents.agent_catalog import agents_here, load_endpoints, setting_of
+from functions.core.record import StepType
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.messaging.rejected_messages import REJECTED_TABLE
+from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
-from functions.store.tables import TABLES
+from functions.table_setup import TASKS_TABLE
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 
 REGISTRATIONS = load_registrations()
-_STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
-STATE_TABLES = frozenset({*TABLES, *AGENT_TABLES})
+_SPECS = [spec for each in REGISTRATIONS for spec in each.workflow.specs]
+STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES})
 
 #: They contain keys; in Azure, an address and an identity replace them.
 CONNECTION_STRINGS = frozenset(
@@ -61,7 +58,7 @@ _ENVIRONMENT = {
     "AgentStore__tableServiceUri": "https://agents.table.example.com/",
     "ServiceBusConnection__fullyQualifiedNamespace": "bus.example.com",
     "SAMPLE_SERVICES": "1",
-    **{url_setting(step.agent): "https://service.example.com/things" for step in _STEPS},
+    **{setting_of(spec.agent, "URL"): "https://service.example.com/things" for spec in _SPECS if spec.agent},
 }
 
 
@@ -114,8 +111,9 @@ def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings
 
 def agents_of(roles: Collection[AppRole]) -> frozenset[str]:
     """Return the names of the Agents that an application with these roles makes."""
-    versions = tuple(version for each in REGISTRATIONS for version in each.versions)
-    return known_here(Registry(versions, {}), frozenset(), frozenset(roles))
+    registry = WorkflowRegistry([version for each in REGISTRATIONS for version in each.versions])
+    serves_calls, serves_queues = AppRole.SCHEDULER in roles, AppRole.AGENTS in roles
+    return agents_here(registry, frozenset(), serves_calls=serves_calls, serves_queues=serves_queues)
 
 
 @cache
@@ -157,7 +155,7 @@ def queues_received() -> set[str]:
 
 def queues_sent(reply_queues: set[str]) -> set[str]:
     """Return the queues that the application sends to, when callers may name `reply_queues`."""
-    queued = {step.agent for step in _STEPS if step.via is Way.QUEUE}
+    queued = {spec.agent for spec in _SPECS if spec.type is StepType.QUEUE}
     own = {
         SUBMISSIONS_QUEUE,
         SCHEDULER_REQUESTS_QUEUE,
@@ -182,7 +180,7 @@ def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:
     used = {str(each["connection"]) for each in bound if "connection" in each}
     used |= {"AzureWebJobsStorage", "ServiceBusConnection"}
     reach = reach_of(roles)
-    used |= {"StateStore"} if reach.tables & {*TABLES} else set()
+    used |= {"StateStore"} if TASKS_TABLE in reach.tables else set()
     used |= {"AgentStore"} if reach.tables & {*AGENT_TABLES} and roles != frozenset(AppRole) else set()
     return used | ({"EventHubConnection"} if with_hub and AppRole.FRONT in roles else set())
 

@@ -1,3 +1,1 @@
 """Tests against the real Azurite."""
-
-from __future__ import annotations

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from azure.data.tables.aio import TableClient, TableServiceClient
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.pattern.definition import Json
 from functions.services.application import services_application
 from functions.services.service import SampleService, booking_service, service_tables
+from functions.workflow import Json
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 
@@ -51,7 +51,7 @@ async def make_tables(service: TableServiceClient, services: Collection[SampleSe
 
 async def serve(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> AsgiClient:
     """Serve sample services on separate tables."""
-    return AsgiClient(services_application(services, await make_tables(service, services), FakeClock()))
+    return AsgiClient(services_application(services, await make_tables(service, services), FakeClock().now))
 
 
 class Bench:
@@ -59,7 +59,7 @@ class Bench:
 
     def __init__(self, tables: TablesOf) -> None:
         self.clock = FakeClock()
-        self.client = AsgiClient(services_application(PARCELS, tables, self.clock))
+        self.client = AsgiClient(services_application(PARCELS, tables, self.clock.now))
 
     async def set(self, fault: dict[str, Any], switch: str = SWITCH) -> None:
         """Set a fault."""

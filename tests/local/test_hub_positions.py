@@ -10,10 +10,9 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError, ServiceRequestError
 from azure.eventhub.exceptions import ConnectError
 
-from functions.connections import Connection
-from functions.pattern.errors import SettingsError, TransientError
+from functions.connections import Connection, SettingsError
 from local.checkpoints import main
-from local.hub_positions import BlobPositions, HubPartition, connect_checkpoints
+from local.hub_positions import BlobPositions, HubPartition, HubReadError, connect_checkpoints
 
 
 class Services:
@@ -98,7 +97,7 @@ async def test_faults_of_the_services_may_pass(
 ) -> None:
     """As those of all others."""
     services.failure = fault
-    with pytest.raises(TransientError):
+    with pytest.raises(HubReadError):
         await read(positions)
 
 

@@ -1,31 +1,43 @@
-"""A version that is locked can't be changed unseen; whoever changes a step is told which one."""
+"""A locked version cannot change unnoticed, and the fault names the step or the option."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from functions.pattern.definition import Workflow
-from functions.pattern.errors import DefinitionError
-from functions.pattern.states import Remedy
+from functions.workflow import DefinitionError, Json, Results, Step, Workflow
 from functions.workflows import registry
 from functions.workflows.registration import Registration
 from local import version_locks
 from local.command_line import main
 from local.version_locks import check, lock, unlocked
-from tests.fakes.workflows import LINE, step
 
-#: It has a step that can be undone, as a workflow with cancel_within must.
-CANCELLABLE = replace(LINE, steps=(replace(LINE.steps[0], undo=True), LINE.steps[1]), cancel_within=30)
-PICK, SEND = CANCELLABLE.steps
-FIX = "give it a new version (docs/changing-a-workflow.md)"
+
+class Line(BaseModel):
+    """The payload."""
+
+
+def _request(_line: Line, _results: Results) -> Json:
+    return {}
+
+
+def _step(name: str, *needs: str, **options: Any) -> Step[Any]:
+    return Step(name, **{"request": _request, "needs": needs, **options})
+
+
+PICK, SEND = _step("pick", undo=True), _step("send", "pick")
+
+
+def _line(*steps: Step[Any], **options: Any) -> Workflow[Line]:
+    fields: dict[str, Any] = {"steps": steps or (PICK, SEND), "cancel_within": 30, **options}
+    return Workflow("line", resource="lines", payload=Line, **fields)
 
 
 def test_every_registered_version_is_as_it_is_locked() -> None:
-    """The workflows of this application: the line that fails says which step to look at."""
+    """The workflows of this application."""
     assert check() == []
 
 
@@ -33,82 +45,80 @@ def test_every_registered_version_is_as_it_is_locked() -> None:
 def folders(tmp_path: Path) -> Path:
     """Make the folder of a workflow whose only version is locked."""
     (tmp_path / "lines").mkdir()
-    assert lock(tmp_path, [Registration(CANCELLABLE)]) == []
+    assert lock(tmp_path, [Registration(_line())]) == []
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("steps", "options", "change"),
     [
-        (lambda of: replace(of, steps=(*of.steps, step("tell"))), "step 'tell' is new"),
-        (lambda of: replace(of, steps=of.steps[:1]), "step 'send' is gone"),
-        (lambda of: replace(of, steps=(PICK, replace(SEND, agent="drone"))), "step 'send' has changed"),
-        (lambda of: replace(of, steps=(PICK, replace(SEND, undo=True))), "step 'send' has changed"),
-        (lambda of: replace(of, steps=(PICK, replace(SEND, needs=set()))), "step 'send' has changed"),
-        (
-            lambda of: replace(of, on_failure=Remedy.COMPENSATE),
-            "the order of its steps has changed, or what happens when it fails",
-        ),
-        (lambda of: replace(of, cancel_within=60), "its cancel_within has changed"),
+        ((PICK, SEND, _step("bill")), {}, "step 'bill' is new"),
+        ((PICK,), {}, "step 'send' is removed"),
+        ((PICK, _step("send", "pick", agent="drone")), {}, "step 'send' has changed"),
+        ((PICK, _step("send", "pick", undo=True)), {}, "step 'send' has changed"),
+        ((PICK, _step("send", "pick", complete_within=20)), {}, "step 'send' has changed"),
+        ((PICK, _step("send")), {}, "step 'send' has changed"),
+        ((SEND, PICK), {}, "the order of its steps has changed"),
+        ((), {"on_failure": "compensate"}, "its on_failure has changed"),
+        ((), {"on_exhausted": "compensate"}, "its on_exhausted has changed"),
+        ((), {"cancel_within": 60}, "its cancel_within has changed"),
+        ((), {"complete_within": 60}, "its complete_within has changed"),
     ],
 )
-def test_change_without_a_new_version_is_told(
-    folders: Path, change: Callable[[Workflow], Workflow], told: str
+def test_change_without_a_new_version_is_named(
+    folders: Path, steps: tuple[Step[Any], ...], options: dict[str, Any], change: str
 ) -> None:
-    """With the step, and the fix; it can't be locked away. A new version of it can."""
-    changed = change(CANCELLABLE)
-    fault = f"version 1 of workflow 'line': {told}: {FIX}"
-    assert check(folders, [Registration(changed)]) == [fault]
-    assert lock(folders, [Registration(changed)]) == [fault]
-    newer = Registration(replace(changed, version=2), older=(CANCELLABLE,))
-    assert check(folders, [newer]) == [
-        "version 2 of workflow 'line' is not locked: python -m local workflows lock"
-    ]
-    assert lock(folders, [newer]) == check(folders, [newer]) == []
+    """With the fix. It can't be locked; a new version can."""
+    changed = Registration(_line(*steps, **options))
+    fault = f"version 1 of workflow 'line': {change}: give it a new version (docs/changing-a-workflow.md)"
+    assert check(folders, [changed]) == lock(folders, [changed]) == [fault]
+    newer = [Registration(_line(*steps, **options, version=2), older=(_line(),))]
+    missing = "version 2 of workflow 'line' is not locked: python -m local workflows lock"
+    assert check(folders, newer) == [missing]
+    assert lock(folders, newer) == check(folders, newer) == []
 
 
 def test_lock_outlives_its_version(folders: Path) -> None:
-    """A number that was used once is not used for something else."""
-    newer = replace(CANCELLABLE, version=2)
-    lock(folders, [Registration(newer)])
-    assert check(folders, [Registration(replace(newer, steps=CANCELLABLE.steps[:1]))]) != []
-    assert len(check(folders, [Registration(replace(CANCELLABLE, steps=CANCELLABLE.steps[:1]))])) == 1
+    """A number is not used for another definition."""
+    lock(folders, [Registration(_line(version=2))])
+    assert len(check(folders, [Registration(_line(PICK, version=2))])) == 1
+    assert len(check(folders, [Registration(_line(PICK))])) == 1
 
 
 def test_functions_of_steps_may_change(folders: Path) -> None:
     """They are not recorded with a task."""
-    other = replace(PICK, request=lambda _payload, _results: {}, when=lambda _payload, _results: True)
-    assert check(folders, [Registration(replace(CANCELLABLE, steps=(other, SEND)))]) == []
+    pick = _step(
+        "pick", undo=True, request=lambda _line, _results: {"a": 1}, when=lambda _line, _results: True
+    )
+    assert check(folders, [Registration(_line(pick, SEND))]) == []
 
 
 def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Here everything is locked already, so nothing is written anew."""
+    """Here all versions are locked already."""
     assert main(["workflows", "lock"]) == 0
     assert capsys.readouterr().out == "all versions of all workflows are locked, as they are\n"
 
 
-def test_command_names_what_it_has_locked(
+def test_command_names_the_locked_versions(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever runs it sees that there is a file to commit."""
-    registrations = [Registration(replace(CANCELLABLE, version=2), older=(CANCELLABLE,))]
+    """There is a file to commit."""
+    registrations = [Registration(_line(version=2), older=(_line(),))]
     monkeypatch.setattr(version_locks, "unlocked", lambda: unlocked(folders, registrations))
     monkeypatch.setattr(version_locks, "lock", lambda: lock(folders, registrations))
     assert main(["workflows", "lock"]) == 0
-    told = "version 2 of workflow 'line' is locked now: commit its versions.lock\n"
-    assert capsys.readouterr().out == told
+    text = "version 2 of workflow 'line' is locked now: commit its versions.lock\n"
+    assert capsys.readouterr().out == text
 
 
-def test_definition_that_cannot_work_is_told_in_one_line(
+def test_definition_that_cannot_work_is_named_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As at start: with the exit code of what is refused."""
+    """As at start, with the exit code of a refusal."""
 
     def refuse() -> None:
-        raise DefinitionError("workflow 'stays': step 'pay': via must be Way.ACTIVITY or Way.QUEUE")
+        raise DefinitionError('workflow "stays": steps: 0 steps: use 1 to 90')
 
     monkeypatch.setattr(registry, "load_registrations", refuse)
     assert main(["workflows", "lock"]) == 2
-    assert capsys.readouterr().err == (
-        "workflow 'stays': step 'pay': via must be Way.ACTIVITY or Way.QUEUE\n"
-    )
+    assert capsys.readouterr().err == 'workflow "stays": steps: 0 steps: use 1 to 90\n'

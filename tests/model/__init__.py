@@ -1,4 +1,4 @@
-"""Exhaustive search of the pure core: every state that a few of each can reach, in every order.
+"""An exhaustive search of the core: every state that a few runs, calls, faults and an operator can reach.
 
-Two runs of Schedulers, two Supervisors, an operator, a remote service, duplicates, crashes and one late call.
+Open `moves.py` first. `python -m tests.model` runs all searches.
 """

@@ -1,111 +1,138 @@
-"""Records without what changes nothing: states that differ in such things only are one state.
+"""Records without the facts that no rule depends on: records that differ in such facts only are one record.
 
-Time stands still at `START`, and `TICK` by `TICK` what was ahead comes nearer, and is over.
+The time is always `START`. With each `TICK` all deadlines are nearer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from functions.pattern.identity import Epoch, scheduler_id
-from functions.pattern.records import Decision, EpochRecord, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
-from functions.pattern.step_records import PastStep, StepRecord
-from tests.fakes.clock import START
+from functions.core.record import Decision, Operation, OperationState, StepRecord, TaskRecord
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(seconds=30)
 #: The epoch of every record.
-CURRENT = Epoch(2)
-#: A time that is over, and how long before each tick's end a time lies that is ahead.
-_OVER, _BEFORE = START - TICK, timedelta(seconds=10)
+CURRENT = 2
+#: Each start id that a fold draws begins with it, until the record is canonical.
+DRAWN = "drawn."
+#: A time in the past, and the time between a deadline and the end of its tick.
+_PAST, _BEFORE = START - TICK, timedelta(seconds=10)
 
 
 def in_ticks(count: int) -> datetime:
-    """Give the time that is over after so many ticks."""
+    """Return a deadline that passes in the tick with this number."""
     return START + count * TICK - _BEFORE
 
 
-def _when(time: datetime | None) -> datetime | None:
-    """Round a time: all that is over is alike."""
+def _rounded(time: datetime | None) -> datetime | None:
     if time is None:
         return None
-    return _OVER if time <= START else in_ticks(math.ceil((time - START) / TICK))
+    return _PAST if time <= START else in_ticks(math.ceil((time - START) / TICK))
 
 
-def aged_record(record: TaskRecord) -> TaskRecord:
-    """Give a record as it is after a tick: its times are nearer. The order of dispatches stays."""
-    task = record.task
-    due_at, complete_by = task.due_at - TICK, _earlier(task.complete_by)
-    steps = tuple(replace(each, complete_by=_earlier(each.complete_by)) for each in record.steps)
-    return canonical(replace(record, task=replace(task, due_at=due_at, complete_by=complete_by), steps=steps))
-
-
-def _earlier(time: datetime | None) -> datetime | None:
-    return None if time is None else time - TICK
-
-
-def canonical(record: TaskRecord) -> TaskRecord:
-    """Leave out texts, times of the past, and what is sent; keep the order of dispatches, not their times.
-
-    Its epoch is `CURRENT`, all before it are the one before.
-    """
-    begun = sorted(each.started_at for each in record.steps if each.started_at is not None)
-    ranks = {time: START - timedelta(microseconds=len(begun) - number) for number, time in enumerate(begun)}
-    task = record.task
-    decision = None if task.decision is None else Decision(who="", reason="", ended_by=task.decision.ended_by)
-    kept = replace(
-        task,
-        locked_by=None if task.locked_by is None else scheduler_id(task.order_id, CURRENT),
-        complete_by=_when(task.complete_by),
-        epoch=CURRENT,
-        due_at=_when(task.due_at) or task.due_at,
-        updated_at=_OVER,  # each change of the task shows
-        not_before=None,  # a run may begin early: nothing but the bus's schedule keeps it from that
-        finished_at=None if task.finished_at is None else START,
-        last_error=None,
-        decision=decision,
-    )
-    steps = tuple(_canonical_step(record, each, ranks) for each in record.steps)
-    return replace(record, task=kept, steps=steps, history=tuple(_older_starts(record)))
-
-
-def _canonical_step(record: TaskRecord, step: StepRecord, ranks: Mapping[datetime, datetime]) -> StepRecord:
-    is_current = step.epoch == record.task.epoch
-    epoch = None if step.epoch is None else CURRENT if is_current else Epoch(CURRENT - 1)
-    return replace(
-        step,
-        complete_by=_when(step.complete_by) if step.state.is_under_way else None,
-        started_at=None if step.started_at is None else ranks[step.started_at],
-        finished_at=None,
-        epoch=epoch,
-        error=None if step.error is None else "",
-        start_id=step.start_id if is_current or not step.shape.idempotent else None,
-        noted=None if step.noted is None else step.noted.partition(" ")[0],
-    )
-
-
-def _older_starts(record: TaskRecord) -> Iterator[EpochRecord]:
-    """Keep by which older starts of what must not be repeated a late outcome is recognised."""
-    latest = {each.start_id for each in record.steps}
-    older = {
-        (past.name, past.start_id)
-        for closed in record.history
-        for past in closed.steps
-        if past.start_id is not None and closed.direction is Direction.DO
+def aged(record: TaskRecord) -> TaskRecord:
+    """Return a record one tick later."""
+    steps = {
+        name: replace(step, do=_aged_operation(step.do), undo=_aged_operation(step.undo))
+        for name, step in record.steps.items()
     }
-    for name, start in sorted(older):
-        if start not in latest:
-            yield EpochRecord(
-                epoch=Epoch(CURRENT - 1),
-                ended_by=EpochEnd.RECOVERED,
-                ended_at=START,
-                who="",
-                reason="",
-                process_state=ProcessState.PENDING,
-                direction=Direction.DO,
-                locked_by=None,
-                steps=(PastStep(name=name, state=StepState.RUNNING, start_id=start),),
-            )
+    return replace(
+        record,
+        steps=steps,
+        start_by=_aged(record.start_by) or record.start_by,
+        resume_at=_aged(record.resume_at),
+        expires_at=_aged(record.expires_at),
+    )
+
+
+def _aged(time: datetime | None) -> datetime | None:
+    return None if time is None else _rounded(time - TICK)
+
+
+def _aged_operation(operation: Operation) -> Operation:
+    return replace(operation, complete_by=_aged(operation.complete_by))
+
+
+def canonical(record: TaskRecord, under_way: frozenset[str]) -> tuple[TaskRecord, Mapping[str, str]]:
+    """Return the canonical record, and the names of the start ids that its last change drew.
+
+    `under_way` are the start ids of calls. A start id without a call has no effect on repeatable steps.
+    """
+    names = _named(record, under_way)
+    numbers = sorted(
+        {
+            operation.number
+            for step in record.steps.values()
+            for operation in (step.do, step.undo)
+            if operation.number is not None
+        }
+    )
+    ranks = {number: rank for rank, number in enumerate(numbers, 1)}
+    steps = {}
+    for name, step in sorted(record.steps.items()):
+        is_once = not record.order.by_name[name].idempotent
+        do = _canonical_operation(step.do, ranks, names, under_way, is_once=is_once)
+        undo = _canonical_operation(step.undo, ranks, names, under_way, is_once=False)
+        steps[name] = replace(step, do=do, undo=undo)
+    decision = record.decision
+    kept = replace(
+        record,
+        epoch=CURRENT,
+        start_by=_PAST if record.finished_at is not None else _rounded(record.start_by) or _PAST,
+        resume_at=_rounded(record.resume_at),
+        expires_at=_rounded(record.expires_at),
+        steps=steps,
+        decision=None if decision is None else Decision(end=decision.end, reason=""),
+        error=None if record.error is None else "",
+        finished_at=None if record.finished_at is None else START,
+        reason=None,
+        closed=(),
+        outbox=(),
+    )
+    return kept, names
+
+
+def _named(record: TaskRecord, under_way: frozenset[str]) -> Mapping[str, str]:
+    """Return the name of each drawn start id: the first one of its step that is not in use."""
+    names = dict[str, str]()
+    for step in record.steps.values():
+        for start_id in (step.do.start_id, step.undo.start_id):
+            if start_id is not None and start_id.startswith(DRAWN):
+                used = {*under_way, *_start_ids(step), *names.values()}
+                numbers = range(1, len(used) + 2)
+                names[start_id] = next(
+                    name for number in numbers if (name := f"{step.name}.{number}") not in used
+                )
+    return names
+
+
+def _start_ids(step: StepRecord) -> set[str]:
+    return {*step.do.earlier_starts, step.do.start_id or "", step.undo.start_id or ""}
+
+
+def _canonical_operation(
+    operation: Operation,
+    ranks: Mapping[int, int],
+    names: Mapping[str, str],
+    under_way: frozenset[str],
+    *,
+    is_once: bool,
+) -> Operation:
+    is_running = operation.state is OperationState.RUNNING
+    start_id = names.get(operation.start_id or "", operation.start_id)
+    is_kept = is_once or is_running or start_id in under_way
+    return replace(
+        operation,
+        number=None if operation.number is None else ranks[operation.number],
+        run=operation.run if is_running else None,
+        start_id=start_id if is_kept else None,
+        complete_by=_rounded(operation.complete_by) if is_running else None,
+        started_at=None if operation.started_at is None else START,
+        finished_at=None if operation.finished_at is None else START,
+        error=None if is_running or operation.error is None else "",
+        unknown_starts=0,
+        attempts=(),
+    )

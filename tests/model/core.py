@@ -1,51 +1,56 @@
-"""The real core, asked each question once: what an event makes of a record, and what follows from it."""
+"""The records of a search, and the events of the core on them. Each question is computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import count
 from typing import NamedTuple
 
-from functions.pattern.definition import Workflow
-from functions.pattern.events import (
+from functions.core.derive import ProcessState, derive
+from functions.core.plan import Runner, plan
+from functions.core.record import (
+    Direction,
+    EpochEnd,
+    MessageKind,
+    OperationState,
+    RuleSettings,
+    TaskRecord,
+)
+from functions.core.rules import admit, fold
+from functions.core.task_events import (
+    Answered,
     Cancelled,
-    Claimed,
+    Canceller,
+    Due,
     Event,
-    GivenUp,
-    Judgement,
-    OperatorEvent,
-    Postponed,
-    StepStarted,
+    OutcomeKind,
+    Rejection,
+    Resubmitted,
+    RunStarted,
+    StepEnded,
+    UndoRequested,
+    Verdict,
 )
-from functions.pattern.folding import Follow, Told, fold
-from functions.pattern.identity import Epoch, StartId, StepName, scheduler_id
-from functions.pattern.planning import Runner, plan, started_by, taken_up
-from functions.pattern.records import TaskRecord
-from functions.pattern.refusals import Refused
-from functions.pattern.states import Direction
-from functions.pattern.supervision import SupervisionPolicy, judge
-from functions.pattern.transitions import admit, apply
-from functions.scheduler.outcomes import StepAttempt
-from tests.fakes.clock import START
-from tests.fakes.workflows import TASK, order
-from tests.model.canonical import CURRENT, aged_record, canonical, in_ticks
-from tests.model.rules import check
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from tests.model.canonical import CURRENT, DRAWN, START, aged, canonical, in_ticks
 from tests.model.state import Call
+from tests.model.workflows import TASK, Payload
+from tests.simulation.record_checks import RecordChecks
 
-_SOON = in_ticks(1)
-_POLICY = SupervisionPolicy(
-    threshold=1, extended_waits=(_SOON - START,), skew=timedelta(seconds=5), start_within=_SOON - START
-)
-
-
-#: What an operator does in an epoch.
-type Deed = Callable[[Epoch], OperatorEvent | Cancelled]
+_WHO = {"who": "op", "reason": "because"}
+_SOON = in_ticks(1) - START
+SETTINGS = RuleSettings(start_within=_SOON, skew=timedelta(), threshold=1, extended_waits=(_SOON * 0.8,))
+_MESSAGES = {
+    ProcessState.PROCESSED: {MessageKind.COMPLETED},
+    ProcessState.COMPENSATED: {MessageKind.COMPENSATED},
+    ProcessState.ERROR: {MessageKind.ALERT, MessageKind.FAILED},
+}
 
 
 class After(NamedTuple):
-    """What came of an event: the record after it, by its number, and the calls that begin with it."""
+    """The record after an event by its number, and the calls that begin with it."""
 
     record: int
     is_next_epoch: bool
@@ -53,141 +58,154 @@ class After(NamedTuple):
 
 
 class Core:
-    """Records and verdicts by number: the search compares numbers."""
+    """The records by number; `after_…` return None if an event changes nothing."""
 
-    def __init__(self, workflow: Workflow) -> None:
+    def __init__(self, workflow: Workflow[Payload]) -> None:
         self.records: list[TaskRecord] = []
-        self._verdicts: list[Judgement] = []
+        self._registry = WorkflowRegistry([workflow], run_seconds=3600)
         self._numbers: dict[object, int] = {}
-        self.first = self._number(canonical(admit(order(workflow), pick_up_by=_SOON)))
-        self.claimed = cache(self._claimed)
-        self.told = cache(self._told)
-        self.operated = cache(self._operated)
-        self.judged = cache(self._judged)
-        self.acted = cache(self._acted)
+        self._checks = RecordChecks(
+            records={},
+            effects={},
+            posted=(),
+            require=_require,
+            most_recoveries=SETTINGS.threshold + len(SETTINGS.extended_waits),
+        )
+        order = workflow.new_order(TASK, "r", "{}", START, submitter="me", reply_to="replies")
+        self.first = self._number(canonical(admit(order, START, SETTINGS), frozenset())[0])
+        self.after_begin = cache(self._after_begin)
+        self.after_outcome = cache(self._after_outcome)
+        self.after_action = cache(self._after_action)
+        self.after_deadlines = cache(self._after_deadlines)
         self.aged = cache(self._aged)
 
-    def _claimed(self, record: int, *, is_current: bool) -> After | None:
-        """Have a run begin, with what was begun before it; None if it is refused."""
-        runner = _runner(is_current=is_current)
-        event = Claimed(epoch=runner.epoch, scheduler=runner.scheduler, start_by=_SOON)
-        after = self._folded(record, event, runner)
-        if after is None:
-            return None
-        claimed = self.records[after.record]
-        behind = () if after.is_next_epoch else taken_up(claimed, runner)
-        calls = dict.fromkeys((*after.calls, *(_call(claimed, each.name) for each in behind)))
-        return after._replace(calls=tuple(calls))
+    def _after_begin(
+        self, record: int, run: int, under_way: frozenset[str], *, is_current: bool
+    ) -> After | None:
+        """Begin an activity of a run, perhaps again."""
+        epoch = CURRENT if is_current else CURRENT - 1
+        return self._folded(record, RunStarted(epoch=epoch, run=run), under_way, (epoch, run))
 
-    def _told(self, record: int, call: Call, *, is_current: bool) -> After | None:
-        """Have a run tell what came of a call, with the calls of what follows; None if it is refused."""
-        runner = _runner(is_current=is_current)
-        attempt = StepAttempt(
-            task=TASK,
-            epoch=runner.epoch,
-            scheduler=runner.scheduler,
-            step=StepName(call.step),
-            start_id=StartId(call.start_id),
-            is_repeatable=True,
-            is_undo=call.is_undo,
+    def _after_outcome(
+        self, record: int, run: int, call: Call, under_way: frozenset[str], *, is_current: bool
+    ) -> After | None:
+        """Record the outcome of a call with the starts that follow. After a late call, its run plans only."""
+        epoch = CURRENT if is_current else CURRENT - 1
+        current = self.records[record].current(call.step)
+        is_once = not self.records[record].order.by_name[call.step].idempotent and not call.is_undo
+        is_late = call.outcome == OutcomeKind.UNKNOWN and current.is_overdue(START) and not is_once
+        kind = OutcomeKind(call.outcome)
+        ended = StepEnded(
+            epoch=epoch,
+            step=call.step,
+            direction=Direction.UNDO if call.is_undo else Direction.DO,
+            start_id=call.start_id,
+            kind=kind,
+            result="{}" if kind is OutcomeKind.DONE else None,
+            error=None if kind is OutcomeKind.DONE else "no",
         )
-        event = attempt.completed({}, _SOON) if call.is_done else attempt.failed("no", _SOON)
-        return self._folded(record, event, runner)
+        return self._folded(record, None if is_late else ended, under_way, (epoch, run))
 
-    def _operated(self, record: int, deed: Deed) -> After | None:
-        """Have an operator do something; None if that is refused."""
-        return self._folded(record, replace(deed(CURRENT), start_by=_SOON))
+    def _after_action(self, record: int, action: str, under_way: frozenset[str]) -> After | None:
+        """Record an operator's action. One on an earlier epoch is rejected."""
+        before = self.records[record]
+        late, event = (_action(action, epoch) for epoch in (CURRENT - 1, CURRENT))
+        if not isinstance(late, Cancelled):
+            rejection = fold(before, late, None, START, SETTINGS).rejection
+            assert rejection is Rejection.STALE_EPOCH, f"{action} of an earlier epoch counts"
+        self._checks.by_operator = {(TASK, event.step)} if isinstance(event, Answered) else set()
+        after = self._folded(record, event, under_way, None)
+        self._checks.by_operator = set()
+        return after
 
-    def _judged(self, record: int) -> int | None:
-        """Have a Supervisor judge a record; None if there is nothing to do.
+    def _after_deadlines(self, record: int, under_way: frozenset[str]) -> After | None:
+        """Examine the task as the Supervisor."""
+        return self._folded(record, Due(may_recover=True), under_way, None)
 
-        What one has decided in an epoch that has ended since is refused: no state keeps it.
-        """
-        for each in self._verdicts:
-            late = apply(self.records[record], replace(each, epoch=Epoch(CURRENT - 1)), START)
-            assert isinstance(late, Refused), f"{each} counts in another epoch"
-        verdict = judge(self.records[record], START, _POLICY)
-        return None if verdict is None else self._verdict(verdict)
+    def _aged(self, record: int, under_way: frozenset[str]) -> int:
+        return self._number(canonical(aged(self.records[record]), under_way)[0])
 
-    def _acted(self, record: int, verdict: int) -> After | None:
-        """Have a Supervisor do what it has decided, perhaps long ago; None if that is refused."""
-        return self._folded(record, self._verdicts[verdict])
+    def _folded(
+        self, number: int, event: Event | None, under_way: frozenset[str], run: tuple[int, int] | None
+    ) -> After | None:
+        """Fold an event with the plan of a run into a record, and check the change."""
+        before, ids = self.records[number], count()
 
-    def _aged(self, record: int) -> int:
-        return self._number(aged_record(self.records[record]))
+        def planned(record: TaskRecord, now: datetime) -> Sequence[Event]:
+            assert run is not None
+            runner = Runner(
+                epoch=run[0],
+                run=run[1],
+                room=16,
+                ends_at=START + timedelta(hours=1),
+                new_id=lambda: f"{DRAWN}{next(ids)}",
+                gate=lambda _: None,
+            )
+            return plan(record, runner, self._registry, now)
 
-    def _folded(self, number: int, event: Event, runner: Runner | None = None) -> After | None:
-        """Fold an event, with what a run does next, into a record, and check each change that it makes."""
-        before = self.records[number]
-        [answer] = fold(before, [Told(event, None if runner is None else _follow(runner))], START).answers
-        if answer.fault is not None:
-            assert isinstance(answer.fault, Refused), str(answer.fault)
+        applied = fold(before, event, None if run is None else planned, START, SETTINGS)
+        after = applied.record
+        if after is before:
             return None
-        for change in answer.changes:
-            check(change.before, change.after, change.event)
-        after = canonical(answer.record)
-        calls = () if runner is None else tuple(_begun(before, answer.record, runner))
-        return After(self._number(after), answer.record.task.epoch != CURRENT, calls)
+        self._check(before, after)
+        kept, names = canonical(after, under_way)
+        is_undo = after.direction is Direction.UNDO
+        calls = tuple(
+            Call(spec.name, names[operation.start_id or ""], is_undo)
+            for spec, operation in after.operations()
+            if operation.start_id in names and operation.state is OperationState.RUNNING
+        )
+        return After(self._number(kept), after.epoch != before.epoch, calls)
+
+    def _check(self, before: TaskRecord, after: TaskRecord) -> None:
+        """Check a change: the record alone, its starts and outcomes, the count of failures, its messages."""
+        self._checks.check_version(after)
+        self._checks.check_order(before, after)
+        self._checks.check_starts_and_ends(before, after)
+        recoveries = [closed for closed in after.closed if closed.end is EpochEnd.RECOVERED]
+        is_counted = after.failures <= before.failures + len(recoveries)
+        assert is_counted, (
+            f"{after.failures} failures after {before.failures} and {len(recoveries)} recoveries"
+        )
+        has_ended = after.finished_at is not None and (
+            before.finished_at is None or after.epoch != before.epoch
+        )
+        sent = {message.kind for message in after.outbox}
+        missing = _MESSAGES[derive(after).state] - sent if has_ended else ()
+        assert not missing, f"it ends {derive(after).state}, and sends no {missing}"
 
     def _number(self, record: TaskRecord) -> int:
-        key = (record.task, record.steps, record.history)
+        key = (
+            record.run,
+            record.start_by,
+            record.direction,
+            record.failures,
+            tuple(record.steps.values()),
+            record.decision,
+            record.error,
+            record.resume_at,
+            record.expires_at,
+            record.finished_at,
+        )
         if key not in self._numbers:
             self._numbers[key] = len(self.records)
             self.records.append(record)
         return self._numbers[key]
 
-    def _verdict(self, verdict: Judgement) -> int:
-        """Give a verdict's number; whenever it is acted upon, what follows has its time from then on."""
-        if isinstance(verdict, GivenUp):
-            verdict = replace(verdict, reason="")
-        if not isinstance(verdict, Postponed):
-            verdict = replace(verdict, start_by=_SOON)
-        if verdict not in self._numbers:
-            self._numbers[verdict] = len(self._verdicts)
-            self._verdicts.append(verdict)
-        return self._numbers[verdict]
+
+def _require(holds: object, text: str) -> None:
+    assert holds, text
 
 
-@cache
-def _runner(*, is_current: bool) -> Runner:
-    epoch = CURRENT if is_current else Epoch(CURRENT - 1)
-    return Runner(
-        epoch=epoch,
-        scheduler=scheduler_id(TASK, epoch),
-        activity=1,
-        at_once=16,
-        ends_at=START + timedelta(hours=1),
-        start_within=_SOON - START,
-        pick_up_within=timedelta(),
-        new_id=str,
-    )
-
-
-def _follow(runner: Runner) -> Follow:
-    """Plan what follows, each start of a step under an id that none before it had."""
-
-    def follow(record: TaskRecord, now: datetime) -> list[Event]:
-        planned = plan(record, runner, now, look_at=lambda _: True, is_first=True, may_share=False)
-        return [_numbered(record, each) if isinstance(each, StepStarted) else each for each in planned.events]
-
-    return follow
-
-
-def _numbered(record: TaskRecord, event: StepStarted) -> StepStarted:
-    older = [past.start_id for closed in record.history for past in closed.steps if past.name == event.step]
-    known = {*older, record.step(event.step).start_id} - {None}
-    return replace(event, start_id=StartId(f"{event.step}.{len(known) + 1}"))
-
-
-def _begun(before: TaskRecord, after: TaskRecord, runner: Runner) -> Iterator[Call]:
-    """Give the calls of starts that were not on record before."""
-    for step in after.steps:
-        was = before.step(step.name)
-        if (step.start_id, step.epoch) != (was.start_id, was.epoch):
-            for name in started_by(after, runner, {step.start_id}):
-                if name == step.name:
-                    yield _call(after, name)
-
-
-def _call(record: TaskRecord, name: StepName) -> Call:
-    return Call(name, record.step(name).start_id or "", record.task.direction is Direction.UNDO)
+def _action(action: str, epoch: int) -> Answered | Cancelled | Resubmitted | UndoRequested:
+    """Return the event of an operator's action: its name, or a verdict and the name of its step."""
+    match action.split(":"):
+        case ["cancel"]:
+            return Cancelled(by=Canceller.OPERATOR, **_WHO)
+        case ["resubmit"]:
+            return Resubmitted(epoch=epoch, **_WHO)
+        case ["undo"]:
+            return UndoRequested(epoch=epoch, **_WHO)
+        case [verdict, step]:
+            return Answered(epoch=epoch, step=step, verdict=Verdict(verdict), result="{}", **_WHO)
+    raise ValueError(action)

@@ -1,166 +1,189 @@
-"""Everything that can happen next in a state."""
+"""The moves of a state: everything that can happen next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-from functions.pattern.events import Cancelled
-from functions.pattern.identity import Epoch, StepName
-from functions.pattern.records import TaskRecord
-from tests.fakes.clock import START
-from tests.fakes.interventions import cancellation, found_done, found_not_done, resubmission, undo_request
-from tests.model.core import After, Core, Deed
-from tests.model.rules import check_call
+from functions.core.derive import needs_undo, unsettled
+from functions.core.record import Direction, OperationState, TaskRecord
+from functions.core.task_events import OutcomeKind, Verdict
+from tests.model.canonical import START
+from tests.model.core import After, Core
 from tests.model.state import Call, Effect, Left, Run, State
 
-_RUNS, _SUPERVISORS = 2, 2
-
-
-def _cancel(_epoch: Epoch) -> Cancelled:
-    return cancellation(by_operator=True)
+#: Activities at the same time.
+_MOST_RUNS = 2
 
 
 class Moves:
-    """The moves of all that take part. The service may refuse one of the steps."""
+    """The moves of runs, services, the Supervisor and an operator. A service may refuse one step."""
 
     def __init__(self, core: Core, refused: str) -> None:
         self._core = core
         self._refused = refused
-        shapes = core.records[core.first].order.steps
-        self._numbers = {str(shape.name): number for number, shape in enumerate(shapes)}
-        self._keyless = frozenset(shape.name for shape in shapes if not shape.idempotent)
-        self._answers: list[tuple[str, Deed, Deed]] = [
-            (name, partial(found_done, name), partial(found_not_done, name)) for name in sorted(self._keyless)
-        ]
+        specs = core.records[core.first].order.specs
+        self._places = {spec.name: place for place, spec in enumerate(specs)}
+        self._once = frozenset(spec.name for spec in specs if not spec.idempotent)
 
     def first(self, left: Left) -> State:
-        """Give the state in which a task is new."""
-        return State(self._core.first, (), (), (Effect(),) * len(self._numbers), (), left)
+        """Return the state of a new task."""
+        return State(self._core.first, (), (Effect(),) * len(self._places), (), left)
 
     def without_faults(self, state: State) -> Iterator[State]:
-        """Give the moves that lead on when nothing goes wrong any more, and no operator acts."""
-        yield state._replace(record=self._core.aged(state.record))  # time passes
-        if not any(run.is_current for run in state.runs):
-            yield from self._begin(state)  # asked for, or run again after a crash
+        """Yield the moves that happen without a fault and without an operator."""
+        yield state._replace(record=self._core.aged(state.record, state.start_ids))
+        newest = self._core.records[state.record].run
+        if not any(run.is_current and run.number == newest for run in state.runs):
+            yield from self._begin(state, newest)  # it is requested, or repeated after a crash
         for run in state.runs:
             for call in run.calls:
-                yield from self._of_call(state, run, call)
-        yield from self._supervisors(state)
+                if call.outcome:
+                    yield self._recorded(state, run, call)
+                else:
+                    done, outcome = self._carried_out(state, call)
+                    yield self._answered(done, run, call, outcome)
+        yield self._after(state, self._core.after_deadlines(state.record, state.start_ids))
         for call in state.late:
-            yield self._carried_out(state, call)[0]._replace(late=())
+            late = list(state.late)
+            late.remove(call)
+            yield self._carried_out(state, call)[0]._replace(late=tuple(late))
 
     def with_faults(self, state: State) -> Iterator[State]:
-        """Give what may go wrong, and what an operator may do."""
+        """Yield the faults, and the actions of an operator."""
         left = state.left
         if left.duplicates:
             fewer = state._replace(left=left._replace(duplicates=left.duplicates - 1))
-            yield from self._begin(fewer)
-            yield from self._begin(fewer, is_current=False)
-        if left.crashes:
-            fewer = state._replace(left=left._replace(crashes=left.crashes - 1))
-            for run in state.runs:
-                yield fewer.with_run(run, None)
-                for call in run.calls:
-                    yield from self._late(fewer.with_run(run, None), call)
+            for number in range(1, self._core.records[state.record].run + 1):
+                yield from self._begin(fewer, number)
+            late = self._core.after_begin(state.record, 1, state.start_ids, is_current=False)
+            assert late is None, "a run of an earlier epoch begins"
+        for run in state.runs if left.crashes else ():
+            crashed = state._replace(left=left._replace(crashes=left.crashes - 1)).with_run(run, None)
+            yield crashed
+            yield from (crashed.with_late(call) for call in run.calls if left.late and not call.outcome)
         for run in state.runs:
-            for call in (each for each in run.calls if each.is_done is None):
-                yield from self._unanswered(state, run, call)
-        if left.deeds:
-            yield from self._operator(state._replace(left=left._replace(deeds=left.deeds - 1)))
+            for call in run.calls:
+                if not call.outcome:
+                    yield from self._unanswered(state, run, call)
+        if left.actions:
+            yield from self._operator(state._replace(left=left._replace(actions=left.actions - 1)))
 
-    def _record(self, state: State) -> TaskRecord:
-        return self._core.records[state.record]
+    # Runs
+
+    def _begin(self, state: State, number: int) -> Iterator[State]:
+        if len(state.runs) < _MOST_RUNS:
+            after = self._core.after_begin(state.record, number, state.start_ids, is_current=True)
+            if after is not None:
+                yield self._after(state.with_run(None, Run(True, number, after.calls)), after)
+
+    def _recorded(self, state: State, run: Run, call: Call) -> State:
+        """Record the outcome of a call; its run begins the calls that follow."""
+        after = self._core.after_outcome(
+            state.record, run.number, call, state.start_ids, is_current=run.is_current
+        )
+        rest, calls = run.without(call), () if after is None else after.calls
+        return self._after(state.with_run(run, rest._replace(calls=(*rest.calls, *calls))), after)
+
+    def _answered(self, state: State, run: Run, call: Call, outcome: OutcomeKind) -> State:
+        """Return the state with the outcome of a call. Most outcomes of an earlier epoch are rejected."""
+        answered, rest = call._replace(outcome=outcome.value), run.without(call)
+        if not run.is_current and not self._counts(state, run.number, answered):
+            return state.with_run(run, rest)
+        return state.with_run(run, rest._replace(calls=(*rest.calls, answered)))
+
+    def _counts(self, state: State, number: int, call: Call) -> bool:
+        """Return whether an outcome of an earlier epoch counts: of a step that must not be repeated only."""
+        if call.step in self._once and not call.is_undo:
+            return True
+        after = self._core.after_outcome(state.record, number, call, state.start_ids, is_current=False)
+        assert after is None, f"an outcome of {call.step} counts, of an earlier epoch"
+        return False
 
     def _after(self, state: State, after: After | None) -> State:
-        """Give the state after an event; one that was refused has changed nothing."""
+        """Return the state with another record. In the next epoch, all runs are of an earlier one."""
         if after is None:
             return state
-        if after.is_next_epoch:
-            for call in (call for run in state.runs for call in run.calls if call.is_done is not None):
-                self._check_unheard(after.record, call)
-        return state.with_record(after.record, is_next_epoch=after.is_next_epoch, keyless=self._keyless)
+        state = state._replace(record=after.record)
+        if not after.is_next_epoch:
+            return state
+        runs = []
+        for run in state.runs:
+            calls = tuple(
+                each for each in run.calls if not each.outcome or self._counts(state, run.number, each)
+            )
+            if calls:
+                runs.append(Run(False, run.number, calls))
+        return state._replace(runs=tuple(sorted(runs)))
 
-    def _check_unheard(self, record: int, call: Call) -> bool:
-        """Check that what came of a call of an epoch that has ended is refused, unless it must be kept."""
-        is_kept = call.step in self._keyless and not call.is_undo
-        is_refused = is_kept or self._core.told(record, call, is_current=False) is None
-        assert is_refused, f"an outcome of {call.step} counts, of an epoch that has ended"
-        return not is_kept
+    # Services
 
-    def _begin(self, state: State, *, is_current: bool = True) -> Iterator[State]:
-        """Have a run begin; one that is refused has changed nothing, and cost nothing."""
-        after = self._core.claimed(state.record, is_current=is_current) if len(state.runs) < _RUNS else None
-        if after is not None:
-            yield self._after(state.with_run(None, Run(is_current, after.calls)), after)
-
-    def _of_call(self, state: State, run: Run, call: Call) -> Iterator[State]:
-        """Have the service answer a call, or its run tell the answer."""
-        rest = run.without(call)
-        if call.is_done is not None:
-            after = self._core.told(state.record, call, is_current=run.is_current)
-            calls = () if after is None else after.calls
-            yield self._after(state.with_run(run, rest._replace(calls=(*rest.calls, *calls))), after)
-            return
-        done, is_done = self._carried_out(state, call)
-        yield done.with_run(run, self._answered(state, rest, call, is_done=is_done))
+    def _carried_out(self, state: State, call: Call) -> tuple[State, OutcomeKind]:
+        """Carry out a call, once for each key that the service knows. After an undo the service refuses."""
+        _check_call(self._core.records[state.record], call)
+        place = self._places[call.step]
+        before = state.effects[place]
+        if before.is_undone and not call.is_undo:
+            return state, OutcomeKind.REFUSED
+        is_repeated = before.done and call.step not in self._once
+        done = before.done if is_repeated or call.is_undo else before.done + 1
+        assert done <= 1, f"{call.step} is done twice"
+        after = Effect(done, before.is_undone or call.is_undo)
+        effects = (*state.effects[:place], after, *state.effects[place + 1 :])
+        return state._replace(effects=effects), OutcomeKind.DONE
 
     def _unanswered(self, state: State, run: Run, call: Call) -> Iterator[State]:
-        """Have the service refuse a call, or its run give it up when its time is over."""
-        rest = run.without(call)
-        if self._may_refuse(state, call):
-            refused = state._replace(left=state.left._replace(refusals=state.left.refusals - 1))
-            yield refused.with_run(run, self._answered(state, rest, call, is_done=False))
-        if not run.is_current or self._record(state).step(StepName(call.step)).is_late(START):
-            yield state.with_run(run, rest)
-            yield from self._late(state.with_run(run, rest), call)
+        """Refuse a call, or give it up: at its deadline, or when its answer is lost."""
+        left, is_first = state.left, state.effects[self._places[call.step]] == Effect()
+        if left.refusals and is_first and call.step == self._refused and not call.is_undo:
+            refused = state._replace(left=left._replace(refusals=left.refusals - 1))
+            yield self._answered(refused, run, call, OutcomeKind.REFUSED)
+        given_up = self._answered(state, run, call, OutcomeKind.UNKNOWN)
+        is_overdue = self._core.records[state.record].current(call.step).is_overdue(START)
+        if is_overdue or not run.is_current:
+            yield given_up
+        elif left.late:
+            yield given_up._replace(left=left._replace(late=left.late - 1))
+        if left.late:
+            yield given_up.with_late(call)
 
-    def _answered(self, state: State, rest: Run, call: Call, *, is_done: bool) -> Run:
-        """Give a run with an answered call; of an epoch that has ended, most are refused."""
-        answered = call._replace(is_done=is_done)
-        if not rest.is_current and self._check_unheard(state.record, answered):
-            return rest
-        return rest._replace(calls=(*rest.calls, answered))
-
-    @staticmethod
-    def _late(state: State, call: Call) -> Iterator[State]:
-        """Have a call still be under way when its caller is gone."""
-        if state.left.late and call.is_done is None:
-            yield state._replace(late=(call,), left=state.left._replace(late=state.left.late - 1))
-
-    def _may_refuse(self, state: State, call: Call) -> bool:
-        is_first = state.effects[self._numbers[call.step]] == Effect() and not call.is_undo
-        return bool(state.left.refusals) and is_first and call.step == self._refused
-
-    def _carried_out(self, state: State, call: Call) -> tuple[State, bool]:
-        """Have the service carry out a call, once for each key that it knows; after an undo it refuses."""
-        check_call(self._record(state), call)
-        number = self._numbers[call.step]
-        before = state.effects[number]
-        if before.is_undone and not call.is_undo:
-            return state, False
-        again = before.done and call.step not in self._keyless
-        done = before.done if again else before.done + 1
-        after = before._replace(is_undone=True) if call.is_undo else before._replace(done=done)
-        effects = (*state.effects[:number], after, *state.effects[number + 1 :])
-        return state._replace(effects=effects), True
-
-    def _supervisors(self, state: State) -> Iterator[State]:
-        """Have one look at the task, or do what it has decided."""
-        judged = self._core.judged(state.record)
-        if len(state.verdicts) < _SUPERVISORS and judged is not None:
-            yield state._replace(verdicts=tuple(sorted((*state.verdicts, judged))))
-        for number, verdict in enumerate(state.verdicts):
-            rest = state._replace(verdicts=state.verdicts[:number] + state.verdicts[number + 1 :])
-            yield self._after(rest, self._core.acted(state.record, verdict))
+    # Operators
 
     def _operator(self, state: State) -> Iterator[State]:
-        """Have an operator act, who finds out what the service did when nothing is under way to it."""
-        deeds: list[Deed] = [_cancel, resubmission, undo_request]
-        under_way = {call.step for run in state.runs for call in run.calls if call.is_done is None}
-        for name, done, not_done in self._answers:
-            if name not in under_way | {call.step for call in state.late}:
-                deeds.append(done if state.effects[self._numbers[name]].done else not_done)
-        for after in (self._core.operated(state.record, deed) for deed in deeds):
+        """Act on the task. An operator answers truly, and only while no call of the step is under way."""
+        actions = ["cancel", "resubmit", "undo"]
+        calls = [call for run in state.runs for call in run.calls if not call.outcome]
+        under_way = {call.step for call in (*calls, *state.late)}
+        for step in sorted(self._once - under_way):
+            is_done = state.effects[self._places[step]].done
+            actions.append(f"{Verdict.DONE if is_done else Verdict.NOT_DONE}:{step}")
+        for action in actions:
+            after = self._core.after_action(state.record, action, state.start_ids)
             if after is not None:
                 yield self._after(state, after)
+
+
+def _check_call(record: TaskRecord, call: Call) -> None:
+    """Check a call that arrives: its start is on record, after its needs or in the order of undo."""
+    step, spec = record.step(call.step), record.order.by_name[call.step]
+    operation = step.operation(Direction.UNDO if call.is_undo else Direction.DO)
+    assert operation.number is not None, f"{call.step} is called, and not on record"
+    assert not call.is_undo or record.direction is Direction.UNDO, f"{call.step} is undone, its task is not"
+    if operation.start_id != call.start_id or operation.state is not OperationState.RUNNING:
+        return
+    if not call.is_undo and record.direction is Direction.DO:
+        assert spec.needs.isdisjoint(unsettled(record)), f"{call.step} is called before its needs"
+    for other in record.order.specs if call.is_undo else ():
+        is_user = call.step in other.needs and needs_undo(other, record.step(other.name))
+        is_undone = record.step(other.name).undo.state is OperationState.DONE
+        assert not is_user or is_undone, f"{call.step} is undone before {other.name}"
+
+
+def check_effects(record: TaskRecord, effects: tuple[Effect, ...]) -> None:
+    """Check the effects of a task that was processed or compensated."""
+    if record.finished_at is None or record.error is not None:
+        return
+    for spec, effect in zip(record.order.specs, effects, strict=True):
+        if record.direction is Direction.DO:
+            assert effect == Effect(done=1), f"Processed, and {spec.name} is {effect}"
+        elif spec.undo:
+            assert not effect.done or effect.is_undone, f"Compensated, and {spec.name} is not undone"

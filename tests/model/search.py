@@ -1,4 +1,4 @@
-"""Searches all states, breadth first, to the last; then, whether an end can be reached from each of them."""
+"""A breadth-first search of all states, and the check that an end can be reached from each of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL
+from functions.core.derive import derive
 from tests.model.core import Core
-from tests.model.moves import Moves
-from tests.model.rules import check_effects
-from tests.model.state import Left, State
+from tests.model.moves import Moves, check_effects
+from tests.model.state import State
+from tests.model.workflows import Search
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the search has seen.
+    """The figures of a search.
 
-    An edge leads from one state to another, and counts once, whatever moves lead along it. From `stuck`
-    states no end can be reached, though nothing goes wrong.
+    `transitions` are pairs of different states. From `stuck` states no end can be reached without a fault
+    and without an operator. `seconds` are those of CPU.
     """
 
-    edges: int
+    transitions: int
     states: int
     records: int
     ends: Mapping[str, int]
@@ -31,38 +30,40 @@ class Found:
     seconds: float
 
     def __str__(self) -> str:
-        ends = ", ".join(f"{count} in {state}" for state, count in sorted(self.ends.items()))
-        figures = f"{self.edges:,} edges, {self.states:,} states ({ends}), {self.records:,} records of a task"
-        return f"{figures}, {self.seconds:.0f} s of CPU"
+        ends = ", ".join(f"{number} {state}" for state, number in sorted(self.ends.items()))
+        figures = (
+            f"{self.transitions:,} transitions, {self.states:,} states ({ends}), {self.records:,} records"
+        )
+        return f"{figures}, {self.stuck} stuck, {self.seconds:.0f} s of CPU"
 
 
-def search(workflow: Workflow, refused: str, left: Left) -> Found:
-    """Search. Raises `AssertionError` where an invariant is violated."""
-    begin, core = time.process_time(), Core(workflow)
-    moves = Moves(core, refused)
-    first = moves.first(left)
+def search(given: Search) -> Found:
+    """Search all states. Raises `AssertionError` if a rule is violated."""
+    began, core = time.process_time(), Core(given.workflow)
+    moves = Moves(core, given.refused)
+    first = moves.first(given.left)
     numbers, waiting = {first: 0}, deque([first])
     before: defaultdict[int, list[int]] = defaultdict(list)
     ends: dict[int, str] = {}
-    edges = 0
+    transitions = 0
     while waiting:
         state = waiting.popleft()
         number, record = numbers[state], core.records[state.record]
         check_effects(record, state.effects)
-        if record.task.process_state in FINAL:
-            ends[number] = record.task.process_state
-        healed = list(moves.without_faults(state))
-        after = {_number(each, numbers, waiting) for each in (*healed, *moves.with_faults(state))}
-        edges += len(after - {number})
+        if record.finished_at is not None:
+            ends[number] = derive(record).state
+        healed = {_number(each, numbers, waiting) for each in moves.without_faults(state)}
+        faulty = {_number(each, numbers, waiting) for each in moves.with_faults(state)}
+        transitions += len((healed | faulty) - {number})
         for each in healed:
-            before[numbers[each]].append(number)
+            before[each].append(number)
     stuck = len(numbers) - _count_leading_to(ends, before)
-    seconds = time.process_time() - begin
-    return Found(edges, len(numbers), len(core.records), Counter(ends.values()), stuck, seconds)
+    seconds = time.process_time() - began
+    return Found(transitions, len(numbers), len(core.records), Counter(ends.values()), stuck, seconds)
 
 
 def _number(state: State, numbers: dict[State, int], waiting: deque[State]) -> int:
-    """Give a state's number; a new one waits for its turn."""
+    """Return the number of a state; a new state is searched later."""
     if state not in numbers:
         numbers[state] = len(numbers)
         waiting.append(state)
@@ -70,11 +71,11 @@ def _number(state: State, numbers: dict[State, int], waiting: deque[State]) -> i
 
 
 def _count_leading_to(ends: Iterable[int], before: Mapping[int, Sequence[int]]) -> int:
-    """Count the states from which one of the ends can be reached."""
+    """Return the number of states from which one of the ends can be reached."""
     reached = set(ends)
     waiting = list(reached)
     while waiting:
-        following = [each for each in before.get(waiting.pop(), ()) if each not in reached]
+        following = {each for each in before.get(waiting.pop(), ()) if each not in reached}
         reached.update(following)
         waiting += following
     return len(reached)

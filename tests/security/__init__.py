@@ -1,3 +1,1 @@
-"""Tests of the security checklist: `docs/security.md` names a test for each promise."""
-
-from __future__ import annotations
+"""Tests of the threats that `docs/security.md` lists."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from functions.agents.endpoints import url_setting
+from functions.agents.agent_catalog import setting_of
 from functions.settings import load_settings
 from functions.wiring import Wiring
 from functions.workflows.registration import Registration
@@ -21,8 +21,8 @@ SETTINGS = {
 
 def wired(registrations: Sequence[Registration], **settings: str) -> Wiring:
     """Wire the application with these workflows and all sample services. It connects on first use."""
-    steps = [step for each in registrations for step in each.workflow.steps]
-    addresses = {url_setting(step.agent): "https://service.example" for step in steps}
+    agents = {name for each in registrations for name in each.agent_names}
+    addresses = {setting_of(name, "URL"): "https://service.example" for name in agents}
     with pytest.MonkeyPatch.context() as environment:
         for name, value in {**SETTINGS, **addresses, **settings}.items():
             environment.setenv(name, value)

@@ -16,14 +16,14 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
-from functions.api.models import MAX_BATCH_BYTES
 from functions.machine import collect_garbage_rarely
 from functions.web.bodies import MOST_VALUES, parse_body
 from functions.web.problems import ProblemError
-from tests.unit.api.conftest import Api
+from tests.unit.api.scene import Api
 
 _BEGIN, _END = b'{"orders":[', b"]}"
 _BATCH_DEPTH = 18
+_MOST_BATCH_BYTES = 1024 * 1024
 #: Between two doubles: to convert it takes hundreds of steps.
 _NUMBER = b"2.22507385850720113605740979670913197593481954635164564802342610972482222202107694551e-308"
 _ROUNDS = 5
@@ -46,9 +46,9 @@ def _answered(orders: Iterable[bytes], status: int) -> HostileBatch:
     return HostileBatch(_BEGIN + b",".join(orders) + _END, 200, frozenset({status}))
 
 
-def _filled(unit: bytes, most: int = MAX_BATCH_BYTES) -> bytes:
+def _filled(unit: bytes, most: int = _MOST_BATCH_BYTES) -> bytes:
     """Repeat a value in the batch until the body is full, or has `most` of it."""
-    count = min(most, (MAX_BATCH_BYTES - len(_BEGIN) - len(_END)) // (len(unit) + 1))
+    count = min(most, (_MOST_BATCH_BYTES - len(_BEGIN) - len(_END)) // (len(unit) + 1))
     return _BEGIN + b",".join([unit] * count) + _END
 
 

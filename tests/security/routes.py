@@ -10,18 +10,18 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.fakes.workflows import TASK
 from tests.unit.api.samples import ORDER
+from tests.unit.api.scene import TASK
 
 #: The id of a rejected message, as far as its form goes.
-REJECTED = "0" * 64
+REJECTED = f"{'0' * 18}-{'0' * 64}"
 
 _BODIES: Mapping[str, Any] = {
     "order": ORDER,
     "batch": {"orders": [ORDER]},
-    "done": {"reason": "a test", "result": {}},
-    "skip": {"reason": "a test", "result": {}},
+    "rebuild": {"reason": "a test"},
     "events": {"reason": "a test", "body": {}},
+    "limit": {"reason": "a test", "calls_at_once": 4},
     "actions": {
         "reason": "a test",
         "filter": {"state": "Error"},
@@ -74,7 +74,10 @@ def routes_of(app: FastAPI) -> Iterator[Route]:
                 .replace("/rejected/{id}", f"/rejected/{REJECTED}")
                 .replace("{id}", TASK)
                 .replace("{task_id}", TASK)
+                .replace("{step}/{action}", "payment/rebuild")
+                .replace("{action}", "resubmit")
                 .replace("{step}", "payment")
+                .replace("{gate}", "payment")
             )
             if path != "/api/health":
                 yield Route(method, path)

@@ -9,40 +9,23 @@ from typing import Any
 
 import azure.functions as func
 import pytest
-from fastapi import FastAPI
 
-from functions.agents.endpoints import load_endpoints
-from functions.api import batch
-from functions.api.batch import BatchAcceptance
-from functions.pattern.definition import Registry
-from functions.pattern.errors import TransientError
-from functions.pattern.records import TaskRecord
-from functions.pattern.wait_events import EventReceived
+from functions.agents.agent_catalog import load_endpoints
+from functions.core.task_events import EventReceived
+from functions.messaging.message_format import QueueMessage
 from functions.settings import load_settings
+from functions.storage.table_contract import TransientStorageError
 from functions.web.blueprint import http_handler
-from functions.web.callers import Caller, Role
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.fakes.orders import ORDERS
-from tests.fakes.purchases import (
-    CANARY,
-    CANARY_CODE,
-    CANARY_PIN,
-    CONFIRM,
-    EVENT,
-    PAYLOAD,
-    PURCHASES,
-    purchase,
-)
-from tests.fakes.tasks import after, claimed, completed, failed, started, told
-from tests.fakes.workflows import TASK
 from tests.security.conftest import SETTINGS
 from tests.security.hostile import HOSTILE, HostileBatch
+from tests.security.purchases import CANARY, CANARY_CODE, CANARY_PIN, EVENT, PAYLOAD, PURCHASES
 from tests.security.routes import REJECTED, Route, routes_of
-from tests.unit.api.conftest import Api
-from tests.unit.api.samples import ITEM, ORDER, problem
-from tests.unit.operations.conftest import Desk, in_error
+from tests.unit.api.samples import ORDER, problem
+from tests.unit.api.scene import ORDERS, TASK, Api
+from tests.unit.overview.conftest import Office
 
-ROUTES = [each for app in (Api().application, Desk().application) for each in routes_of(app)]
+ROUTES = [each for app in (Api(ORDERS).application(), Office().application) for each in routes_of(app)]
 WITH_BODY = [pytest.param(route, id=str(route)) for route in ROUTES if route.has_body]
 #: A step says what its events may hold.
 WITH_FIELDS = [
@@ -53,27 +36,25 @@ NAMING = [pytest.param(route, id=str(route)) for route in ROUTES if TASK in rout
 ODATA = "' or PartitionKey ne '"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def api() -> Api:
     """Serve callers: what is refused leaves nothing behind."""
-    return Api()
+    return Api(ORDERS)
 
 
-@pytest.fixture(scope="module")
-def desk() -> Desk:
+@pytest.fixture
+async def office() -> Office:
     """Serve the operators' application, with one task."""
-    desk = Desk()
-    desk.holds(in_error())
-    return desk
+    office = Office()
+    await office.in_error()
+    return office
 
 
-def _application(api: Api, desk: Desk, route: Route) -> FastAPI:
-    return desk.application if "/ops/" in route.path else api.application
+def _application(api: Api, office: Office, route: Route) -> Any:
+    return office.application if "/ops/" in route.path else api.application()
 
 
-async def _send(
-    app: FastAPI, route: Route, body: bytes, content_type: str = "application/json"
-) -> HttpAnswer:
+async def _send(app: Any, route: Route, body: bytes, content_type: str = "application/json") -> HttpAnswer:
     client = AsgiClient(app, {"X-Requested-With": "test"})
     return await client.send(route.method, route.path, body, content_type=content_type)
 
@@ -87,51 +68,51 @@ def _with(route: Route, value: str) -> bytes:
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", '"\xff"', "[" * 18 + "]" * 18, "{"]
 )
-async def test_invalid_json_is_400(api: Api, desk: Desk, route: Route, value: str) -> None:
+async def test_invalid_json_is_400(api: Api, office: Office, route: Route, value: str) -> None:
     """Invalid numbers, other encodings, too much depth; nothing is submitted."""
-    problem(await _send(_application(api, desk, route), route, _with(route, value)), 400)
-    assert api.submissions.messages == []
+    problem(await _send(_application(api, office, route), route, _with(route, value)), 400)
+    assert api.submitted == []
 
 
 @pytest.mark.parametrize("route", WITH_FIELDS)
-async def test_unknown_fields_are_422(api: Api, desk: Desk, route: Route) -> None:
+async def test_unknown_fields_are_422(api: Api, office: Office, route: Route) -> None:
     """So no caller can set fields that are not theirs."""
-    problem(await _send(_application(api, desk, route), route, _with(route, "1")), 422)
+    problem(await _send(_application(api, office, route), route, _with(route, "1")), 422)
 
 
 @pytest.mark.parametrize("route", WITH_BODY)
-async def test_only_json_is_accepted(api: Api, desk: Desk, route: Route) -> None:
+async def test_only_json_is_accepted(api: Api, office: Office, route: Route) -> None:
     """Neither forms nor text."""
     body = json.dumps(route.body).encode()
-    problem(await _send(_application(api, desk, route), route, body, "text/plain"), 415)
+    problem(await _send(_application(api, office, route), route, body, "text/plain"), 415)
 
 
 @pytest.mark.parametrize("route", WITH_BODY)
-async def test_bodies_are_bounded(api: Api, desk: Desk, route: Route) -> None:
+async def test_bodies_are_bounded(api: Api, office: Office, route: Route) -> None:
     """Also blank ones."""
-    kibibytes = 1024 if route.path.endswith("/batch") else 32 if "/ops/" in route.path else 48
-    problem(await _send(_application(api, desk, route), route, b" " * (kibibytes * 1024 + 1)), 413)
+    kibibytes = 1024 if route.path.endswith("/batch") else 128 if "/ops/" in route.path else 48
+    problem(await _send(_application(api, office, route), route, b" " * (kibibytes * 1024 + 1)), 413)
 
 
 @pytest.mark.parametrize("route", NAMING)
 @pytest.mark.parametrize("name", [ODATA, "a|b", "a.b", "a#b", "a\\b", "%2F", "a\x00", "a\n", "ä", "x" * 65])
-async def test_ids_have_a_strict_format(api: Api, desk: Desk, route: Route, name: str) -> None:
+async def test_ids_have_a_strict_format(api: Api, office: Office, route: Route, name: str) -> None:
     """They can be part of a key, but contain nothing that changes a filter, path or header."""
     astray = Route(route.method, route.path.replace(TASK, name))
-    problem(await astray.ask(_application(api, desk, route), {}), 422)
+    problem(await astray.ask(_application(api, office, route), {}), 422)
 
 
 @pytest.mark.parametrize("field", ["state", "workflow", "prefix", "order", "cursor", "min_age", "$filter"])
-async def test_query_parameters_cannot_inject_into_filters(desk: Desk, field: str) -> None:
+async def test_query_parameters_cannot_inject_into_filters(office: Office, field: str) -> None:
     """What could inject into a concatenated filter is an invalid value here."""
-    problem(await desk.get(f"/tasks?{field}={ODATA.replace(' ', '%20')}"), 422)
+    problem(await office.get(f"/tasks?{field}={ODATA.replace(' ', '%20')}"), 422)
 
 
 @pytest.mark.parametrize("field", ["min_age", "max_age", "version"])
 @pytest.mark.parametrize("number", ["1_0", "%D9%A1", "%EF%BC%91", "+1"])  # in Arabic, in full width, a blank
-async def test_numbers_are_written_in_plain_digits(desk: Desk, field: str, number: str) -> None:
+async def test_numbers_are_written_in_plain_digits(office: Office, field: str, number: str) -> None:
     """What Python would read as one, too."""
-    problem(await desk.get(f"/tasks?workflow=orders&{field}={number}"), 422)
+    problem(await office.get(f"/tasks?workflow=orders&{field}={number}"), 422)
 
 
 @pytest.mark.parametrize("reply_to", [ODATA, "scheduler-requests", "agent-payment-requests", "submissions"])
@@ -143,13 +124,9 @@ async def test_notices_go_to_reply_queues_only(api: Api, reply_to: str) -> None:
             body: Any = route.body
             orders = [{**order, "reply_to": reply_to} for order in body.get("orders", [body])]
             sent = {"orders": orders} if "orders" in body else orders[0]
-            answer = await _send(api.application, route, json.dumps(sent).encode())
+            answer = await _send(api.application(), route, json.dumps(sent).encode())
             assert 422 in {answer.status, *(each["status"] for each in answer.json.get("results", []))}
-    assert api.submissions.messages == []
-
-
-_UNKNOWN = {f"unknown-{number}": number for number in range(400)}
-_INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] * 90
+    assert api.submitted == []
 
 
 @pytest.mark.parametrize("batch", HOSTILE.values(), ids=HOSTILE)
@@ -160,85 +137,47 @@ async def test_hostile_batch_is_answered_and_other_requests_are_served(batch: Ho
     answer, health = await asyncio.gather(sent, api.client.get("/api/health"))
     assert (answer.status, health.status) == (batch.status, 200)
     assert {each["status"] for each in answer.json.get("results", [])} == batch.orders
-    assert api.submissions.messages == []
+    assert api.submitted == []
     assert (await api.client.post("/api/orders", ORDER)).status == 202
-
-
-@pytest.mark.parametrize(
-    "change", [_UNKNOWN, {"items": _INVALID_ITEMS}], ids=["in the order", "in its items"]
-)
-async def test_other_requests_are_served_between_its_orders(
-    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When each order takes longer than requests may wait, they are served between any two."""
-    monkeypatch.setattr(batch, "_TURN_SECONDS", 0)
-    assert await _turns_during([ORDER | change] * 100) >= 100
-
-
-async def test_orders_that_are_quick_to_check_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy instance, each wait for other requests can take as long as checking the whole batch."""
-    monkeypatch.setattr(batch, "_TURN_SECONDS", 60)
-    assert await _turns_during([ORDER | {"currency": "euro"}] * 100) < 2 * 10
-
-
-async def _turns_during(orders: list[object]) -> int:
-    """Count how often other requests are served until all the orders are refused."""
-    batches = BatchAcceptance(ORDERS, Api().acceptance)
-    taking = asyncio.create_task(batches.take(orders, Caller("anna", frozenset(Role))))
-    turns = 0
-    while not taking.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert {answer.status for answer in await taking} == {422}
-    return turns
-
-
-async def test_faults_without_number_are_counted_and_not_listed() -> None:
-    """To list what is wrong with 3,900 empty items takes longer than other requests may wait."""
-    orders = [ORDER | {"items": [{}] * 3_900}, ORDER]
-    answer = await Api().client.post("/api/orders/batch", {"orders": orders})
-    refused, taken = answer.json["results"]
-    assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 11701 places"}]
-    assert taken["status"] == 202
-
-
-async def test_fields_without_number_beside_the_orders_are_counted_and_not_listed() -> None:
-    """Of the batch itself, too."""
-    unknown = dict.fromkeys(map(str, range(39_000)))
-    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER]} | unknown)
-    reason = "Value error, 39001 fields beside each other, of which one is known"
-    assert problem(answer, 422)["errors"] == [{"field": "body", "reason": reason}]
 
 
 ACCOUNT_KEY = "AccountKey=canary"
 
 CALLERS = [
     pytest.param(route, id=str(route))
-    for route in routes_of(Api().application)
+    for route in routes_of(Api().application())
     if "/orders/" in route.path and "batch" not in route.path
 ]
-TASKS = [pytest.param(route, id=str(route)) for route in routes_of(Desk().application) if TASK in route.path]
+TASKS = [
+    pytest.param(route, id=str(route)) for route in routes_of(Office().application) if TASK in route.path
+]
 
 
 @pytest.mark.parametrize("route", CALLERS + TASKS)
 @pytest.mark.parametrize(
-    ("failure", "status"), [(RuntimeError(ACCOUNT_KEY), 500), (TransientError(ACCOUNT_KEY), 503)]
+    ("failure", "status"), [(RuntimeError(ACCOUNT_KEY), 500), (TransientStorageError(ACCOUNT_KEY), 503)]
 )
-async def test_failures_are_problem_documents(route: Route, failure: Exception, status: int) -> None:
+async def test_failures_are_problem_documents(
+    route: Route, failure: Exception, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a stack trace or the error's text; the reference in a 500 can be found in the log."""
-    api, desk = Api(), Desk()
-    api.store.failure = desk.store.failure = failure
-    answer = await route.ask(desk.application if "/ops/" in route.path else api.application, {})
+    api, office = Api(), Office()
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise failure
+
+    for table in (api.table, office.table):
+        for request in ("read", "query", "send"):
+            monkeypatch.setattr(table, request, fail)
+    answer = await route.ask(_application(api, office, route), {})
     document = problem(answer, status)
     assert ACCOUNT_KEY not in answer.body.decode()
     assert ("reference" in document["detail"]) is (status == 500)
 
 
-async def test_no_address_of_durable_is_given() -> None:
+async def test_no_address_of_durable_is_given(office: Office) -> None:
     """A caller who has one could start, stop and rewind orchestrations."""
-    api, desk = Api(), Desk()
-    desk.holds(in_error())
-    for app in (api.application, desk.application):
+    for app in (Api().application(), office.application):
         for route in routes_of(app):
             answer = await route.ask(app, {})
             assert b"runtime/webhooks" not in answer.body, route
@@ -251,7 +190,7 @@ async def test_no_address_of_durable_is_given() -> None:
 async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int) -> None:
     """Errors can quote what a caller sent."""
     request = func.HttpRequest("GET", f"http://localhost/api/{path}", body=b"")
-    answer = await http_handler(lambda: Api().application)(request, None)
+    answer = await http_handler(Api().application)(request, None)
     assert answer.status_code == status
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
@@ -260,7 +199,7 @@ async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int
 @pytest.mark.parametrize("path", ["/api/orders/", "/api/orders/a/", "/api/ops/tasks/", "/api/health/"])
 async def test_nobody_is_sent_to_the_host_that_the_request_names(path: str) -> None:
     """A slash more is another address, and no reason for a redirect."""
-    app = Desk().application if "/ops/" in path else Api().application
+    app = Office().application if "/ops/" in path else Api().application()
     answer = await AsgiClient(app, {"Host": "evil.example"}).get(path)
     problem(answer, 404)
     assert "location" not in answer.headers
@@ -287,32 +226,37 @@ def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) ->
     assert [text for text in map(repr, [*shown, settings.application_insights]) if "canary" in text] == []
 
 
-HERE = Registry((PURCHASES,), {})
 _SECRETS = (CANARY, str(CANARY_PIN), CANARY_CODE)
 
 
-def _in_error() -> TaskRecord:
-    """Create a purchase that is paid and confirmed, and can't be shipped."""
-    paid = completed("pay", result=b'{"receipt":"R-1"}')
-    begun = (claimed(), started("pay"), paid, started("confirm", start_id="c"))
-    event = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
-    return told(purchase(TASK), *begun, event, started("ship"), failed("ship", error="no stock"))
+async def _purchase(pay_error: str | None = None) -> Office:
+    """Serve a purchase whose payment was refused, or that is paid and confirmed, and cannot be shipped."""
+    office = Office(PURCHASES)
+    await office.submit(flow=PURCHASES, payload=json.dumps(PAYLOAD))
+    await office.run()
+    result = None if pay_error else '{"receipt":"R-1"}'
+    await office.end("pay", error=pay_error, result=result)
+    if pay_error is None:
+        await office.change(EventReceived(step="confirm", body=EVENT, who="anna"))
+        await office.run()
+        await office.end("ship", error="no stock")
+    return office
 
 
 async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFixture) -> None:
     """Of any route, before and after what it does; nor in a log line."""
-    desk = Desk(registry=HERE)
-    desk.holds(_in_error())
+    office = await _purchase()
     order = {"task_id": TASK, "workflow": "purchase", "payload": dict(PAYLOAD)}
-    await desk.rejected.reject("submissions", "m-1", json.dumps(order).encode(), "why")
-    rejected = (await desk.get("/rejected")).json["messages"][0]["id"]
+    message = QueueMessage(message_id="m-1", body=json.dumps(order).encode())
+    await office.rejected.reject("submissions", message, "why")
+    rejected = (await office.get("/rejected")).json["messages"][0]["id"]
     named = (
         replace(route, path=route.path.replace("payment", step).replace(REJECTED, rejected))
-        for route in routes_of(desk.application)
+        for route in routes_of(office.application)
         for step in ("pay", "confirm", "ship")
     )
     routes = sorted(named, key=lambda route: route.has_body)  # what is read, before it is changed
-    answers = [(route, await route.ask(desk.application, {})) for route in routes]
+    answers = [(route, await route.ask(office.application, {})) for route in routes]
     assert {answer.status for route, answer in answers if not route.has_body} == {200}
     assert {answer.status for _, answer in answers} >= {202, 409}
     shown = [
@@ -341,7 +285,6 @@ async def test_refused_order_is_not_repeated(wrong: dict[str, Any], caplog: pyte
 
 async def test_error_text_of_a_service_is_shown_as_it_is() -> None:
     """The application does not look for secrets in texts: a service must not repeat them."""
-    desk = Desk(registry=HERE)
-    desk.holds(told(purchase(TASK), claimed(), started("pay"), failed("pay", error=f"no: {CANARY} 41111111")))
+    office = await _purchase(f"no: {CANARY} 41111111")
     for path in (f"/tasks/{TASK}", "/tasks?state=Error"):
-        assert f"no: {CANARY} 41111111" in (await desk.get(path)).body.decode(), path
+        assert f"no: {CANARY} 41111111" in (await office.get(path)).body.decode(), path

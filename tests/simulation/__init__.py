@@ -1,6 +1,4 @@
-"""The whole application in one process, under virtual time, with services and faults that a seed decides.
+"""A random search for violations of the core's promises: hosts, services and operators in virtual time.
 
-What runs is the application itself: its functions, as `functions/wiring.py` joins them. Simulated are Table
-Storage at azure-core's transport, Service Bus at its client, Durable Functions, HTTP at the session, clocks
-and randomness.
+Open `world.py` first. `python -m tests.simulation --first 0 --count 400` runs the seeds.
 """

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from tests.fakes.web_server import served
 
-#: So many calls in any second.
+#: The partner's limit of calls a second.
 _ALLOWED = 2
-#: A job is worth another look after so many seconds.
+#: The seconds between the looks at a job, and the looks until it is done.
 _LOOK_AFTER = 0.3
 _LOOKS = 2
 
@@ -28,7 +28,7 @@ class Partners:
         #: Calls that came too soon, and those that were answered.
         self.too_many = 0
         self.looked_up: list[str] = []
-        #: The jobs that run for ever; the looks at each job, which is done at the second; what is stopped.
+        #: The jobs that never end; the looks at each job; the stopped jobs.
         self.endless: set[str] = set()
         self.looks: Counter[str] = Counter()
         self.stopped: set[str] = set()
@@ -93,5 +93,5 @@ class Partners:
 
 
 def _task(resource: str) -> str:
-    """Leave out the birth."""
+    """Return the task of a resource, without the run id."""
     return resource.partition(".")[0]

@@ -62,13 +62,13 @@ class TripServices:
         return self._printed.read_text(encoding="utf-8").splitlines()
 
     def calls_of(self, trip: str) -> list[str]:
-        """Return the calls for one trip, as they would be without its birth."""
-        called = map(without_births, self.printed[1:])
+        """Return the calls for one trip, without its run id."""
+        called = map(without_run_ids, self.printed[1:])
         return [line for line in called if re.search(rf"/{trip}(\.\d+)? ", line)]
 
 
-def without_births(line: str) -> str:
-    """Leave out what no two runs have in common."""
+def without_run_ids(line: str) -> str:
+    """Return a line of the services without run ids, which are random."""
     return re.sub(r"\.[0-9a-f]{8}(?=[ ./])", "", line)
 
 
@@ -97,15 +97,25 @@ def add_workflow(folder: Path) -> None:
 
 
 def _add_workflows(blocks: Sequence[CodeBlock], folder: Path) -> None:
-    for block in blocks:
-        if block.file is not None and block.file.startswith(_WORKFLOWS) and block.file != REGISTRY:
-            path = folder / block.file
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
+    write_workflows(blocks, folder)
     [line] = [block.text for block in blocks if block.file == REGISTRY]
     registry = folder / REGISTRY
     before = registry.read_text(encoding="utf-8").replace(line, "")
     registry.write_text(before.replace(_LIST, _LIST + line), encoding="utf-8")
+
+
+def write_workflows(blocks: Iterable[CodeBlock], folder: Path) -> None:
+    """Write the files of workflows."""
+    for block in blocks:
+        if block.file is not None and block.file.startswith(_WORKFLOWS) and block.file != REGISTRY:
+            path = folder / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+
+
+def folders_of(blocks: Iterable[CodeBlock]) -> list[str]:
+    """Return the folders that the lines for the registry name."""
+    return [name for block in blocks if block.file == REGISTRY for name in re.findall(r'"(\w+)"', block.text)]
 
 
 def scene(number: int) -> tuple[list[str], list[list[str]]]:
@@ -121,4 +131,4 @@ def scene(number: int) -> tuple[list[str], list[list[str]]]:
         if "curl" in line
     ]
     outputs = [block.text.splitlines() for block in blocks if block.language == "text"]
-    return commands, [[*map(without_births, lines)] for lines in outputs]
+    return commands, [[*map(without_run_ids, lines)] for lines in outputs]

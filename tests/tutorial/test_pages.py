@@ -1,132 +1,190 @@
-"""The tutorial's pages: each further step works, and a workflow can be removed or added alone."""
+"""The pages' definitions: each further step works, all can be deployed together, and one can be removed."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from functions.pattern.definition import Registry, Step
-from functions.pattern.identity import Birth, StepName, TaskId
-from functions.pattern.messages import SubmissionMessage, order_of
-from functions.pattern.readiness import Definitions
-from functions.pattern.records import TaskRecord
-from functions.pattern.secret_fields import HIDDEN, SecretFields
-from functions.pattern.states import Remedy
-from functions.pattern.transitions import admit
+import functions.workflows
+from functions.core.plan import Runner, plan
+from functions.core.record import FailurePolicy, TaskRecord
+from functions.core.rules import admit
+from functions.core.step_results import BaseStep
+from functions.core.task_events import Event, StepSkipped, StepStarted
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.web.redaction import REDACTED, redacted
+from functions.workflows.registration import agent_classes, load_registration
 from functions.workflows.registry import FOLDERS
-from tests.fakes.clock import START
-from tests.fakes.tasks import claimed, completed, started, told
-from tests.fakes.workflows import step, workflow
-from tests.house.documents import ROOT
+from tests.house.documents import ROOT, CodeBlock, code_blocks
 from tests.infra.azure.published import FOLDER as AZURE_TYPES
-from tests.tutorial.project import REGISTRY, WORKFLOW, add_workflow, shown
+from tests.tutorial.project import (
+    RECIPES,
+    REGISTRY,
+    WORKFLOW,
+    add_workflow,
+    folders_of,
+    shown,
+    write_workflows,
+)
+from tests.unit.core.builders import NOW, SETTINGS, at, run
 
-TASK = TaskId("lisbon")
 _TRIP = {"traveller": "T-77", "destination": "LIS", "departure": "2027-03-01", "nights": 3}
-_RENTAL = workflow(step("rent"), name="rental")
+#: Makes the workflows of code blocks importable; returns their folder.
+type Deploy = Callable[[Sequence[CodeBlock]], Path]
 
-
-def _module(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import the tutorial's file of that name, with all that the page shows behind the definition."""
-    [code] = [block.text for block in shown() if block.file == f"{WORKFLOW}/{name}.py"]
-    if name == "definition":
-        others = [block for block in shown() if block.file is None and block.language == "python"]
-        code += "".join(f"\n\n{block.text}" for block in others if "writeOnly" not in block.text)
-    file = folder / f"{name}.py"
-    file.write_text(code, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(f"functions.workflows.trips.{name}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+_FLIGHT = '{"reference": "F"}'
 
 
 @pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Give what the page defines."""
-    package = ModuleType("functions.workflows.trips")
-    package.__path__ = []
-    monkeypatch.setitem(sys.modules, package.__name__, package)
-    _module("models", tmp_path, monkeypatch)
-    return _module("definition", tmp_path, monkeypatch)
+def deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy]:
+    """Return a function that makes the workflows of code blocks importable until the end of the test."""
+    known = set(sys.modules)
+
+    def write(blocks: Sequence[CodeBlock]) -> Path:
+        write_workflows(blocks, tmp_path)
+        folder = tmp_path / "functions/workflows"
+        path = [*functions.workflows.__path__, str(folder)]
+        monkeypatch.setattr(functions.workflows, "__path__", path)
+        return folder
+
+    yield write
+    for name in [each for each in sys.modules if each not in known and "workflows." in each]:
+        del sys.modules[name]
 
 
-def _booked(page: Any, *steps: Step, **wanted: str | int) -> tuple[TaskRecord, Definitions]:
-    """Book a trip of the workflow with these steps in the places of its own, or behind them."""
-    own: Mapping[StepName, Step] = {each.name: each for each in (*page.TRIPS.steps, *steps)}
-    trips = replace(page.TRIPS, steps=tuple(own.values()))
-    message = SubmissionMessage(
-        task_id=TASK, workflow="trip", payload={**_TRIP, **wanted}, submitter="reader", submitted_at=START
+@pytest.fixture
+def page(deploy: Deploy) -> Any:
+    """Return the tutorial's definition, with all the code that the page shows below it."""
+    definition = deploy(shown()) / "trips/definition.py"
+    others = [block for block in shown() if block.file is None and block.language == "python"]
+    code = "".join(f"\n\n{block.text}" for block in others if "writeOnly" not in block.text)
+    definition.write_text(definition.read_text(encoding="utf-8") + code, encoding="utf-8")
+    return import_module("functions.workflows.trips.definition")
+
+
+def _booked(page: Any, *steps: BaseStep[Any], **wanted: str | int) -> tuple[TaskRecord, WorkflowRegistry]:
+    """Return the record of a trip whose workflow has these steps in place of its own, or beside them."""
+    own = {each.name: each for each in (page.FLIGHT, page.HOTEL, page.CAR, *steps)}
+    trips = Workflow("trip", payload=page.Trip, steps=list(own.values()))
+    rentals = Workflow("rental", payload=_Rental, steps=[page.FLIGHT])
+    order = trips.new_order("lisbon", "5d20c7e1", json.dumps({**_TRIP, **wanted}), NOW)
+    return admit(order, NOW, SETTINGS), WorkflowRegistry([trips, rentals])
+
+
+class _Rental(BaseModel):
+    """The payload of another workflow."""
+
+    driver: str
+    category: str
+
+
+def _next_events(record: TaskRecord, registry: WorkflowRegistry) -> dict[str, Event]:
+    """Return the events of the next run by step."""
+    runner = Runner(
+        epoch=record.epoch,
+        run=record.run,
+        room=90,
+        ends_at=at(240),
+        new_id=lambda: "start",
+        gate=lambda _: None,
     )
-    record = admit(order_of(message, trips, Birth("5d20c7e1")), pick_up_by=START)
-    return record, Definitions(Registry((trips, _RENTAL), {}), record)
+    events = plan(record, runner, registry, NOW)
+    return {each.step: each for each in events if isinstance(each, StepStarted | StepSkipped)}
 
 
-def test_each_night_is_booked_by_itself(page: Any) -> None:
-    """With a request of its own."""
-    record, of = _booked(page, page.EACH_NIGHT)
-    assert [each.name for each in record.steps] == ["flight", "hotel.0", "hotel.1", "hotel.2", "car"]
-    assert of.request(StepName("hotel.2")) == {"traveller": "T-77", "night": "2027-03-03"}
+def _request(record: TaskRecord, registry: WorkflowRegistry, step: str) -> Any:
+    event = _next_events(record, registry)[step]
+    assert isinstance(event, StepStarted)
+    return json.loads(event.request)
 
 
-def test_flight_is_undone_by_what_its_do_gave(page: Any) -> None:
-    """Where that is unknown, the service has nothing but the traveller."""
-    flight = replace(page.TRIPS.steps[0], undo_request=page._flight_undo)
-    record, _ = _booked(page, flight)
+def _flown(record: TaskRecord) -> TaskRecord:
+    return run(record, "flight", result=_FLIGHT)
+
+
+def test_each_night_is_booked_separately(page: Any) -> None:
+    """It has a request of its own."""
+    record, registry = _booked(page, page.EACH_NIGHT)
+    names = [spec.name for spec in record.order.specs]
+    assert names == ["flight", "hotel.0", "hotel.1", "hotel.2", "car"]
+    request = _request(_flown(record), registry, "hotel.2")
+    assert request == {"traveller": "T-77", "night": "2027-03-03"}
+
+
+def test_flight_is_undone_by_its_result(page: Any) -> None:
+    """If the result is unknown, the service gets the traveller only."""
     trip = page.Trip.model_validate(_TRIP)
-    assert page._flight_undo(trip, {"flight": None}) == {"traveller": "T-77", "reference": None}
-    assert page._flight_undo(trip, {"flight": {"reference": "F"}})["reference"] == "F"
-    assert record.steps[0].name == "flight"
+    assert page._flight_undo(trip, None, None) == {"traveller": "T-77", "reference": None}
+    own = page.Reservation(reference="F")
+    assert page._flight_undo(trip, None, own)["reference"] == "F"
 
 
 def test_long_trip_waits_for_its_approval_and_then_for_the_day_before(page: Any) -> None:
-    """A short one for the day alone."""
-    steps = (page.APPROVED, page.ON_THE_EVE)
+    """A short trip waits for the day only."""
     for nights, is_long in ((7, False), (8, True)):
-        _, of = _booked(page, *steps, nights=nights)
-        assert of.is_needed(page.APPROVAL) is is_long
-        assert of.until(page.DAY_BEFORE) == datetime(2027, 2, 28, 9, tzinfo=UTC)
-    assert of.event_model(page.APPROVAL) is page.Approval
+        record, registry = _booked(page, page.APPROVAL, page.DAY_BEFORE, nights=nights)
+        record = run(_flown(record), "hotel", result='{"reference": "H"}')
+        assert isinstance(_next_events(record, registry)["approval"], StepStarted) is is_long
+    trip = page.Trip.model_validate(_TRIP)
+    assert page._day_before(trip, None) == datetime(2027, 2, 28, 9, tzinfo=UTC)
 
 
-def test_trip_can_do_without_its_ticket(page: Any) -> None:
-    """Its policy stands before the workflow's; so does its retry."""
-    record, of = _booked(page, page.APPROVED, page.ON_THE_EVE, page.SENT)
-    flown = completed("flight", task=TASK, result=b'{"reference": "F"}')
-    of = replace(of, record=told(record, claimed(task=TASK), started("flight", task=TASK), flown))
-    assert of.request(page.TICKET) == {"to": "T-77", "flight": "F"}
-    ticket = record.order.steps[-1]
-    assert (ticket.name, ticket.on_failure) == (page.TICKET, Remedy.CONTINUE)
-    assert page.SENT.retry.attempts == 3
+def test_trip_continues_without_its_ticket(page: Any) -> None:
+    """The policy and the waits of the step replace those of the workflow and of the settings."""
+    record, _ = _booked(page, page.APPROVAL, page.DAY_BEFORE, page.TICKET)
+    assert record.order.by_name["ticket"].on_failure is FailurePolicy.CONTINUE
+    assert page.TICKET.options["retry"].longest == 5
 
 
 def test_car_is_a_task_of_another_workflow(page: Any) -> None:
-    """Which must be there."""
-    _, of = _booked(page, page.RENTED, car="small")
-    assert of.is_needed(page.CAR)
-    assert of.request(page.CAR) == {"driver": "T-77", "category": "small"}
-    assert of.child_workflow(page.CAR).name == _RENTAL.name
+    """Its payload must fit the other workflow."""
+    record, registry = _booked(page, page.RENTED, car="small")
+    assert record.order.by_name["car"].workflow == "rental"
+    assert _request(_flown(record), registry, "car") == {"driver": "T-77", "category": "small"}
+
+
+def test_all_recipes_can_be_deployed_together(deploy: Deploy) -> None:
+    """The tutorial's workflow, children, versions and own Agents included."""
+    blocks = [block for document in RECIPES for block in code_blocks(document)]
+    deploy([*blocks, *shown()])
+    registrations = [load_registration(folder) for folder in [*folders_of(blocks), "trips"]]
+    versions = [version for each in registrations for version in each.versions]
+    registry = WorkflowRegistry(versions)
+    assert len(list(registry)) == len(registrations) == 13
+    own = {"card", "contract", "partner", "report-state", "logistics", "statement"}
+    assert agent_classes(registrations).keys() == own
+
+
+def test_second_version_of_a_booking_is_served_beside_the_first(
+    deploy: Deploy,
+) -> None:
+    """The page replaces the last line of the first version."""
+    blocks = code_blocks(RECIPES[0])
+    [second] = [block.text for block in blocks if block.language == "python" and block.file is None]
+    file = deploy(blocks) / "bookings/__init__.py"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert lines[-1].startswith("REGISTRATION = ")
+    file.write_text("".join(lines[:-1]) + second, encoding="utf-8")
+    newest, older = load_registration("bookings").versions
+    assert (newest.version, older.version) == (2, 1)
+    assert [spec.name for spec in newest.specs] == [*(spec.name for spec in older.specs), "insurance"]
 
 
 def test_secret_fields_are_hidden_and_can_be_used() -> None:
-    """As the page shows them."""
+    """The functions of a step read them."""
     [listing] = [block.text for block in shown() if "writeOnly" in block.text]
     names: dict[str, Any] = {
         "Annotated": Annotated,
@@ -136,7 +194,7 @@ def test_secret_fields_are_hidden_and_can_be_used() -> None:
     }
     exec(compile(listing, "page", "exec", dont_inherit=True), names)  # noqa: S102 - the page's own
     sent = {"card": "4111 1111", "pin": 7}
-    assert SecretFields(names["Payer"]).hide(sent) == {"card": HIDDEN, "pin": HIDDEN}
+    assert redacted(names["Payer"], json.dumps(sent)) == {"card": REDACTED, "pin": REDACTED}
     payer = names["Payer"].model_validate(sent)
     assert payer.card.get_secret_value() == sent["card"]
     assert payer.model_dump(mode="json")["card"] == "*" * 10
@@ -157,9 +215,8 @@ def test_registry_has_one_line_for_each_workflow() -> None:
     """The tutorial adds such a line; removing a workflow removes one."""
     assert _file(REGISTRY) == '    "trips",\n'
     lines = (ROOT / REGISTRY).read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line in {f'    "{folder}",' for folder in FOLDERS}] == [
-        f'    "{folder}",' for folder in FOLDERS
-    ]
+    expected = [f'    "{folder}",' for folder in FOLDERS]
+    assert [line for line in lines if line in expected] == expected
 
 
 def test_settings_are_the_addresses_of_the_new_agents() -> None:
@@ -186,11 +243,10 @@ def _remove_workflow(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_nothing_else_imports_the_workflow(name: str) -> None:
-    """Neither the application nor the tests, except in the workflow's own folders."""
+    """Only the workflow's own folders, in the application and in the tests, import it."""
     imported = re.compile(rf"functions\.workflows(\.| import ([\w ,]*|\([\w\s,]*)\b){name}\b")
     files = [path for ring in ("functions", "local", "tests") for path in (ROOT / ring).rglob("*.py")]
-    own = (f"workflows/{name}/", f"workflows_next/{name}/")  # the latter takes its place
-    outside = [path for path in files if not any(each in str(path) for each in own)]
+    outside = [path for path in files if f"workflows/{name}/" not in str(path)]
     assert [str(path.relative_to(ROOT)) for path in outside if imported.search(path.read_text("utf-8"))] == []
 
 
@@ -203,7 +259,7 @@ def test_nothing_else_imports_the_workflow(name: str) -> None:
     + [pytest.param(add_workflow, id="with another")],
 )
 def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    """In a copy of the project: those tests that cover the whole of it."""
+    """The tests that cover the whole project pass in a copy of it."""
     copy = tmp_path / "project"
     shutil.copytree(ROOT, copy, ignore=_IGNORED)
     for name in (".funcignore", ".gitignore", ".ci", ".github"):

@@ -1,23 +1,19 @@
-"""The time of unit tests; a remote service that the test commands, and the Agent's side of it."""
+"""The time of unit tests, and a remote service that the test commands, with the access of an Agent to it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import timedelta
+from random import Random
 
 import aiohttp
 import pytest
 
-from functions.agents.breaker import Breaker
-from functions.agents.credentials import Credential
-from functions.agents.remote import RemoteService
-from functions.pattern.breaker import BreakerPolicy
-from tests.fakes.breaker_rows import MemoryBreakerRows
-from tests.fakes.chance import Least
+from functions.agents.http_agent import RemoteService
+from functions.web.service_credentials import Credential
 from tests.fakes.clock import FakeClock
-from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import RemoteServiceFake
+from tests.fakes.storage_process import virtual_now
 from tests.fakes.virtual_time import VirtualLoop
 
 
@@ -28,47 +24,54 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """Give the time of the test."""
+    """Return the time of the test."""
     return FakeClock()
 
 
+class Least(Random):
+    """Always returns the lowest value, so that waits are shortest."""
+
+    def random(self) -> float:
+        """Return the lowest number that can be drawn."""
+        return 0.0
+
+
 class Service(RemoteServiceFake):
-    """The remote service of a test, and the Agents' callers of it."""
+    """The remote service of a test."""
 
-    def __init__(self, clock: FakeClock, session: aiohttp.ClientSession, once: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, once: aiohttp.ClientSession) -> None:
         super().__init__()
-        self.clock, self.session, self._once = clock, session, once
+        self.session, self._once = session, once
 
-    def caller(
+    def access(
         self,
         *,
-        threshold: int = 100,
-        open_seconds: float = 60,
         address: str = "",
         credential: Credential | None = None,
         once: aiohttp.ClientSession | None = None,
-        rows: MemoryBreakerRows | None = None,
     ) -> RemoteService:
-        """Return a caller of the service; its circuit opens after `threshold` failures."""
-        policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
-        ports = fake_ports(clock=self.clock, breakers=rows or MemoryBreakerRows())
+        """Return the access of an Agent."""
         return RemoteService(
-            "payment",
-            address or f"{self.address}/payments/",
-            ports,
-            credential=credential,
+            name="payment",
+            address=address or f"{self.address}/payments/",
+            now=virtual_now,
             session=lambda: self.session,
             once_session=lambda: once or self._once,
-            breaker=Breaker("payment", ports, policy),
+            credential=credential,
             random=Least(),
         )
 
+    @property
+    def requests(self) -> list[tuple[str, str, str | None]]:
+        """Return method, path and key of each request."""
+        return [(each.method, each.path, each.headers.get("Idempotency-Key")) for each in self.received]
+
 
 @pytest.fixture
-async def service(clock: FakeClock) -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[Service]:
     """Run a service for the length of a test."""
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=connector) as once:
-        service = Service(clock, session, once)
+        service = Service(session, once)
         async with service.running():
             yield service

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from functions.connections import Connection, Connections
-from functions.pattern.errors import SettingsError
-from functions.pattern.retry import Retry
+from functions.connections import Connection, Connections, SettingsError
 from functions.settings import Settings, load_settings
+from functions.workflow import Retry
 
 COMPLETE = {
     "StateStore": "UseDevelopmentStorage=true",
@@ -77,14 +76,16 @@ def test_missing_setting_is_named_with_its_fix(
         ("STATE_SHARDS", "many"),
         ("STATE_SHARDS", "1.5"),
         ("PICK_UP_SECONDS", "0"),
-        ("AGENTS_PICK_UP_SECONDS", "0.5"),
+        ("RUN_SECONDS", "29"),
+        ("DEFER_HOURS", "169"),
         ("PICK_UP_SECONDS", "soon"),
         ("PICK_UP_SECONDS", "nan"),
         ("PICK_UP_SECONDS", "inf"),
         ("STEP_SECONDS", "orders.payment"),
-        ("RETRY", "attempts=0"),
-        ("RETRY", "often=3"),
-        ("RETRY", "attempts"),
+        ("RETRY", "attempts=3"),
+        ("RETRY", "first=0"),
+        ("RETRY", "first=5,longest=1"),
+        ("RETRY", "first"),
         ("STEP_SECONDS", "orders.payment=long"),
         ("STEP_SECONDS", "orders.payment=0"),
         ("STEP_SECONDS", "orders.payment=nan"),
@@ -94,7 +95,6 @@ def test_missing_setting_is_named_with_its_fix(
         ("BREAKER_OPEN_SECONDS", "1e9"),
         ("RETENTION_DAYS", "1000000"),
         ("ROLES", ","),
-        ("CROWD_PER_MINUTE", "1000000000000"),
         ("SUPERVISOR_SCHEDULE", "every minute"),
         ("SAMPLE_SERVICES", "perhaps"),
     ],
@@ -189,8 +189,8 @@ def test_alerts_on_this_machine_need_no_https(address: str, monkeypatch: pytest.
 
 def test_retry_is_one_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out is as usual."""
-    monkeypatch.setenv("RETRY", "attempts=5, first=1")
-    assert load_settings().retry == Retry(attempts=5, first=1)
+    monkeypatch.setenv("RETRY", "first=1, longest=5")
+    assert load_settings().retry == Retry(first=1, longest=5)
 
 
 def test_event_hub_is_there_only_where_a_setting_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 package main
 
-// The ledger is a file with one key in each line; a database would do better. Whoever writes it holds its lock.
-// What ends in /do and /undo is what the bank did; /tombstone is what was undone without having been done.
+// The ledger is a file with one entry in each line; a database would be better. Its writer locks the file.
+// An effect key is a movement of money. `{payment}/tombstone` is a payment that was undone without having been
+// done. `closed:{start id}` is a start that never begins.
 
 import (
 	"errors"
@@ -10,54 +11,59 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 )
 
 const ledgerFile = "payments.log"
 
-// carryOut pays or pays back, once for each key.
-func carryOut(r Request) error {
+// attempt carries out a request, or looks it up. An error is a transient fault.
+func attempt(r Request) (Reply, error) {
 	file, err := os.OpenFile(ledgerFile, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
+		return Reply{}, err
 	}
-	defer file.Close() // and with it its lock
+	defer file.Close() // and release its lock
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return err
+		return Reply{}, err
 	}
 	known, err := entries()
 	if err != nil {
-		return err
+		return Reply{}, err
 	}
-	payment := paymentOf(r.EffectKey)
+	reply, entry := decide(r, known)
+	if entry != "" && known[entry] == 0 {
+		_, err = file.WriteString("\n" + entry + "\n") // apart from a line that a crash cut off
+	}
+	return reply, err
+}
+
+// decide returns the reply to a request, and the entry of the ledger that makes it true.
+func decide(r Request, known map[string]int) (Reply, string) {
+	payment, closed := strings.TrimSuffix(r.EffectKey, "/"+r.Direction), "closed:"+r.StartID
+	tombstone := payment + "/tombstone"
+	isPaid, isUndone := known[payment+"/do"] > 0, known[payment+"/undo"]+known[tombstone] > 0
+	done := Reply{Outcome: "done", Result: map[string]any{"reference": payment}}
 	_, isText := r.Request["amount"].(string)
-	paid, undone := known[payment+"/do"] > 0, known[payment+"/undo"]+known[payment+"/tombstone"] > 0
-	entry := r.EffectKey
 	switch {
-	case r.Direction == "do" && undone:
-		return fmt.Errorf("%w: it is undone", errRefused)
+	case r.isFind() && isUndone:
+		return Reply{Outcome: "unknown", Error: "the payment was undone"}, ""
+	case r.isFind() && !isPaid:
+		return Reply{Outcome: "not_done", FencesStarts: true}, closed
+	case r.isFind():
+		return done, ""
+	case known[closed] > 0:
+		return Reply{Outcome: "not_taken"}, ""
+	case r.Direction == "do" && isUndone:
+		return Reply{Outcome: "refused", Error: "the payment was undone"}, ""
 	case r.Direction == "do" && (!isText || r.Request["currency"] != "EUR"):
-		return fmt.Errorf("%w: we take an amount in euros", errRefused)
-	case r.Direction == "do" && paid, r.Direction == "undo" && undone:
-		return nil
-	case r.Within != nil && time.Until(r.completeBy) < r.within():
-		return errNotTaken
-	case r.Direction == "undo" && !paid:
-		entry = payment + "/tombstone"
+		return Reply{Outcome: "refused", Error: "the amount must be in euros"}, ""
+	case r.Direction == "do" && isPaid, r.Direction == "undo" && isUndone:
+		return done, ""
+	case r.isLate():
+		return Reply{Outcome: "not_taken"}, closed
+	case r.Direction == "undo" && !isPaid:
+		return done, tombstone
 	}
-	_, err = file.WriteString("\n" + entry + "\n") // apart from what a crash left half written
-	return err
-}
-
-func isKnown(effectKey string) bool {
-	known, err := entries()
-	payment := paymentOf(effectKey)
-	return err == nil && known[payment+"/do"]+known[payment+"/undo"]+known[payment+"/tombstone"] > 0
-}
-
-// paymentOf gives what the keys of do and undo share.
-func paymentOf(effectKey string) string {
-	return effectKey[:strings.LastIndex(effectKey, "/")]
+	return done, r.EffectKey
 }
 
 func entries() (map[string]int, error) {
@@ -78,7 +84,7 @@ func printEffects() {
 		log.Fatal(err)
 	}
 	for entry, times := range known {
-		if !strings.HasSuffix(entry, "/tombstone") {
+		if !strings.HasPrefix(entry, "closed:") && !strings.HasSuffix(entry, "/tombstone") {
 			fmt.Println(entry, times)
 		}
 	}

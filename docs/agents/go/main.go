@@ -1,5 +1,5 @@
-// The Agent `payment`, in Go: takes the money once for each key, and gives it back.
-// Run it with `./payment-agent`; `./payment-agent effects` prints what it did.
+// The Agent `payment` in Go: it takes the money once for each effect key, and pays it back.
+// Start: `./payment-agent`. `./payment-agent effects` prints the number of each effect.
 package main
 
 import (
@@ -17,50 +17,47 @@ import (
 )
 
 const (
-	renewEvery = 5 * time.Second // the lock holds for 15 s
-	againAfter = time.Second
+	renewEvery = 5 * time.Second // the lock lasts 15 s
+	retryAfter = time.Second
 )
 
-// Request has what this Agent needs of a request; it ignores the other fields.
+// Request has the fields that this Agent uses; it ignores the others.
 type Request struct {
 	Echo
-	Direction  string          `json:"direction"`
 	EffectKey  string          `json:"effect_key"`
 	CompleteBy string          `json:"complete_by"`
-	Within     *float64        `json:"complete_within"` // seconds
-	Idempotent json.RawMessage `json:"idempotent"`      // a bool would hide a null
+	Idempotent json.RawMessage `json:"idempotent"` // a bool would accept null
 	Request    map[string]any  `json:"request"`
 	completeBy time.Time
 	once       bool
 }
 
-// Echo is what a reply repeats of its request.
+// Echo has the fields that a reply repeats.
 type Echo struct {
-	SchemaVersion int    `json:"schema_version"`
-	TaskID        string `json:"task_id"`
-	Step          string `json:"step"`
-	Epoch         int    `json:"epoch"`
-	Token         string `json:"token"`
+	SchemaVersion int     `json:"schema_version"`
+	TaskID        string  `json:"task_id"`
+	Step          string  `json:"step"`
+	Direction     string  `json:"direction"`
+	Epoch         int     `json:"epoch"`
+	StartID       string  `json:"start_id"`
+	Kind          *string `json:"kind"`
 }
 
-// Reply is done, with a result, or refused for good, with an error, or not taken.
+// Reply has the outcome of a request.
 type Reply struct {
 	Echo
-	Outcome string         `json:"outcome"`
-	Result  map[string]any `json:"result,omitempty"`
-	Error   string         `json:"error,omitempty"`
+	Outcome      string         `json:"outcome"`
+	Result       map[string]any `json:"result,omitempty"`
+	Error        string         `json:"error,omitempty"`
+	FencesStarts bool           `json:"fences_starts,omitempty"`
 }
-
-// errRefused is permanent: a retry would get the same answer.
-var errRefused = errors.New("refused")
-
-// errNotTaken is for what waited so long that too little time is left, and of which nothing was begun.
-var errNotTaken = errors.New("not taken")
 
 func read(body []byte) (r Request, err error) {
 	if !utf8.Valid(body) {
-		return r, errors.New("it is not in UTF-8")
+		return r, errors.New("the body is not in UTF-8")
 	}
+	kind := "carry out"
+	r.Kind = &kind
 	if err = json.Unmarshal(body, &r); err != nil {
 		return r, err
 	}
@@ -69,71 +66,61 @@ func read(body []byte) (r Request, err error) {
 	idempotent := string(r.Idempotent)
 	r.once = idempotent == "false"
 	for _, rule := range []struct {
-		field string
-		kept  bool
+		field  string
+		isKept bool
 	}{
 		{"schema_version", r.SchemaVersion == 1},
 		{"task_id", isRead(r.TaskID)},
 		{"step", isRead(r.Step)},
 		{"epoch", r.Epoch > 0},
-		{"token", isRead(r.Token)},
+		{"start_id", isWord(r.StartID)},
 		{"direction", r.Direction == "do" || r.Direction == "undo"},
-		{"effect_key", isKey(r.EffectKey) && strings.HasSuffix(r.EffectKey, "/"+r.Direction)},
+		{"kind", r.Kind != nil && (*r.Kind == "carry out" || r.isFind())},
+		{"effect_key", isWord(r.EffectKey) && strings.HasSuffix(r.EffectKey, "/"+r.Direction)},
 		{"complete_by", noTime == nil},
-		{"complete_within", r.Within == nil || (*r.Within > 0 && *r.Within < 1e9)},
 		{"idempotent", r.once || idempotent == "true"},
 		{"request", r.Request != nil},
 	} {
-		if !rule.kept {
+		if !rule.isKept {
 			return r, errors.New(rule.field + " is missing or wrong")
 		}
 	}
 	return r, nil
 }
 
-// within gives the step's own time.
-func (r Request) within() time.Duration {
-	return time.Duration(*r.Within * float64(time.Second))
+func (r Request) isFind() bool {
+	return r.Kind != nil && *r.Kind == "find" && r.Direction == "do"
 }
 
-// isRead tells whether a text is there, and as it was sent: Go's JSON puts another character for half a one.
+func (r Request) isLate() bool {
+	return !time.Now().Before(r.completeBy)
+}
+
+// isRead returns whether a text is not empty and as it was sent: Go's JSON replaces half of a character.
 func isRead(text string) bool {
 	return text != "" && !strings.ContainsRune(text, utf8.RuneError)
 }
 
-// isKey tells whether a text can be a line of the ledger.
-func isKey(text string) bool {
+// isWord returns whether a text can be a line of the ledger.
+func isWord(text string) bool {
 	return isRead(text) && len(strings.Fields(text)) == 1
 }
 
-// answer gives the reply to a request, or nil to stay silent.
+// answer returns the reply to a request, or nil for no reply. It repeats the attempt after a transient fault.
 func answer(r Request) *Reply {
-	late := func() bool { return !time.Now().Before(r.completeBy) }
-	if late() && !(r.once && isKnown(r.EffectKey)) {
-		return nil
-	}
-	reply := &Reply{Echo: r.Echo, Outcome: "completed"}
-	begun := time.Now()
-	err := carryOut(r)
-	for ; err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errNotTaken); err = carryOut(r) {
+	reply, err := attempt(r)
+	for ; err != nil; reply, err = attempt(r) {
 		log.Println("transient:", err)
-		time.Sleep(againAfter)
-		if late() || (r.Within != nil && time.Since(begun) >= r.within()) {
+		time.Sleep(retryAfter)
+		if r.isLate() {
 			return nil
 		}
 	}
-	switch {
-	case errors.Is(err, errNotTaken):
-		reply.Outcome = "not_taken"
-	case err != nil:
-		reply.Outcome, reply.Error = "failed", err.Error()
-	case r.Direction == "do":
-		reply.Result = map[string]any{"reference": strings.TrimSuffix(r.EffectKey, "/do")}
-	}
-	if late() && !r.once {
+	if r.isLate() && !r.once && reply.Outcome != "not_taken" {
 		return nil
 	}
-	return reply
+	reply.Echo = r.Echo
+	return &reply
 }
 
 func serve(ctx context.Context) error {
@@ -159,7 +146,7 @@ func serve(ctx context.Context) error {
 		}
 		for _, message := range messages {
 			if err := handle(ctx, requests, replies, message); err != nil {
-				return err // its lock ends, and the request comes again
+				return err // the request is delivered again after its lock
 			}
 		}
 	}
@@ -186,7 +173,7 @@ func handle(ctx context.Context, requests *bus.Receiver, replies *bus.Sender, me
 	return requests.CompleteMessage(ctx, message, nil)
 }
 
-// renewed keeps a lock until the function that it returns is called, at most until complete-by.
+// renewed renews a lock until the returned function is called, at most until the deadline.
 func renewed(ctx context.Context, completeBy time.Time, renew func(context.Context) error) func() {
 	ctx, stop := context.WithDeadline(ctx, completeBy)
 	go func() {
@@ -202,9 +189,9 @@ func renewed(ctx context.Context, completeBy time.Time, renew func(context.Conte
 			case err == nil:
 				wait = renewEvery
 			case errors.As(err, &fault) && fault.Code == bus.CodeLockLost:
-				return // the request comes again
+				return // the request is delivered again
 			default:
-				wait = againAfter
+				wait = retryAfter
 			}
 		}
 	}()
@@ -218,6 +205,6 @@ func main() {
 	}
 	for {
 		fmt.Fprintln(os.Stderr, "connecting again:", serve(context.Background()))
-		time.Sleep(againAfter)
+		time.Sleep(retryAfter)
 	}
 }

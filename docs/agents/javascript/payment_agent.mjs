@@ -1,26 +1,23 @@
-// The Agent `payment`, in JavaScript: takes the money once for each key, and gives it back.
-// Run it with `node payment_agent.mjs`; `node payment_agent.mjs effects` prints what it did.
+// The Agent `payment` in JavaScript: it takes the money once for each effect key, and pays it back.
+// Start: `node payment_agent.mjs`. `node payment_agent.mjs effects` prints the number of each effect.
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import Database from "libsql"; // SQLite, with the interface of better-sqlite3
 
 const AT_ONCE = 10;
-const AGAIN_AFTER = 1000; // milliseconds
+const RETRY_MS = 1000;
 
-class Refused extends Error {} // permanently: a retry would get the same answer
-
-class NotTaken extends Error {} // it waited so long that too little time is left, and nothing of it was begun
-
-// Each key has one row, and what moves the money is written with it, or not at all.
+// A payment has one row, which is written in one transaction with its movement.
 const ledger = new Database("payments.db");
 ledger.exec("PRAGMA busy_timeout = 10000");
 const openLedger = () => ledger.exec(`
-  CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL, amount TEXT);
   CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS closed_starts (start_id TEXT PRIMARY KEY);
 `);
 
 function inTransaction(work) {
-  ledger.exec("BEGIN IMMEDIATE"); // keeps other processes out
+  ledger.exec("BEGIN IMMEDIATE"); // excludes other processes
   try {
     const result = work();
     ledger.exec("COMMIT");
@@ -31,42 +28,56 @@ function inTransaction(work) {
   }
 }
 
-const isText = (it) => typeof it === "string" && it.isWellFormed(); // the ledger would change half a character
+const isText = (it) => typeof it === "string" && it.isWellFormed(); // the ledger would change half of a character
+const isLate = (request) => Date.now() >= Date.parse(request.complete_by);
 
-// Do and undo meet in one row, without the direction in its key.
-const keyOf = (request) => request.effect_key.slice(0, request.effect_key.lastIndexOf("/"));
-const stateOf = (request) => ledger.prepare("SELECT state FROM payments WHERE key = ?").get(keyOf(request))?.state;
-const keep = (request, state) => ledger.prepare("INSERT OR REPLACE INTO payments VALUES (?, ?)").run(keyOf(request), state);
+// The key of a payment, which do and undo share: the effect key without the direction.
+const keyOf = ({ effect_key }) => effect_key.slice(0, effect_key.lastIndexOf("/"));
+const paymentOf = (request) => ledger.prepare("SELECT state, amount FROM payments WHERE key = ?").get(keyOf(request)) ?? {};
+const save = (request, state, amount) =>
+  ledger.prepare("INSERT OR REPLACE INTO payments VALUES (?, ?, ?)").run(keyOf(request), state, amount);
 
-const move = (request, amount) => // stands for what the bank does
+const move = (request, amount) => // a real Agent calls a bank here
   ledger.prepare("INSERT INTO movements VALUES (?, ?)").run(request.effect_key, amount);
-const paid = (request) =>
-  ledger.prepare("SELECT amount FROM movements WHERE effect_key = ?").get(`${keyOf(request)}/do`).amount;
 
-function seeThatThereIsTime({ complete_by, complete_within }) { // whoever asks keeps all others out
-  const left = Date.parse(complete_by) - Date.now();
-  if (complete_within && left < complete_within * 1000) throw new NotTaken();
-}
+const isClosed = ({ start_id }) => ledger.prepare("SELECT 1 FROM closed_starts WHERE start_id = ?").get(start_id);
+const closeStart = ({ start_id }) => { // this start never begins
+  ledger.prepare("INSERT OR IGNORE INTO closed_starts VALUES (?)").run(start_id);
+  return { outcome: "not_taken" };
+};
 
-const carryOut = {
-  do: (request) => inTransaction(() => {
+const done = (request) => ({ outcome: "done", result: { reference: keyOf(request) } });
+const refused = (error) => ({ outcome: "refused", error });
+
+const work = {
+  "carry out do": (request) => {
     const { amount, currency } = request.request;
-    if (currency !== "EUR" || !isText(amount)) throw new Refused("we take an amount in euros");
-    const state = stateOf(request);
-    if (state === "undone") throw new Refused("it was undone before it was done");
+    if (currency !== "EUR" || !isText(amount)) return refused("the amount must be in euros");
+    const { state } = paymentOf(request);
+    if (state === "undone") return refused("the payment was undone");
     if (state === undefined) {
-      seeThatThereIsTime(request);
-      keep(request, "paid");
+      if (isLate(request)) return closeStart(request);
+      save(request, "paid", amount);
       move(request, amount);
     }
-    return { reference: keyOf(request) };
-  }),
-  undo: (request) => inTransaction(() => {
-    if (stateOf(request) !== "undone") seeThatThereIsTime(request);
-    if (stateOf(request) === "paid") move(request, paid(request));
-    keep(request, "undone"); // also what was never paid: a tombstone
-    return {};
-  }),
+    return done(request);
+  },
+  "carry out undo": (request) => {
+    const { state, amount } = paymentOf(request);
+    if (state !== "undone") {
+      if (isLate(request)) return closeStart(request);
+      save(request, "undone", null); // also a payment that was never done
+      if (state === "paid") move(request, amount);
+    }
+    return done(request);
+  },
+  "find do": (request) => {
+    const { state } = paymentOf(request);
+    if (state === "undone") return { outcome: "unknown", error: "the payment was undone" };
+    if (state === "paid") return done(request);
+    closeStart(request);
+    return { outcome: "not_done", fences_starts: true };
+  },
 };
 
 const rules = {
@@ -74,65 +85,61 @@ const rules = {
   task_id: isText,
   step: isText,
   epoch: Number.isInteger,
-  token: isText,
-  direction: (it) => isText(it) && Object.hasOwn(carryOut, it),
+  start_id: isText,
+  direction: (it) => it === "do" || it === "undo",
+  kind: (it, { direction }) => isText(it) && Object.hasOwn(work, `${it} ${direction}`),
   effect_key: (it, { direction }) => isText(it) && it.endsWith(`/${direction}`),
   complete_by: (it) => isText(it) && /T.*(Z|[+-]\d\d:\d\d)$/.test(it) && !Number.isNaN(Date.parse(it)),
-  complete_within: (it) => it === undefined || it === null || (typeof it === "number" && it > 0),
   idempotent: (it) => typeof it === "boolean",
   request: (it) => typeof it === "object" && it !== null && !Array.isArray(it),
 };
 
-function read(message) { // throws for what is not a request, and says what is wrong
-  const request = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(message.body));
+function read(message) { // throws an error with the name of the wrong field
+  const body = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(message.body));
+  if (typeof body !== "object" || body === null) throw new TypeError("the body is not an object");
+  const request = { kind: "carry out", ...body };
   for (const [name, isRight] of Object.entries(rules)) {
-    if (!isRight(request?.[name], request)) throw new TypeError(`${name} is missing or wrong`);
+    if (!isRight(request[name], request)) throw new TypeError(`${name} is missing or wrong`);
   }
   return request;
 }
 
-const isLate = (request) => Date.now() >= Date.parse(request.complete_by);
-
-function answer(request) { // gives the reply, or null to stay silent; throws for what is transient
-  const once = !request.idempotent;
-  if (isLate(request) && !(once && stateOf(request))) return null;
-  const { schema_version, task_id, step, epoch, token } = request;
-  const reply = { schema_version, task_id, step, epoch, token };
-  try {
-    Object.assign(reply, { outcome: "completed", result: carryOut[request.direction](request) });
-  } catch (fault) {
-    if (fault instanceof NotTaken) Object.assign(reply, { outcome: "not_taken" });
-    else if (fault instanceof Refused) Object.assign(reply, { outcome: "failed", error: fault.message.slice(0, 1000) });
-    else throw fault;
-  }
-  return isLate(request) && !once ? null : reply;
+function answer(request) { // returns the reply, or null for no reply; throws an error after a transient fault
+  const isCarriedOut = request.kind === "carry out";
+  const outcome = inTransaction(() => {
+    if (isCarriedOut && isClosed(request)) return { outcome: "not_taken" };
+    return work[`${request.kind} ${request.direction}`](request);
+  });
+  if (isLate(request) && request.idempotent && outcome.outcome !== "not_taken") return null;
+  const { schema_version, task_id, step, direction, epoch, start_id, kind } = request;
+  return { schema_version, task_id, step, direction, epoch, start_id, kind, ...outcome };
 }
 
-async function untilUsable(work, isTooLate) { // retries what is transient, such as a ledger that stays busy
+async function untilUsable(attempt, isTooLate) { // repeats an attempt while the ledger is busy
   for (;;) {
     try {
-      return work();
+      return attempt();
     } catch (fault) {
       console.error(fault.message);
       if (isTooLate()) return null;
-      await sleep(AGAIN_AFTER);
+      await sleep(RETRY_MS);
     }
   }
 }
 
 function serve() {
-  // The client renews the locks, connects again, and tries again to send.
+  // The client renews the locks, connects again, and repeats a failed send.
   const bus = new ServiceBusClient(process.env.ServiceBusConnection, {
     retryOptions: { maxRetries: 10, retryDelayInMs: 1000 },
   });
   const requests = bus.createReceiver("agent-payment-requests", { skipParsingBodyAsJson: true });
   const replies = bus.createSender("agent-replies");
-  // Each verdict has its own turn: of a completion and a dead-lettering in one turn, the client (rhea 3.0.5) can
-  // make two completions.
+  // Each settlement has its own turn: of a completion and a dead-lettering in one turn, the client (rhea 3.0.5)
+  // can make two completions.
   let turn = Promise.resolve();
-  const settle = (verdict) => {
+  const settle = (settlement) => {
     turn = turn.then(() => nextTurn());
-    return turn.then(verdict);
+    return turn.then(settlement);
   };
   const processMessage = async (message) => {
     let request;
@@ -143,8 +150,7 @@ function serve() {
       await settle(() => requests.deadLetterMessage(message, why));
       return;
     }
-    const giveUpAt = Date.now() + (request.complete_within ?? Infinity) * 1000;
-    const reply = await untilUsable(() => answer(request), () => isLate(request) || Date.now() >= giveUpAt);
+    const reply = await untilUsable(() => answer(request), () => isLate(request));
     if (reply) await replies.sendMessages({ body: Buffer.from(JSON.stringify(reply)) });
     await settle(() => requests.completeMessage(message));
   };

@@ -1,6 +1,6 @@
-"""The Agent `payment`, in Python: takes the money once for each key, and gives it back.
+"""The Agent `payment` in Python: it takes the money once for each effect key, and pays it back.
 
-Run it with `python payment_agent.py`; `python payment_agent.py effects` prints what it did.
+Start: `python payment_agent.py`. `python payment_agent.py effects` prints the number of each effect.
 """
 
 from __future__ import annotations
@@ -11,155 +11,176 @@ import sqlite3
 import sys
 import time
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from azure.servicebus import AutoLockRenewer, ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
-LONGEST = 1e9  # seconds
-KINDS = {"schema_version": int, "epoch": int, "idempotent": bool, "request": dict} | dict.fromkeys(
-    ("task_id", "step", "token", "direction", "effect_key", "complete_by"), str
+ECHOED = ("schema_version", "task_id", "step", "direction", "epoch", "start_id", "kind")
+TYPES = {"schema_version": int, "epoch": int, "idempotent": bool, "request": dict} | dict.fromkeys(
+    ("task_id", "step", "direction", "start_id", "kind", "effect_key", "complete_by"), str
 )
 TABLES = """
-CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL, amount TEXT);
 CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS closed_starts (start_id TEXT PRIMARY KEY);
 """
 
 
-class Refused(Exception):
-    """Permanently: a retry would get the same answer."""
-
-
-class NotTaken(Exception):
-    """It waited so long that too little time is left, and nothing of it was begun."""
-
-
 def open_ledger():
-    """Open the ledger. Each key has one row, and what moves the money is written with it, or not at all."""
+    """Open the ledger. A payment has one row, which is written in one transaction with its movement."""
     return sqlite3.connect("payments.db", timeout=10, isolation_level=None)
 
 
 @contextmanager
 def transaction(ledger):
-    """Keep other processes out, and write all of the block or nothing."""
+    """Exclude other processes, and write all of the block or nothing."""
     ledger.execute("BEGIN IMMEDIATE")
-    with ledger:  # commits at its end, and rolls back when it fails
+    with ledger:  # commits at its end, and rolls back after an error
         yield
 
 
-def state_of(ledger, request):
-    """Give the state of the payment: do and undo meet in one row, without the direction in its key."""
-    key = request["effect_key"].rpartition("/")[0]
-    found = ledger.execute("SELECT state FROM payments WHERE key = ?", (key,)).fetchone()
-    return key, found and found[0]
+def key_of(request):
+    """Return the key of a payment, which do and undo share: the effect key without the direction."""
+    return request["effect_key"].rpartition("/")[0]
+
+
+def payment(ledger, request):
+    """Return the state and the amount of the payment."""
+    query = "SELECT state, amount FROM payments WHERE key = ?"
+    return ledger.execute(query, (key_of(request),)).fetchone() or (None, None)
 
 
 def pay(ledger, request):
-    """Take the money, once."""
+    """Take the money once."""
     amount = request["request"].get("amount")
     if request["request"].get("currency") != "EUR" or not isinstance(amount, str):
-        raise Refused("we take an amount in euros")
-    with transaction(ledger):
-        key, state = state_of(ledger, request)
-        if state == "undone":
-            raise Refused("it was undone before it was done")
-        if state is None:
-            see_that_there_is_time(request)
-            ledger.execute("INSERT INTO payments VALUES (?, 'paid')", (key,))
-            move(ledger, request, amount)
-    return {"reference": key}
+        return refused("the amount must be in euros")
+    state, _ = payment(ledger, request)
+    if state == "undone":
+        return refused("the payment was undone")
+    if state is None:
+        if is_late(request):
+            return close_start(ledger, request)
+        save(ledger, request, "paid", amount)
+        move(ledger, request, amount)
+    return done(request)
 
 
 def pay_back(ledger, request):
-    """Give back what was paid, once; what was never paid is remembered as undone."""
-    with transaction(ledger):
-        key, state = state_of(ledger, request)
-        if state != "undone":
-            see_that_there_is_time(request)
-        ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))
+    """Return a payment once. A payment that was never done is recorded as undone."""
+    state, amount = payment(ledger, request)
+    if state != "undone":
+        if is_late(request):
+            return close_start(ledger, request)
+        save(ledger, request, "undone", None)
         if state == "paid":
-            sought = "SELECT amount FROM movements WHERE effect_key = ?"
-            move(ledger, request, *ledger.execute(sought, (key + "/do",)).fetchone())
-    return {}
+            move(ledger, request, amount)
+    return done(request)
 
 
-def see_that_there_is_time(request):
-    """Raise `NotTaken` where less is left than the step's time; whoever asks keeps all others out."""
-    within = request.get("complete_within")
-    if within is not None and request["complete_by"] - datetime.now(UTC) < timedelta(seconds=within):
-        raise NotTaken
+def find(ledger, request):
+    """Look up a payment. If it was not done, this start never does it later."""
+    state, _ = payment(ledger, request)
+    if state == "undone":
+        return {"outcome": "unknown", "error": "the payment was undone"}
+    if state is None:
+        close_start(ledger, request)
+        return {"outcome": "not_done", "fences_starts": True}
+    return done(request)
+
+
+def save(ledger, request, state, amount):
+    """Write the row of a payment."""
+    ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, ?, ?)", (key_of(request), state, amount))
 
 
 def move(ledger, request, amount):
-    """Stands for what the bank does."""
+    """Move the money: a real Agent calls a bank here."""
     ledger.execute("INSERT INTO movements VALUES (?, ?)", (request["effect_key"], amount))
 
 
-CARRY_OUT = {"do": pay, "undo": pay_back}
+def close_start(ledger, request):
+    """Record that this start never begins; return the outcome."""
+    ledger.execute("INSERT OR IGNORE INTO closed_starts VALUES (?)", (request["start_id"],))
+    return {"outcome": "not_taken"}
+
+
+def is_closed(ledger, request):
+    """Return whether this start never begins."""
+    query = "SELECT 1 FROM closed_starts WHERE start_id = ?"
+    return ledger.execute(query, (request["start_id"],)).fetchone() is not None
+
+
+def done(request):
+    """Return the outcome of a payment that is done or undone."""
+    return {"outcome": "done", "result": {"reference": key_of(request)}}
+
+
+def refused(error):
+    """Return a permanent refusal."""
+    return {"outcome": "refused", "error": error}
+
+
+WORK = {("carry out", "do"): pay, ("carry out", "undo"): pay_back, ("find", "do"): find}
 
 
 def read(message):
-    """Read a request. Raises `ValueError`, which says what is wrong."""
+    """Return the request in a message. Raises `ValueError` with the name of the wrong field."""
     try:
         request = json.loads(b"".join(message.body))
-        json.dumps(request, ensure_ascii=False).encode()  # fails for half a character
-        request = {} | request  # fails for a list or a text
+        json.dumps(request, ensure_ascii=False).encode()  # raises for half of a character
+        request = {"kind": "carry out"} | request  # raises for a list or a text
     except (TypeError, RecursionError) as fault:
-        raise ValueError(f"it is not an object in JSON: {fault}") from None
-    for name, kind in KINDS.items():
-        if type(request.get(name)) is not kind:
-            raise ValueError(f"{name} is not of type {kind.__name__}")
+        raise ValueError(f"the body is not an object in JSON: {fault}") from None
+    for name, type_ in TYPES.items():
+        if type(request.get(name)) is not type_:
+            raise ValueError(f"{name} is not of type {type_.__name__}")
     direction, complete_by = request["direction"], datetime.fromisoformat(request["complete_by"])
-    within = request.get("complete_within")
     rules = {
         "schema_version": request["schema_version"] == 1,
-        "direction": direction in CARRY_OUT,
+        "direction": direction in ("do", "undo"),
+        "kind": direction not in ("do", "undo") or (request["kind"], direction) in WORK,
         "effect_key": request["effect_key"].endswith(f"/{direction}"),
         "complete_by": complete_by.tzinfo is not None,
-        "complete_within": within is None or (type(within) in (int, float) and 0 < within < LONGEST),
     }
-    for name, kept in rules.items():
-        if not kept:
-            raise ValueError(f"{name} is another")
+    for name, is_kept in rules.items():
+        if not is_kept:
+            raise ValueError(f"{name} has a wrong value")
     return request | {"complete_by": complete_by}
 
 
 def answer(ledger, request):
-    """Give the reply to a request, or None to stay silent."""
-    give_up_at = datetime.now(UTC) + timedelta(seconds=request.get("complete_within") or LONGEST)
+    """Return the reply to a request, or None for no reply. Repeat the attempt while the ledger is busy."""
     while True:
         try:
             return attempt(ledger, request)
-        except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
-            if is_late(request) or datetime.now(UTC) >= give_up_at:
+        except sqlite3.OperationalError:  # busy for longer than its timeout
+            if is_late(request):
                 return None
             time.sleep(1)
 
 
 def attempt(ledger, request):
-    """Answer once. Raises `sqlite3.OperationalError` when the ledger can't be used."""
-    once = not request["idempotent"]
-    if is_late(request) and not (once and state_of(ledger, request)[1]):
-        return None
-    try:
-        outcome = {"outcome": "completed", "result": CARRY_OUT[request["direction"]](ledger, request)}
-    except Refused as refusal:
-        outcome = {"outcome": "failed", "error": str(refusal)[:1000]}
-    except NotTaken:
-        outcome = {"outcome": "not_taken"}
-    if is_late(request) and not once:
+    """Return the reply, or None. Raises `sqlite3.OperationalError` if the ledger cannot be used."""
+    is_carried_out = request["kind"] == "carry out"
+    with transaction(ledger):
+        if is_carried_out and is_closed(ledger, request):
+            outcome = {"outcome": "not_taken"}
+        else:
+            outcome = WORK[request["kind"], request["direction"]](ledger, request)
+    if is_late(request) and request["idempotent"] and outcome["outcome"] != "not_taken":
         return None
     return {name: request[name] for name in ECHOED} | outcome
 
 
 def is_late(request):
-    """Whether nothing may be begun any more."""
+    """Return whether the deadline has passed."""
     return datetime.now(UTC) >= request["complete_by"]
 
 
 def serve(ledger):
-    """Take requests one by one, until the connection is lost; run more processes to do more at once."""
+    """Serve one request after the other until the connection is lost. Run several processes for more."""
     with (
         ServiceBusClient.from_connection_string(os.environ["ServiceBusConnection"]) as bus,
         AutoLockRenewer() as renewer,
@@ -180,7 +201,7 @@ def serve(ledger):
 
 
 def main():
-    """Serve for ever, or print each effect key with its count."""
+    """Serve until the process ends, or print each effect key with its number."""
     ledger = open_ledger()
     if sys.argv[1:] == ["effects"]:
         ledger.executescript(TABLES)
@@ -192,8 +213,8 @@ def main():
             ledger.executescript(TABLES)
             serve(ledger)
         except (ServiceBusError, sqlite3.OperationalError, ValueError) as fault:
-            # ValueError: what lost its connection can't settle
-            print(f"beginning again: {fault}", file=sys.stderr)
+            # ValueError: a message cannot be settled after its connection was lost
+            print(f"connecting again: {fault}", file=sys.stderr)
             time.sleep(1)
 
 

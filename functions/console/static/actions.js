@@ -1,107 +1,119 @@
-// What an operator can do about a task: told before it is done, and asked for a reason.
+// The actions on a task: the buttons, the open questions, and a dialog for each action with its preview and reason.
 
-import { questions } from "./answers.js";
 import * as api from "./api.js";
-import { ask } from "./dialog.js";
+import { ask, jsonInput } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
-import { jsonInput } from "./json_input.js";
-import { told, toldOfEvent, toldOfSkip } from "./prospects.js";
+import { consequences, isInQuestion, stepOf } from "./previews.js";
 
-const VERBS = { resubmit: "Resubmit", undo: "Undo", cancel: "Cancel task", park: "Park", unpark: "Unpark" };
+const WHOLE_TASK = { resubmit: "Resubmit", resume: "Resume", suspend: "Suspend", undo: "Undo", cancel: "Cancel task" };
+const ENDED = ["Processed", "Compensated", "Error"];
 
 // `acted()` is called when a task may have changed.
 export function actions(task, acted) {
-  const buttons = offered(task, acted);
-  if (buttons.length === 0) return null;
-  const { question } = task.prospects;
-  return el(
-    "div",
-    { class: "actions" },
-    question === null ? null : questions(task, taken(task, "Answer"), acted),
-    el("p", { class: "buttons" }, buttons),
-  );
+  const questions = [inQuestion(task, acted), openUndos(task, acted)].filter(Boolean);
+  const buttons = [...wholeTask(task, acted), ...ofSteps(task, acted)];
+  return questions.length + buttons.length ? el("div", { class: "actions" }, questions, el("p", { class: "buttons" }, buttons)) : null;
 }
 
-function offered(task, acted) {
-  if (task.prospects === null) return [];
-  const { resubmit, undo, cancel, park, unpark, skips, events, question } = task.prospects;
-  const whole = (action, look) => el("button", { ...look, click: () => open(task, action, acted) }, `${VERBS[action]}…`);
+function wholeTask(task, acted) {
+  const offered = Object.keys(WHOLE_TASK).flatMap((name) => task.actions.filter(({ action }) => action === name));
+  const hasUndo = offered.some(({ action }) => action === "undo"); // a cancel in `Error` would do the same
+  const isBlocked = task.question !== null && !offered.some(({ action }) => action === "resubmit");
   return [
-    resubmit ? whole("resubmit", { class: "primary" }) : null,
-    question === null ? null : whole("resubmit", { disabled: true, "aria-describedby": "question" }),
-    unpark ? whole("unpark", { class: "primary" }) : null,
-    ...skips.map((skip) => el("button", { click: () => openSkip(task, skip, acted) }, `Skip ${skip.step}…`)),
-    ...events.map((step) => el("button", { click: () => openEvent(task, step, acted) }, `Tell ${step}…`)),
-    park ? whole("park") : null,
-    undo ? whole("undo") : null,
-    cancel && !undo ? whole("cancel") : null, // what is in `Error` would be undone either way
-  ].filter((button) => button !== null);
+    isBlocked ? el("button", { disabled: true, "aria-describedby": "question" }, "Resubmit…") : null,
+    ...offered
+      .filter(({ action }) => !(action === "cancel" && hasUndo))
+      .map((preview) => button(task, preview, WHOLE_TASK[preview.action], acted, ["resubmit", "resume"].includes(preview.action) && "primary")),
+  ].filter(Boolean);
 }
 
-function open(task, action, acted) {
-  const verb = VERBS[action];
-  const [name] = verb.split(" ");
+function ofSteps(task, acted) {
+  const verbs = { rebuild: "Rebuild the request of", done: "Skip", event: "Send the event of" };
+  return task.actions
+    .filter(({ action, step }) => action in verbs && !(action === "done" && isInQuestion(task, step)))
+    .map((preview) => button(task, preview, `${verbs[preview.action]} ${preview.step}`, acted));
+}
+
+function inQuestion(task, acted) {
+  const offered = task.actions.filter(({ action, step }) => ["done", "not-done"].includes(action) && isInQuestion(task, step));
+  if (task.question === null || offered.length === 0) return null;
+  const isKnown = offered.every(({ step }) => stepOf(task, step).state === "Result missing");
+  const verb = ({ action, step }) => (action === "not-done" ? "It was not done" : stepOf(task, step).state === "Result missing" ? "Enter its result" : "It was done");
+  return questionBox(isKnown ? "A result is missing" : "Was it done?", [
+    el("p", { class: "text" }, task.question),
+    el("p", { id: "question" }, isKnown ? "Find the result at the service." : "Find out at the service whether the effect took place. The task can be resubmitted after your answer."),
+    choices(task, offered, verb, acted),
+  ]);
+}
+
+function openUndos(task, acted) {
+  const offered = task.actions.filter(({ action }) => ["undone", "leave"].includes(action));
+  if (offered.length === 0) return null;
+  const verb = ({ action }) => (action === "leave" ? "Leave it" : "Undone by hand");
+  return questionBox("Undos are open", [
+    el("p", {}, "Fix the service and resubmit the task. Or undo a step by hand at its service, or leave its effect, and record that here."),
+    choices(task, offered, verb, acted),
+  ]);
+}
+
+function questionBox(title, content) {
+  return el("section", { class: "question", "aria-label": title }, el("h2", {}, title), content);
+}
+
+function choices(task, offered, verb, acted) {
+  const steps = [...new Set(offered.map(({ step }) => step))];
+  const group = (name) => offered.filter(({ step }) => step === name).map((preview) => button(task, preview, verb(preview), acted, null, `${name}: ${verb(preview)}…`));
+  return steps.map((name) => el("div", { role: "group", "aria-label": name, class: "choices" }, el("strong", {}, name), group(name)));
+}
+
+function button(task, preview, verb, acted, look, label) {
+  return el("button", { class: look, "aria-label": label, click: () => open(task, preview, verb, acted) }, `${verb}…`);
+}
+
+function open(task, preview, verb, acted) {
+  const { action, step } = preview;
+  const isSkip = action === "done" && !isInQuestion(task, step);
+  const title = action in WHOLE_TASK ? `${verb.split(" ")[0]} ${task.id}?` : isSkip || action === "rebuild" ? `${verb}?` : action === "event" ? verb : `${step}: ${verb.toLowerCase()}`;
   ask({
-    title: `${name} ${task.id}?`,
+    title,
     verb,
-    content: told(task, action),
-    act: (reason) => api.act(task, action, reason),
-    done: taken(task, name),
+    content: [consequences(task, preview), action === "event" ? schemaOf(task, step) : null],
+    input: inputOf(task, preview),
+    act: (reason, content) => api.act(task, isSkip ? "skip" : action, step, reason, content),
+    done: (answer) => accepted(task, preview, answer),
     acted,
   });
 }
 
-function openSkip(task, { step, follows }, acted) {
-  ask({
-    title: `Skip ${step}?`,
-    verb: `Skip ${step}`,
-    content: toldOfSkip(task, step, follows),
-    input: jsonInput(`Result of ${step}, ${givenBy(task, step)} (JSON)`),
-    act: (reason, result) => api.skip(task, step, reason, result),
-    done: taken(task, "Skip"),
-    acted,
-  });
+function inputOf(task, { action, step }) {
+  if (action === "event") return jsonInput(`Event of ${step} (JSON)`);
+  if (action !== "done") return null;
+  const { type } = stepOf(task, step).spec;
+  const form = { timer: "of a timer: {}", event: "as its sender would send it" }[type] ?? "as its service returns it";
+  return jsonInput(`Result of ${step}, ${form} (JSON)`);
 }
 
-function givenBy({ steps }, name) {
-  const { via } = steps.find((step) => step.name === name);
-  if (via === "timer") return "which gives none by itself: {}";
-  return via === "event" ? "as its caller would have told it" : "as its service would have given it";
-}
-
-function openEvent(task, step, acted) {
-  ask({
-    title: `Tell ${step}`,
-    verb: `Tell ${step}`,
-    content: [toldOfEvent(task, step), fieldsOf(task, step)],
-    input: jsonInput(`Event of ${step}, as its caller would tell it (JSON)`),
-    act: (reason, body) => api.tell(task, step, reason, body),
-    done(given) {
-      announce(`Event accepted: ${step} of ${task.id}.`);
-      show(`Event accepted: ${step} has it.`, given);
-    },
-    acted,
-  });
-}
-
-// What can be told, as the step's model says; the dialog does not wait for it.
-function fieldsOf(task, step) {
+// The schema of the event is read while the dialog is open.
+function schemaOf(task, step) {
   const place = el("div", {});
-  const show = ({ event: { text, why } }) => replace(place, el("p", {}, text ? "What can be told, as JSON Schema:" : `What can be told is not known here: ${why}`), text && el("pre", { class: "body", tabindex: 0, "aria-label": "JSON Schema" }, text));
-  api.stepContents(task.id, step).then(show, () => replace(place, el("p", {}, "What can be told can’t be read now.")));
+  const show = ({ event }) => replace(place, el("p", {}, event?.text ? "The event as JSON Schema:" : `The schema of the event is not known: ${event?.why}`), event?.text && el("pre", { class: "body", tabindex: 0, "aria-label": "JSON Schema" }, event.text));
+  api.stepContents(task.id, step).then(show, () => replace(place, el("p", {}, "The schema of the event cannot be read now.")));
   return place;
 }
 
-// Says that an action was accepted, and what comes of it.
-function taken(task, name) {
-  return (given) => {
-    const follows = given.epoch > task.epoch ? `goes on in epoch ${given.epoch}` : "waits for an outcome first";
-    const rests = name === "Park" ? "is parked" : `is ${given.state}`;
-    const what = name === "Park" || ["Processed", "Compensated", "Error"].includes(given.state) ? rests : follows;
-    announce(`${name} accepted: ${task.id} ${what}.`);
-    show(`${name} accepted: it ${what}.`, given);
-  };
+function accepted(task, { action, step }, answer) {
+  const name = action in WHOLE_TASK ? WHOLE_TASK[action].split(" ")[0] : action === "event" ? "Event" : "Answer";
+  const outcome = action === "event" ? `${step} has ended` : `the task ${outcomeOf(task, action, answer)}`;
+  announce(`${task.id}: ${name.toLowerCase()} accepted.`);
+  show(`${name} accepted: ${outcome}.`, answer);
+}
+
+function outcomeOf(task, action, { epoch, state, suspension }) {
+  if (suspension !== null) return `is ${suspension}`;
+  if (ENDED.includes(state)) return `is ${state}`;
+  if (epoch > task.epoch || action === "resume") return `continues in epoch ${epoch}`;
+  return "waits for a pending outcome";
 }
 
 function show(text, { epoch = "", state = "" } = {}) {
@@ -111,7 +123,7 @@ function show(text, { epoch = "", state = "" } = {}) {
   Object.assign(answer.dataset, { epoch, state });
 }
 
-// That it goes on is not said any longer than it is true.
+// Removes the acceptance of an action as soon as it is outdated.
 export function forgetAnswer(task) {
   const { epoch, state } = document.getElementById("answer").dataset;
   const since = task.epoch - epoch;

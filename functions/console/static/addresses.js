@@ -1,4 +1,4 @@
-// The addresses of the console's own views.
+// The addresses of the console's views.
 
 export function addressOfTask(id) {
   return `#/tasks/${encodeURIComponent(id)}`;
@@ -16,8 +16,14 @@ export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
 }
 
+// The overview with the focus on one queue.
 export function addressOfQueue(queue) {
-  return withQuery("#/", { queue });
+  return withQuery("#/", { at: `queue ${queue}` });
+}
+
+// The overview with the focus on one gate.
+export function addressOfGate(gate) {
+  return withQuery("#/", { at: `gate ${gate}` });
 }
 
 export function addressOfMessage(id) {

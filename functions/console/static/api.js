@@ -1,14 +1,13 @@
-// The operators' interface. Every request is bounded in time; what it refuses becomes an `ApiError`.
+// Requests to the operators' interface. Each has a timeout; an error status raises an `ApiError`.
 
-import { keyHeaders } from "./key.js";
-import { askWho } from "./signin.js";
+import { askWho, keyHeaders } from "./signin.js";
 
 // This file lies at `…/ops/console/api.js`.
 const BASE = new URL("../", import.meta.url);
 const MOST_MILLISECONDS = 20_000;
 const UNAUTHORIZED = 401;
 
-// `faults` name the fields that are wrong, each with the reason.
+// `faults` are the wrong fields, each with the reason.
 export class ApiError extends Error {
   constructor(status, detail, faults = []) {
     super(detail);
@@ -17,7 +16,7 @@ export class ApiError extends Error {
   }
 }
 
-// Nobody answered, or not in time.
+// There was no answer in time.
 export class UnreachableError extends Error {}
 
 // The caller's `name` and `roles`.
@@ -49,37 +48,25 @@ export function stepContents(id, step) {
   return ask(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/contents`, {});
 }
 
-// `action` is `resubmit`, `undo`, `cancel`, `park` or `unpark`. What is done to a task is refused when it is in
-// another epoch than in the view of it that the operator saw.
-export function act({ id, epoch }, action, reason, more = {}) {
-  return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason, epoch, ...more });
+// Acts on a task, or on one `step`, in the epoch that the operator saw. `content` is a result or an event.
+export function act({ id, epoch }, action, step, reason, content) {
+  const task = `tasks/${encodeURIComponent(id)}`;
+  const path = step === null ? `${task}/${action}` : action === "event" ? `${task}/events/${encodeURIComponent(step)}` : `${task}/steps/${encodeURIComponent(step)}/${action}`;
+  return post(path, { reason, epoch, ...(content && { [action === "event" ? "body" : "result"]: content }) });
 }
 
-// A step whose outcome was unknown was done, and gave this result; or it was not done.
-export function foundDone(task, step, reason, result) {
-  return act(task, `steps/${encodeURIComponent(step)}/done`, reason, { result });
-}
-
-export function foundNotDone(task, step, reason) {
-  return act(task, `steps/${encodeURIComponent(step)}/not-done`, reason);
-}
-
-// A step that failed is gone on after, as if it had given this result.
-export function skip(task, step, reason, result) {
-  return act(task, `steps/${encodeURIComponent(step)}/skip`, reason, { result });
-}
-
-export function tell(task, step, reason, body) {
-  return act(task, `events/${encodeURIComponent(step)}`, reason, { body });
+// `action` is `hold`, `end-hold` or `limit`; `more` has the limit.
+export function actOnGate(gate, action, reason, more = {}) {
+  return post(`gates/${encodeURIComponent(gate)}/${action}`, { reason, ...more });
 }
 
 export function counted(filter) {
   return ask(`count?${new URLSearchParams(filter)}`, {});
 }
 
-// Acts on some of the tasks that a filter selects; the answer's `cursor` asks for the next.
-export function actOnSome(wish) {
-  return post("tasks/actions", wish);
+// Acts on the next tasks that a filter selects; the answer's `cursor` continues.
+export function actOnSome(request) {
+  return post("tasks/actions", request);
 }
 
 export function rejected(query, signal) {
@@ -98,7 +85,7 @@ export function discard(id, reason) {
   return post(`rejected/${encodeURIComponent(id)}/discard`, { reason });
 }
 
-// Those of a queue, or all (null), that were rejected until a time: some of them, and whether others are left.
+// Discards some messages of a queue (null: all queues) that were rejected `until` a time.
 export function discardAll(queue, until, reason) {
   return post("rejected/discard", { reason, queue, until });
 }
@@ -124,11 +111,11 @@ async function ask(path, { signal, headers = {}, ...options }) {
     await askWho(answer);
     return ask(path, { signal, headers, ...options });
   }
-  if (!answer.ok) throw await refusal(answer);
+  if (!answer.ok) throw await errorOf(answer);
   return read(answer);
 }
 
-// A page in the place of an answer, as from a sign-in in between, is no silence.
+// A proxy or a sign-in may answer with a page.
 async function read(answer) {
   const text = await reached(answer.text());
   try {
@@ -146,7 +133,7 @@ async function reached(promise) {
   }
 }
 
-async function refusal(answer) {
+async function errorOf(answer) {
   try {
     const { detail, title, errors = [] } = await answer.json();
     const faults = errors.map(({ field, reason }) => `${field}: ${reason}`);

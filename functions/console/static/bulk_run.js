@@ -1,22 +1,22 @@
-// Carries an action out on all that a filter selects, and shows how far it is, and what came of it.
+// Runs an action on all tasks of a filter, page by page, and shows its progress and its outcomes.
 
 import { addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
 import { el, focusAgain, replace } from "./elements.js";
 import { count } from "./format.js";
 import { announce } from "./freshness.js";
-import { unreadable } from "./unreadable.js";
+import { corruptRows } from "./tables.js";
 
 const MOST_SHOWN = 25;
 
 export class Run {
-  #wish;
+  #request;
   #expected;
   #opener;
   #acted;
   #done = [];
-  #refused = new Map();
-  #unreadable = [];
+  #rejected = new Map();
+  #corrupt = [];
   #seen = 0;
   #cursor = null;
   #stopped = false;
@@ -30,9 +30,9 @@ export class Run {
   #button = el("button", { type: "button", click: () => this.#press() }, "Stop");
   #close = el("button", { type: "button", hidden: true, click: () => this.#dialog.close() }, "Close");
 
-  // The `opener` gets the focus back; `acted()` is called when tasks may have changed.
-  constructor(title, wish, expected, { opener, acted }) {
-    this.#wish = wish;
+  // The focus returns to the `opener`; `acted()` is called when tasks may have changed.
+  constructor(title, request, expected, { opener, acted }) {
+    this.#request = request;
     this.#expected = expected;
     this.#opener = opener;
     this.#acted = acted;
@@ -45,7 +45,7 @@ export class Run {
     document.body.append(this.#dialog);
     this.#dialog.showModal();
     this.#button.focus();
-    this.#goOn();
+    this.#continue();
   }
 
   get #isRunning() {
@@ -54,10 +54,10 @@ export class Run {
 
   #press() {
     if (this.#isRunning) this.#stopped = true;
-    else this.#goOn();
+    else this.#continue();
   }
 
-  // What runs is stopped first, so that what came of it can be seen.
+  // Escape stops a run; its outcomes stay visible.
   #escape(event) {
     if (!this.#isRunning) return;
     event.preventDefault();
@@ -71,7 +71,7 @@ export class Run {
     this.#acted();
   }
 
-  async #goOn() {
+  async #continue() {
     this.#stopped = false;
     this.#close.hidden = true;
     this.#button.hidden = false;
@@ -80,7 +80,7 @@ export class Run {
     this.#show();
     while (!this.#stopped) {
       try {
-        this.#take(await api.actOnSome({ ...this.#wish, cursor: this.#cursor }));
+        this.#record(await api.actOnSome({ ...this.#request, cursor: this.#cursor }));
       } catch (error) {
         this.#interrupted(error);
         return;
@@ -90,14 +90,14 @@ export class Run {
         return;
       }
     }
-    this.#rest(["Stopped.", "Nothing is lost: go on when you want to, or count again later."]);
+    this.#rest(["Stopped.", "Continue the action, or count again later."]);
   }
 
-  #take({ done, refused, passed_over: passed, unreadable: rows, cursor }) {
+  #record({ done, rejected, passed_over: passed, corrupt, cursor }) {
     this.#done.push(...done.map(({ id }) => id));
-    for (const { id, reason } of refused) this.#refused.set(reason, [...(this.#refused.get(reason) ?? []), id]);
-    this.#unreadable.push(...rows);
-    this.#seen += done.length + refused.length + rows.length + passed;
+    for (const { id, reason } of rejected) this.#rejected.set(reason, [...(this.#rejected.get(reason) ?? []), id]);
+    this.#corrupt.push(...corrupt);
+    this.#seen += done.length + rejected.length + corrupt.length + passed;
     this.#cursor = cursor;
     this.#show();
   }
@@ -107,13 +107,13 @@ export class Run {
     this.#lost = true;
     const known = error instanceof api.ApiError || error instanceof api.UnreachableError;
     if (!known) reportError(error);
-    const why = known ? error.message : `this page has a fault (${error.message})`;
-    this.#rest([`Interrupted: ${why}.`, "What was asked for last may have been done all the same. To go on does no harm: no task is acted on twice."]);
+    const why = known ? error.message : `this page has an error (${error.message})`;
+    this.#rest([`Interrupted: ${why}.`, "The last request may have taken effect. Continue: no task is changed twice."]);
   }
 
-  #rest([what, told]) {
-    replace(this.#answer, el("strong", {}, what), el("p", {}, told));
-    this.#button.textContent = "Go on";
+  #rest([title, text]) {
+    replace(this.#answer, el("strong", {}, title), el("p", {}, text));
+    this.#button.textContent = "Continue";
     this.#close.hidden = false;
   }
 
@@ -122,31 +122,31 @@ export class Run {
     this.#close.hidden = false;
     this.#progress.value = this.#progress.max;
     const rest = this.#expected.count - this.#seen;
-    const gone = rest > 0 && this.#expected.exact ? ` ${count(rest)} had gone on before${this.#lost ? ", some by what was not answered" : ""}.` : "";
-    replace(this.#answer, el("strong", {}, "Finished."), el("p", {}, `${this.#told()}.${gone}`));
-    announce(`Finished: ${this.#told()}.`);
+    const gone = rest > 0 && this.#expected.exact ? ` ${count(rest)} had changed before${this.#lost ? ", some by the request without an answer" : ""}.` : "";
+    replace(this.#answer, el("strong", {}, "Finished."), el("p", {}, `${this.#summary()}.${gone}`));
+    announce(`Finished: ${this.#summary()}.`);
     this.#close.focus();
   }
 
-  #told() {
-    return `${count(this.#done.length)} done, ${count(this.#refusals)} refused`;
+  #summary() {
+    return `${count(this.#done.length)} done, ${count(this.#rejections)} rejected`;
   }
 
-  get #refusals() {
-    return [...this.#refused.values()].reduce((sum, ids) => sum + ids.length, 0);
+  get #rejections() {
+    return [...this.#rejected.values()].reduce((sum, ids) => sum + ids.length, 0);
   }
 
   #show() {
     const expected = Math.max(this.#expected.count, this.#seen, 1);
     this.#progress.max = expected;
     this.#progress.value = this.#seen;
-    this.#figures.textContent = `${count(this.#seen)} of ${this.#expected.more ? "at least " : ""}${count(Math.max(this.#expected.count, this.#seen))}: ${this.#told()}`;
-    const refused = [...this.#refused].map(([reason, ids]) => list(`${count(ids.length)} refused: ${reason}`, ids, true));
-    replace(this.#results, ...refused, this.#done.length ? list(`${count(this.#done.length)} done`, this.#done, false) : null, unreadable({ unreadable: this.#unreadable }));
+    this.#figures.textContent = `${count(this.#seen)} of ${this.#expected.more ? "at least " : ""}${count(Math.max(this.#expected.count, this.#seen))}: ${this.#summary()}`;
+    const rejected = [...this.#rejected].map(([reason, ids]) => list(`${count(ids.length)} rejected: ${reason}`, ids, true));
+    replace(this.#results, ...rejected, this.#done.length ? list(`${count(this.#done.length)} done`, this.#done, false) : null, corruptRows(this.#corrupt));
   }
 }
 
-// The latest of them; all stand in their own histories.
+// The newest tasks; each one's history has the action.
 function list(title, ids, open) {
   const shown = ids.slice(-MOST_SHOWN).reverse();
   const others = ids.length - shown.length;
@@ -154,6 +154,6 @@ function list(title, ids, open) {
     "details",
     { open },
     el("summary", {}, title),
-    el("p", { class: "ids" }, shown.map((id) => [el("a", { href: addressOfTask(id) }, id), " "]), others > 0 ? `and ${count(others)} before` : null),
+    el("p", { class: "ids" }, shown.map((id) => [el("a", { href: addressOfTask(id) }, id), " "]), others > 0 ? `and ${count(others)} others` : null),
   );
 }

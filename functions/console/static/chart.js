@@ -1,4 +1,4 @@
-// The last hour, minute by minute: a row of bars for each counter, each on its own scale, and the same numbers as a table.
+// The last hour by minute: a row of bars for each counter on its own scale, and the numbers as a table.
 
 import { el, svg } from "./elements.js";
 import { count, minute } from "./format.js";
@@ -64,7 +64,7 @@ function bar(value, at, peak, text) {
 function numbers(minutes) {
   const rows = minutes.map(rowOfNumbers).reverse();
   const columns = ["Minute", ...ROWS.map(({ title }) => `#${title}`)];
-  return el("details", { class: "numbers" }, el("summary", {}, "The same in numbers"), table("The last hour in numbers", columns, rows));
+  return el("details", { class: "numbers" }, el("summary", {}, "As numbers"), table("The last hour in numbers", columns, rows));
 }
 
 function rowOfNumbers({ at, accepted, processed, compensated, error, recovered }) {

@@ -1,17 +1,16 @@
-// A question before something is done: what follows, the reason for it, and what became of it.
+// The dialog of an action: its consequences, its reason, and its outcome; and the field for JSON.
 
 import * as api from "./api.js";
 import { el, focusAgain, replace } from "./elements.js";
 
-// Who goes to another view, as by the browser's own button, has left the question behind.
+// A view closes its dialog when another view is opened.
 export function closeDialog() {
   document.querySelector("dialog.action")?.close();
 }
 
-// `content` tells what follows. `input`, if any, stands before the reason: its `content`, the `field` that gets
-// the focus, and `read()`, which gives what was written there or throws an `Error` that says what is wrong, and
-// perhaps in which `field` of several.
-// `act(reason, value)` does it; `done(given)` is told the answer; `acted()` is called whatever came of it.
+// `content` describes the consequences. `input`, if any, has its `content`, the `field` for the focus, and
+// `read()`, which returns the value or throws an `Error` with the wrong `field`. `act(reason, value)` sends the
+// request, `done(answer)` shows its answer, and `acted()` is called after each attempt.
 export function ask({ title, verb, content, input = null, act, done, acted }) {
   const opener = document.activeElement;
   const reason = el("textarea", { id: "reason", required: true, maxlength: 500, rows: 3 });
@@ -41,9 +40,9 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
       "form",
       { submit },
       el("h2", { id: "dialog-title" }, title),
-      el("div", { class: "prospect" }, content),
+      el("div", { class: "preview" }, content),
       input === null ? null : input.content,
-      el("label", { for: "reason" }, "Reason, which is kept as it is: no secrets"),
+      el("label", { for: "reason" }, "Reason (it is recorded: no secrets)"),
       reason,
       answer,
       el("p", { class: "buttons" }, go, close),
@@ -54,7 +53,7 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
   (input?.field ?? reason).focus();
 }
 
-// Tells what there is no question about.
+// Shows a message.
 export function say(title, text = "") {
   const opener = document.activeElement;
   const closed = () => {
@@ -67,7 +66,7 @@ export function say(title, text = "") {
   dialog.showModal();
 }
 
-// Gives null without an input, and undefined for what is wrong.
+// Returns null without an input, and undefined for a wrong value.
 function read(input, answer) {
   if (input === null) return null;
   try {
@@ -88,20 +87,49 @@ async function attempt(act, answer) {
   try {
     return await act();
   } catch (error) {
-    replace(answer, ...refused(error));
+    replace(answer, ...failure(error));
     return null;
   }
 }
 
 const CONFLICT = 409;
 
-function refused(error) {
+function failure(error) {
   if (error instanceof api.ApiError) {
-    const hint = error.status === CONFLICT ? " Close this, and see how it stands now." : "";
+    const hint = error.status === CONFLICT ? " Close the dialog and check the current state." : "";
     const faults = error.faults.length > 1 ? el("ul", {}, error.faults.map((fault) => el("li", {}, fault))) : null;
     return [el("strong", {}, "Not done."), faults ?? el("p", {}, error.message, hint)];
   }
   if (!(error instanceof api.UnreachableError)) reportError(error);
-  const what = error instanceof api.UnreachableError ? "No answer." : `This page has a fault (${error.message}).`;
-  return [el("strong", {}, "Not known."), el("p", {}, what, " It may have been done all the same: look how it stands.")];
+  const what = error instanceof api.UnreachableError ? "The interface did not answer." : `This page has an error (${error.message}).`;
+  return [el("strong", {}, "Outcome unknown."), el("p", {}, what, " The action may have taken effect: check the current state.")];
+}
+
+// A field for a JSON object. Its numbers are sent as they were written.
+export function jsonInput(label) {
+  const field = el("textarea", { id: "content", rows: 4, class: "code", spellcheck: "false", autocomplete: "off" });
+  field.value = "{}";
+  return { content: [el("label", { for: field.id }, label), field], field, read: () => parsed(field) };
+}
+
+function parsed(field) {
+  let content;
+  try {
+    content = JSON.parse(field.value, asWritten);
+  } catch (error) {
+    throw wrong(field, `This is not JSON: ${error.message}`);
+  }
+  if (typeof content !== "object" || content === null || Array.isArray(content) || JSON.isRawJSON(content)) {
+    throw wrong(field, "This must be a JSON object, such as {\"receipt\": \"R-1\"}.");
+  }
+  return content;
+}
+
+// JavaScript would round numbers of more than 16 digits.
+function asWritten(_name, value, { source }) {
+  return typeof value === "number" ? JSON.rawJSON(source) : value;
+}
+
+function wrong(field, text) {
+  return Object.assign(new Error(text), { field });
 }

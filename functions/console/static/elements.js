@@ -1,4 +1,4 @@
-// Makes elements. What comes from outside becomes text nodes and attribute values, never markup.
+// Elements. Texts become text nodes and attribute values, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -24,16 +24,16 @@ function filled(element, attributes, children) {
   return element;
 }
 
-// Puts new content in the place of the old, and the keyboard's focus back on what it was on; what was open stays open.
+// Replaces the content. The focus returns to the same element, and open parts stay open.
 export function replace(parent, ...children) {
   const held = parent.contains(document.activeElement) ? placeOf(document.activeElement) : null;
   const open = [...parent.querySelectorAll("details[open] > summary")].map(placeOf);
-  parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== null));
+  parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   for (const each of parent.querySelectorAll("summary")) if (open.includes(placeOf(each))) each.parentElement.open = true;
   if (held !== null) focusOn(parent, held);
 }
 
-// Gives the keyboard's focus to an element, or to what has taken its place in the page since.
+// Focuses an element, or the element that replaced it.
 export function focusAgain(element) {
   if (element.isConnected) element.focus();
   else focusOn(document, placeOf(element));

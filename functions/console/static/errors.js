@@ -1,4 +1,4 @@
-// Tasks in `Error` by cause: how many failed at one step for one reason, since when, and the list of them.
+// Tasks in `Error`, grouped by cause: the count, the time and the list of each group.
 
 import { addressOfErrors, addressOfList, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
@@ -6,8 +6,7 @@ import { bulkButton } from "./bulk.js";
 import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { ago, clock, count } from "./format.js";
-import { section } from "./tables.js";
-import { unreadable } from "./unreadable.js";
+import { corruptRows, section } from "./tables.js";
 
 const PAUSE = 5_000;
 
@@ -34,12 +33,12 @@ export function errorsView(query) {
 function content(answer, asked, again) {
   const groups = answer.groups.map((group) => line(group, again));
   return [
-    el("p", { class: "note" }, "Tasks in Error whose last errors differ in nothing but numbers, ids and quoted values. Each group leads to its tasks."),
+    el("p", { class: "note" }, "The errors of a group differ only in numbers, ids and quoted texts. Each group links to its tasks."),
     section(
       asked.workflow ?? "All workflows",
-      groups.length ? el("ol", { class: "lines", "aria-label": "Causes" }, groups) : el("p", { class: "none" }, "No task is in Error here."),
+      groups.length ? el("ol", { class: "lines", "aria-label": "Causes" }, groups) : el("p", { class: "none" }, "No tasks are in Error."),
     ),
-    unreadable(answer),
+    corruptRows(answer.corrupt),
     further(answer, asked),
   ];
 }
@@ -51,19 +50,19 @@ function line(group, again) {
     { class: "message" },
     el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${error}`)),
     bulkButton(group.filter, "Act on all…", again, `Act on all of ${error} (${workflow} v${version})…`),
-    el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · since ", clock(first), " · last ", ago(last), " · such as ", el("a", { href: addressOfTask(example) }, example)),
+    el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · since ", clock(first), " · last ", ago(last), " · for example ", el("a", { href: addressOfTask(example) }, example)),
   );
 }
 
 function further({ looked_to: to }, { before, ...others }) {
   if (!to && !before) return null;
   return [
-    to ? el("p", { class: "none" }, "Looked back to ", clock(to), ".") : null,
+    to ? el("p", { class: "none" }, "Searched back to ", clock(to), ".") : null,
     el(
       "nav",
       { class: "pager", "aria-label": "Pages" },
-      before ? el("a", { href: addressOfErrors(others) }, "The latest") : null,
-      to ? el("a", { href: addressOfErrors({ ...others, before: to }) }, "Further back") : null,
+      before ? el("a", { href: addressOfErrors(others) }, "First page") : null,
+      to ? el("a", { href: addressOfErrors({ ...others, before: to }) }, "Search further") : null,
     ),
   ];
 }

@@ -1,9 +1,9 @@
-// What a list can be asked for by. Each change is a new address, so that going back works.
+// The filter of a list. Each change is a new address, so that the browser's history works.
 
 import { addressOfList } from "./addresses.js";
 import { el } from "./elements.js";
 
-const STATES = ["Error", "Under way", "Parked", "Pending", "Processing", "Processed", "Compensated"];
+const STATES = ["Error", "Under way", "Suspended", "Pending", "Processing", "Processed", "Compensated"];
 const AGES = [
   ["", "any age"],
   ["max_age=3600", "up to 1 hour"],
@@ -17,7 +17,7 @@ const ORDERS = [
   ["oldest", "oldest first"],
 ];
 
-// What is not needed every day. What is sought by one of the first three may be in any state.
+// Rarely used fields. With one of `SOUGHT`, the default is any state.
 const SOUGHT = [
   ["Text of its payload", "find", 100],
   ["Submitter", "submitter", 100],
@@ -52,12 +52,12 @@ export function filters(asked) {
   return form;
 }
 
-// A parked task is `Pending` to the interface, which lists those apart.
-const APART = { Parked: { parked: true }, "Under way": { under_way: true } };
+// The interface has parameters of their own for these.
+const APART = { Suspended: { suspended: true }, "Under way": { under_way: true } };
 
-// Gives what is chosen as the state: the empty text for any.
+// Returns the chosen state; the empty text is any.
 export function stateOf(asked) {
-  if (asked.parked) return "Parked";
+  if (asked.suspended) return "Suspended";
   if (asked.under_way) return "Under way";
   return asked.state ?? (isSought(asked) ? "" : "Error");
 }
@@ -100,7 +100,7 @@ function go(form, before) {
   location.hash = addressOfList(asked);
 }
 
-// A state that nobody chose is the list's own choice, which depends on what else is asked for.
+// An unchanged state is not written into the address, because the default depends on the other fields.
 function stateAsked(state, before) {
   if (APART[state]) return APART[state];
   return state === stateOf(before) ? { state: before.state } : { state };

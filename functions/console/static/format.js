@@ -1,4 +1,4 @@
-// Writes times, durations and counts for people. Times come in UTC and are shown as the browser's own.
+// Texts of times, durations and counts. Times are shown in the browser's time zone.
 
 import { el } from "./elements.js";
 
@@ -13,9 +13,9 @@ export function count(number) {
   return NUMBER.format(number);
 }
 
-// A count that was not carried to its end is followed by a plus.
-export function tally({ count: counted, more }) {
-  return more ? `${count(counted)}+` : count(counted);
+// A count that is not complete has a plus.
+export function tally({ count: counted, more, has_more: hasMore }) {
+  return more || hasMore ? `${count(counted)}+` : count(counted);
 }
 
 export function seconds(value) {
@@ -27,7 +27,7 @@ export function seconds(value) {
   return `${Math.round(value / 86_400)} d`;
 }
 
-// In whole seconds: nobody wants to know that something was 31 ms ago.
+// In whole seconds.
 export function age(time) {
   return whole((Date.now() - new Date(time)) / 1000);
 }
@@ -41,7 +41,7 @@ export function minute(time) {
   return MINUTE.format(new Date(time));
 }
 
-// The time of the day, with the day before it when that is another one than today.
+// The time, with the day unless it is today.
 export function clock(time) {
   if (time === null || time === undefined) return NOTHING;
   const at = new Date(time);

@@ -1,4 +1,4 @@
-// Says how old what is shown is, and why it is not newer.
+// The age of the shown data, and the reason if it cannot be read.
 
 import { ApiError, UnreachableError } from "./api.js";
 import { el } from "./elements.js";
@@ -7,7 +7,7 @@ import { age, whole } from "./format.js";
 const line = document.getElementById("freshness");
 const announcement = document.getElementById("announcement");
 
-// Stands in the place of a view of which nothing could be read yet.
+// The content of a view before its first data.
 export const unread = el("p", { class: "none" });
 
 let updatedAt = null;
@@ -26,22 +26,22 @@ export function updated() {
   show();
 }
 
-// `pause` is in milliseconds: then it is tried again.
+// The next attempt is after `pause` milliseconds.
 export function failed(error, pause) {
-  const what = told(error);
+  const what = described(error);
   if (failure === null) announce(`Not up to date: ${what}`);
   failure = { what, againAt: Date.now() + pause };
   show();
 }
 
-function told(error) {
+function described(error) {
   if (error instanceof ApiError) return `${error.status}: ${error.message}`;
   if (error instanceof UnreachableError) return error.message;
   reportError(error);
-  return `this page has a fault (${error.message})`;
+  return `this page has an error (${error.message})`;
 }
 
-// Tells people who listen rather than look; said once, not with every second that passes.
+// For screen readers.
 export function announce(text) {
   announcement.textContent = text;
 }
@@ -49,7 +49,7 @@ export function announce(text) {
 function show() {
   line.classList.toggle("stale", failure !== null);
   line.textContent = failure === null ? fresh() : stale();
-  unread.textContent = failure !== null && updatedAt === null ? `Nothing to show yet: ${failure.what}` : "";
+  unread.textContent = failure !== null && updatedAt === null ? `No data yet: ${failure.what}` : "";
 }
 
 function fresh() {

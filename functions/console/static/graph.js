@@ -1,17 +1,18 @@
-// A workflow's steps, as they were recorded with a task or are defined: each in a box, or all of its items, after those it needs.
+// The graph of a task's steps: a box for each defined step, after the steps that it needs.
 
 import { el, svg } from "./elements.js";
-import { icon, tone, word } from "./states.js";
+import { icon, tone } from "./states.js";
 
 const BOX = { width: 156, height: 46 };
 const GAP = { along: 40, across: 16 };
 const MARGIN = 4;
 const MOST_CHARACTERS = 16;
-// What is a little too wide is drawn smaller, down to this part of its size; what is wider still is scrolled.
+// A wide graph is drawn smaller, down to this part of its size; a wider one is scrolled.
 const SMALLEST = 0.8;
 
-// `needs` is by the steps' names; what a step is `told` to be stands in its box, or else its state.
-export function graph(steps, needs, vertical) {
+export function graph(task, vertical) {
+  const steps = definedSteps(task);
+  const needs = Object.fromEntries(steps.map((step) => [step.name, step.needs]));
   const layers = layersOf(steps, needs);
   const places = placed(layers, vertical);
   const size = sizeOf(places);
@@ -27,12 +28,25 @@ export function graph(steps, needs, vertical) {
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, fitted);
 }
 
-function described(steps) {
-  return steps.map((step) => `${step.name}: ${saying(step)}`).join(", ");
+// Of the states of several items, the first of these is shown.
+const PRIORITY = ["Outcome unknown", "Refused", "Undo refused", "Result missing", "Deferred", "Undoing", "Running", "Waiting", "Interrupted", "Not started", "Completed", "Undone", "Left as it is", "Skipped"];
+
+// The defined steps; the items of a for-each step are one. A step without items is only named by others.
+function definedSteps({ steps }) {
+  const names = new Set([...steps.map(({ spec }) => spec.step), ...steps.flatMap(({ spec }) => spec.needs)]);
+  return [...names].map((name) => definedStep(name, steps.filter(({ spec }) => spec.step === name)));
 }
 
-function saying({ state, told }) {
-  return told ?? word(state);
+function definedStep(name, items) {
+  if (items.length === 0) return { name, needs: [], state: "Skipped", label: "No items" };
+  const state = PRIORITY.find((each) => items.some((item) => item.state === each)) ?? items[0].state;
+  const alike = items.filter((item) => item.state === state);
+  const label = items[0].spec.item === null ? state : `${alike.length} of ${items.length} ${state.toLowerCase()}`;
+  return { name, needs: items[0].spec.needs, state, label, error: alike[0].undo.error ?? alike[0].do.error };
+}
+
+function described(steps) {
+  return steps.map((step) => `${step.name}: ${step.label}`).join(", ");
 }
 
 function layersOf(steps, needs) {
@@ -69,7 +83,7 @@ function sizeOf(places) {
   };
 }
 
-// Leaves out what follows from the others: a step needs whatever those need that it needs.
+// Removes needs that follow from other needs.
 function reduced(needs) {
   const known = new Map();
   const all = (name) => {
@@ -110,10 +124,10 @@ function box(step, { x, y }) {
   return svg(
     "g",
     { class: `box ${tone(step.state)}`, transform: `translate(${x} ${y})` },
-    svg("title", {}, [step.name, saying(step), step.error].filter(Boolean).join(" · ")),
+    svg("title", {}, [step.name, step.label, step.error].filter(Boolean).join(" · ")),
     svg("rect", { ...BOX, rx: 6 }),
     icon(step.state, { x: 10, y: 15, width: 16, height: 16 }),
     svg("text", { class: "step-name", x: 34, y: 20 }, name),
-    svg("text", { class: "step-state", x: 34, y: 36 }, saying(step)),
+    svg("text", { class: "step-state", x: 34, y: 36 }, step.label),
   );
 }

@@ -1,15 +1,38 @@
-// Begins: takes the key out of the address, shows the view that the address names, and reads the caller's roles.
+// The start: takes the key from the address, and shows the view that the address names after `#`.
 
 import * as api from "./api.js";
+import { errorsView } from "./errors.js";
 import * as freshness from "./freshness.js";
-import { takeKeyFromAddress } from "./key.js";
+import { listView } from "./list.js";
+import { overviewView } from "./overview.js";
 import { Polling } from "./polling.js";
-import { viewAt } from "./router.js";
+import { messageView, rejectedView } from "./rejected.js";
+import { takeKeyFromAddress } from "./signin.js";
+import { taskView } from "./task.js";
 
 const main = document.getElementById("main");
 
 let polling = null;
 let shown = null;
+
+function viewAt(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const [page, id] = path.split("/");
+  const asked = new URLSearchParams(query);
+  if (page === "tasks") return id ? taskView(decoded(id)) : listView(asked);
+  if (page === "errors") return errorsView(asked);
+  if (page === "rejected") return id ? messageView(decoded(id)) : rejectedView(asked);
+  return overviewView(asked);
+}
+
+// A truncated address still shows a page, which reports the fault.
+function decoded(id) {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
+}
 
 function show() {
   const first = shown === null;
@@ -36,5 +59,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 takeKeyFromAddress();
 addEventListener("hashchange", show);
 show();
-// Without an answer the buttons stay: the interface itself refuses what a caller may not do.
+// Without an answer the buttons stay: the interface rejects actions that a caller may not take.
 api.me().then(({ roles }) => document.body.classList.toggle("reader", !roles.includes("Operator")), () => {});

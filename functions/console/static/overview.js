@@ -1,120 +1,98 @@
-// The first view: what is stuck, what goes on, and whether all that keeps it going is well.
+// The first view: tasks that need action, the last hour, and the state of all parts.
 
 import { addressOfList } from "./addresses.js";
 import * as api from "./api.js";
 import { lastHour } from "./chart.js";
+import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
-import { ago, count, NOTHING, seconds, tally } from "./format.js";
-import { goToQueue, queues } from "./queues.js";
-import { badge, icon } from "./states.js";
+import { count, tally } from "./format.js";
+import { gates } from "./gates.js";
+import { queues } from "./queues.js";
+import { icon } from "./states.js";
 import { supervisor } from "./supervisor.js";
-import { facts, flagged, section, table } from "./tables.js";
-import { versions } from "./versions.js";
+import { corruptRows, flagged, table } from "./tables.js";
 
 const PAUSE = 5_000;
 
 export function overviewView(query) {
   const place = el("div", { class: "overview" });
-  let queue = query.get("queue");
+  let at = query.get("at");
+  let again;
   return {
     title: "Overview",
     page: "overview",
-    open: () => [el("h1", {}, "Overview"), place],
+    open(look) {
+      again = look;
+      return [el("h1", {}, "Overview"), place];
+    },
+    close: closeDialog,
     read: (signal) => api.overview(signal),
     show(data) {
-      replace(
-        place,
-        strip(data),
-        lastHour(data.last_hour),
-        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), crowds(data), supervisor(data), breakers(data), housekeeping(data))),
-      );
-      if (queue) goToQueue(place, queue);
-      queue = null; // whoever goes on from there is not brought back
+      const left = el("div", {}, workflows(data), versions(data), queues(data));
+      const right = el("div", {}, gates(data, again), supervisor(data), corruptRows(data.corrupt));
+      replace(place, strip(data), lastHour(data.last_hour), el("div", { class: "sides" }, left, right));
+      if (at) focusOn(place, at);
+      at = null; // once only
       return PAUSE;
     },
   };
 }
 
+// Focuses the line of a queue or a gate.
+function focusOn(place, at) {
+  const line = [...place.querySelectorAll("[data-at]")].find((each) => each.dataset.at === at);
+  line?.focus();
+  line?.scrollIntoView({ block: "center" });
+}
+
 function strip(data) {
+  const late = (counted) => (counted.count ? "late" : null);
   return el(
     "ul",
     { class: "strip" },
-    figure("In Error", tally(data.in_error), { state: data.in_error.count ? "Error" : null, href: "#/tasks" }),
-    figure("Overdue now", tally(data.overdue), {
-      tone: data.overdue.count ? "late" : null,
-      href: addressOfList({ under_way: true, order: "oldest" }),
-    }),
-    figure("Parked", tally(data.parked), {
-      tone: data.parked.count ? "late" : null,
-      href: addressOfList({ parked: true }),
-    }),
-    figure("Under way", tally(data.under_way), { href: addressOfList({ under_way: true }) }),
+    figure("In Error", data.in_error, { state: data.in_error.count ? "Error" : null, href: "#/tasks" }),
+    figure("Overdue now", data.overdue, { tone: late(data.overdue), href: addressOfList({ under_way: true, order: "oldest" }) }),
+    figure("Suspended", data.suspended, { tone: late(data.suspended), href: addressOfList({ suspended: true }) }),
+    figure("Under way", data.under_way, { href: addressOfList({ under_way: true }) }),
   );
 }
 
-function figure(name, value, { href, state, tone }) {
-  const content = [el("span", { class: "name" }, name), el("span", { class: "value" }, state ? icon(state) : null, value)];
+function figure(name, counted, { href, state, tone }) {
+  const content = [el("span", { class: "name" }, name), el("span", { class: "value" }, state ? icon(state) : null, tally(counted))];
   return el("li", {}, el("a", { class: `figure ${state ? "bad" : (tone ?? "")}`, href }, content));
 }
 
 function workflows(data) {
-  const rows = data.workflows.map((line) => [
-    line.workflow,
-    count(line.under_way),
-    flagged(line.overdue, "late"),
-    flagged(line.in_error, "bad", addressOfList({ state: "Error", workflow: line.workflow })),
+  const rows = data.workflows.map(({ workflow, under_way: underWay, overdue, suspended, in_error: inError }) => [
+    workflow,
+    count(underWay),
+    flagged(overdue, "late"),
+    flagged(suspended, "late", addressOfList({ suspended: true, workflow })),
+    flagged(inError, "bad", addressOfList({ state: "Error", workflow })),
   ]);
-  const columns = ["Workflow", "#Under way", "#Overdue", "#Error"];
-  return table("Workflows", columns, rows, "No task is under way, parked or in Error.");
+  return table("Workflows", ["Workflow", "#Under way", "#Overdue", "#Suspended", "#Error"], rows, "No task is under way, suspended or in Error.");
 }
 
-function silent({ silent_agents: agents }) {
-  if (agents.length === 0) return null;
-  const rows = agents.map((each) => [each.agent, each.since ? ago(each.since) : "never", el("strong", { class: "late" }, count(each.tasks))]);
-  return table("Agents that do not reply", ["Agent", "Last reply", "#Tasks wait"], rows);
+// The versions that are deployed or needed. An older one that no task needs can be removed.
+function versions(data) {
+  const newest = new Map(data.versions.filter((line) => line.deployed).map((line) => [line.workflow, line.version]));
+  // Incomplete counts and corrupt rows may hide tasks of any version.
+  const isComplete = data.corrupt.length === 0 && [data.under_way, data.suspended, data.in_error].every((counted) => !counted.more);
+  const rows = data.versions.map((line) => {
+    const { workflow, version } = line;
+    return [
+      `${workflow} v${version}`,
+      deployed(line, isComplete && version !== newest.get(workflow)),
+      flagged(line.under_way, "plain", addressOfList({ under_way: true, workflow, version })),
+      flagged(line.suspended, "late", addressOfList({ suspended: true, workflow, version })),
+      flagged(line.in_error, "bad", addressOfList({ state: "Error", workflow, version })),
+    ];
+  });
+  return table("Versions", ["Workflow", "Deployed", "#Under way", "#Suspended", "#Error"], rows, "No workflow is deployed.");
 }
 
-function crowds({ crowds: known }) {
-  if (known.length === 0) return null;
-  const rows = known.map((each) => [each.behind, each.cause, ago(each.since), el("strong", { class: "late" }, count(each.tasks))]);
-  return table("Tasks that are late together", ["Behind", "Cause", "Since", "#Tasks"], rows);
-}
-
-function housekeeping({ housekeeping: beat, unreadable }) {
-  return section(
-    "Housekeeping",
-    facts([
-      ["Last run", ago(beat?.finished_at)],
-      ["Tasks deleted", beat ? count(beat.tasks) : NOTHING],
-      ["Behind", beat?.behind_seconds ? el("strong", { class: "late" }, seconds(beat.behind_seconds)) : NOTHING],
-      ["Unreadable rows", flagged(unreadable, "bad")],
-    ]),
-  );
-}
-
-// A probe is a task's own call: there is none while no task needs the service.
-function probe(at) {
-  return Date.parse(at) > Date.now() ? ago(at) : "at the next call";
-}
-
-function inFlight({ in_flight: calls, limit }) {
-  return limit === null ? NOTHING : `${count(calls)} of ${count(limit)}`;
-}
-
-// Calls are told only where those of some service are limited.
-function breakers(data) {
-  const isLimited = data.breakers.some(({ limit }) => limit !== null);
-  const rows = data.breakers.map((breaker) => [
-    breaker.service,
-    badge(breaker.state),
-    ago(breaker.since),
-    count(breaker.failures),
-    breaker.probe_at ? probe(breaker.probe_at) : NOTHING,
-    ...(isLimited ? [inFlight(breaker)] : []),
-  ]);
-  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe", ...(isLimited ? ["#In flight"] : [])];
-  const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);
-  const made = table("Remote services", columns, rows, "No circuit was ever open, and no calls are limited: every remote service is called.");
-  made.append(...errors.map((breaker) => el("p", { class: "note wrapped" }, `Last error of ${breaker.service}: ${breaker.last_error}`)));
-  return made;
+function deployed(line, canBeRemoved) {
+  if (!line.deployed) return el("strong", { class: "late" }, "no");
+  const needed = line.under_way + line.suspended + line.in_error;
+  return canBeRemoved && needed === 0 ? "yes, no task needs it" : "yes";
 }

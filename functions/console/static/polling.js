@@ -1,4 +1,4 @@
-// Reads again and again: more and more seldom while nobody answers, and not at all while nobody looks.
+// Reads a view's data periodically: less often while the interface does not answer, never in a hidden tab.
 
 import * as freshness from "./freshness.js";
 
@@ -14,7 +14,7 @@ export class Polling {
   #stopped = false;
   #seen = () => this.#look();
 
-  // `read(signal)` gives what `show(data)` shows, which gives the milliseconds until the next reading.
+  // `read(signal)` returns the data of `show(data)`, which returns the milliseconds until the next read.
   constructor(read, show) {
     this.#read = read;
     this.#show = show;
@@ -31,7 +31,7 @@ export class Polling {
     this.#rest();
   }
 
-  // Reads now; an action wants its consequences seen.
+  // Reads now, as after an action.
   again() {
     this.#failures = 0;
     this.#look();
@@ -67,7 +67,7 @@ export class Polling {
   }
 }
 
-// What is new would take away what somebody is about to copy.
+// New data would remove a selected text.
 function isSelecting() {
   return getSelection()?.type === "Range";
 }

@@ -1,8 +1,8 @@
-// The queues: how many messages wait, how many died, and the way to those that were rejected.
+// The queues: waiting messages, dead letters, and the links to the rejected messages of each queue.
 
 import { addressOfRejected } from "./addresses.js";
 import { el } from "./elements.js";
-import { ago, count, NOTHING, seconds, tally } from "./format.js";
+import { ago, clock, count, NOTHING, tally } from "./format.js";
 import { table } from "./tables.js";
 
 const MEASURED_WITHIN = 60_000;
@@ -10,43 +10,36 @@ const MEASURED_WITHIN = 60_000;
 export function queues(data) {
   const rows = data.queues.map((each) => [
     toRejected(each.queue, each.queue),
-    pile(each.waiting),
+    number(each.waiting),
     dead(each),
     each.waiting?.oldest_at ? ago(each.waiting.oldest_at) : NOTHING,
     each.waiting ? count(each.waiting.scheduled) : "unknown",
   ]);
   const made = table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
-  if (rows.length) made.append(el("p", { class: "note wrapped" }, "A queue’s name leads to its rejected messages and dead letters."));
-  const silent = data.queues.length > 0 && data.queues.every((each) => each.waiting === null);
-  if (silent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are refused, and recoveries wait."));
-  if (refused(data)) made.append(el("p", { class: "warning wrapped" }, intakeText(data.intake)));
+  if (rows.length) made.append(el("p", { class: "note wrapped" }, "The name of a queue links to its rejected messages and dead letters."));
+  const isSilent = data.queues.length > 0 && data.queues.every((each) => each.waiting === null);
+  if (isSilent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are rejected, and recoveries wait."));
+  if (rejectsOrders(data)) made.append(intakeWarning(data.intake));
   return made;
 }
 
-// What was measured long ago says nothing any more.
-function refused({ at, intake }) {
+// An old measurement does not count.
+function rejectsOrders({ at, intake }) {
   return Boolean(intake?.retry_after) && Date.parse(at) - Date.parse(intake.at) < MEASURED_WITHIN;
 }
 
-function intakeText({ messages, not_picked_up: late, oldest_seconds: oldest }) {
-  return `New orders are refused (429): about ${count(messages)} messages wait, the oldest for ${seconds(oldest)}, and ${count(late)} tasks are not picked up.`;
-}
-
-// Puts the keyboard's focus on the line of a queue, and brings it into sight.
-export function goToQueue(place, queue) {
-  const link = [...place.querySelectorAll("th a")].find((each) => each.textContent === queue);
-  link?.focus();
-  link?.scrollIntoView({ block: "center" });
+function intakeWarning({ messages, oldest_at: oldest, size }) {
+  return el("p", { class: "warning wrapped" }, `New orders are rejected (429): about ${count(messages)} messages of ${count(Math.ceil(size / 1024))} KiB wait`, oldest ? [", the oldest since ", clock(oldest)] : "", ".");
 }
 
 function toRejected(queue, text, tone = null) {
-  return el("a", { class: tone, href: addressOfRejected({ queue }), "aria-label": `${text}: rejected messages of ${queue}` }, text);
+  return el("a", { class: tone, href: addressOfRejected({ queue }), "aria-label": `${text}: rejected messages of ${queue}`, "data-at": tone === null && `queue ${queue}` }, text);
 }
 
 function dead({ queue, dead: counted }) {
-  return counted?.count ? toRejected(queue, tally(counted), "bad") : pile(counted);
+  return counted?.count ? toRejected(queue, tally(counted), "bad") : number(counted);
 }
 
-function pile(counted) {
+function number(counted) {
   return counted === null ? "unknown" : tally(counted);
 }

@@ -1,16 +1,16 @@
-// Messages that were not processed, the latest first: how one is sent to its queue again, or discarded.
+// The rejected messages and dead letters, the newest first, and the page of one message.
 
 import { addressOfMessage, addressOfRejected, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
 import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { ago, count, tally } from "./format.js";
-import { discard, discardAll, living, resend, times } from "./remedies.js";
+import { discard, discardAll, liveQueue, resend, times } from "./rejected_actions.js";
 import { section } from "./tables.js";
 
 const PAUSE = 5_000;
 
-// The list has no count of its own: a page, and whether there are more.
+// The number of messages of a page, with a plus if there are more.
 const total = ({ messages, more }) => tally({ count: messages.length, more });
 
 export function rejectedView(query) {
@@ -44,23 +44,23 @@ export function messageView(id) {
     page: "rejected",
     open(look) {
       again = look;
-      const note = "The token of a request or a reply and the secret fields of an order are hidden. A resend contains them.";
+      const note = "Start ids and secret fields are hidden. A resend contains them.";
       return [el("h1", {}, "Rejected message"), answer, place, section("Body", body, el("p", { class: "note" }, note))];
     },
     close: closeDialog,
     read: (signal) => api.rejectedMessage(id, signal),
     show(message) {
       replace(place, line(message, again));
-      const text = told(message);
-      if (body.textContent !== text) body.textContent = text; // what is selected in it stays selected
+      const text = textOf(message);
+      if (body.textContent !== text) body.textContent = text; // a selected text stays selected
       return PAUSE;
     },
   };
 }
 
-function told({ body, more, why }) {
+function textOf({ body, more, why }) {
   if (body === null) return why;
-  return more ? `${body}… (only its beginning is shown)` : body || "It is empty.";
+  return more ? `${body}… (only the beginning is shown)` : body || "The body is empty.";
 }
 
 function content(list, asked, again) {
@@ -68,7 +68,7 @@ function content(list, asked, again) {
   const lines = list.messages.map((message) => line(message, again));
   const none = discarded ? "No message was discarded." : "No message was rejected.";
   return [
-    el("p", { class: "note" }, discarded ? "What is kept of discarded messages: no bodies." : "Mend what was wrong before you send one again. They are kept as long as finished tasks are."),
+    el("p", { class: "note" }, discarded ? "Discarded messages, without their bodies." : "Fix the cause before you send a message again. Messages are kept as long as finished tasks."),
     choice(asked),
     section(
       `${queue ?? "All queues"}: ${total(list)}`,
@@ -83,14 +83,14 @@ function choice({ queue, discarded }) {
   const link = (text, others, isChosen) => el("a", { href: addressOfRejected(others), "aria-current": isChosen && "true" }, text);
   return el(
     "nav",
-    { class: "choice", "aria-label": "Which messages" },
+    { class: "choice", "aria-label": "Messages" },
     link("Rejected", { queue }, !discarded),
     link("Discarded", { queue, discarded: true }, Boolean(discarded)),
     queue ? link("All queues", { discarded }, false) : null,
   );
 }
 
-// An earlier page begins with the messages of the time that ends this one.
+// The next page repeats the messages of the last time of this one.
 function pager({ messages, more }, { until, ...others }) {
   const first = until ? el("a", { href: addressOfRejected(others) }, "First page") : null;
   const earlier = more ? el("a", { href: addressOfRejected({ ...others, until: messages.at(-1).rejected_at }) }, "Next page") : null;
@@ -104,7 +104,7 @@ function all(list, queue, again) {
 
 function line(message, again) {
   const { message_id: name, queue, reason, rejected_at: at, size } = message;
-  const others = { queue: living(queue), discarded: message.discarded_at && true };
+  const others = { queue: liveQueue(queue), discarded: message.discarded_at && true };
   return el(
     "li",
     { class: "message" },
@@ -121,7 +121,7 @@ function line(message, again) {
 function buttons(message, again) {
   const { message_id: name, whole } = message;
   const button = (text, act) => el("button", { class: "act", "aria-label": `${text} ${name}…`, click: () => act(message, again) }, `${text}…`);
-  return el("span", { class: "buttons" }, whole ? button("Resend", resend) : el("span", { class: "note" }, "Only its beginning is kept"), button("Discard", discard));
+  return el("span", { class: "buttons" }, whole ? button("Resend", resend) : el("span", { class: "note" }, "Only the beginning is kept"), button("Discard", discard));
 }
 
 function about({ task, step, agent }) {

@@ -1,27 +1,27 @@
-// Where a time stands in a timeline: to scale, unless something long would leave no room for the rest.
+// The scale of a timeline: linear, unless a long time would leave no room for the others.
 
 import { seconds } from "./format.js";
 
 const LEAST_LONG = 120_000;
 const MOST_RATIO = 100;
-// Milliseconds: what is shorter is drawn to scale.
+// Milliseconds: shorter times are drawn linearly.
 const UNIT = 50;
-// Parts of the width that labels need, and from which on one ends at its place.
+// Parts of the width: the distance of labels, and the place from which a label is right-aligned.
 const APART = 0.15;
 const NEAR_END = 0.93;
 
-// `spans` have an `end`, `times`, and `lengths`, all in milliseconds since the beginning of each.
-export function scaleOf(spans, width) {
-  const end = Math.max(1, ...spans.map((span) => span.end));
-  const shortest = Math.min(...spans.flatMap((span) => span.lengths.filter((length) => length > 0)));
-  const isToScale = end < LEAST_LONG || !(end / shortest > MOST_RATIO);
-  const stops = isToScale ? [0, end] : [...new Set([0, ...spans.flatMap((span) => span.times), end])].filter((time) => time >= 0 && time <= end).sort((one, other) => one - other);
-  const places = placesOf(stops, isToScale ? (gap) => gap : drawn, width);
+// `end`, `times` and `lengths` are in milliseconds since the start of the timeline.
+export function scaleOf({ end: last, times, lengths }, width) {
+  const end = Math.max(1, last);
+  const shortest = Math.min(...lengths.filter((length) => length > 0));
+  const isLinear = end < LEAST_LONG || !(end / shortest > MOST_RATIO);
+  const stops = isLinear ? [0, end] : [...new Set([0, ...times, end])].filter((time) => time >= 0 && time <= end).sort((one, other) => one - other);
+  const places = placesOf(stops, isLinear ? (gap) => gap : drawn, width);
   const x = (time) => between(stops, places, Math.min(end, Math.max(0, time)));
-  return { x, isToScale, marks: isToScale ? [0, end / 2, end].map((at) => mark(at, x(at), width)) : marksOf(stops, places, width) };
+  return { x, isLinear, marks: isLinear ? [0, end / 2, end].map((at) => mark(at, x(at), width)) : marksOf(stops, places, width) };
 }
 
-// Ten times as long is drawn one unit longer.
+// A time that is ten times as long is one unit longer.
 function drawn(gap) {
   return gap < UNIT ? gap / UNIT : 1 + Math.log10(gap / UNIT);
 }
@@ -39,7 +39,7 @@ function between(stops, places, time) {
   return places[after - 1] + part * (places[after] - places[after - 1]);
 }
 
-// As many as there is room for, the end always; of those that would say the same, the first.
+// As many labels as fit, always the last; of equal labels, the first.
 function marksOf(stops, places, width) {
   const marks = [];
   const all = stops.map((stop, at) => mark(stop, places[at], width));
@@ -51,7 +51,7 @@ function marksOf(stops, places, width) {
   return marks;
 }
 
-// What ends at its place lies on one side of it with all its length.
+// A right-aligned label is on one side of its place.
 function fits({ anchor, part }, last) {
   return part >= last.part + (anchor === "end" ? 1.5 * APART : APART);
 }

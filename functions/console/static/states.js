@@ -1,4 +1,4 @@
-// States of tasks and steps: each has a word, an icon and a tone, so that colour is never the only sign.
+// The states of tasks, steps and gates. Each has a word, an icon and a tone, so that no state is shown by colour alone.
 
 import { el, svg } from "./elements.js";
 
@@ -19,28 +19,30 @@ const LOOKS = {
   Processed: ["check", "good"],
   Error: ["cross", "bad"],
   Compensated: ["back", "undone"],
-  Parked: ["pause", "late"],
-  NotStarted: ["ring", "calm"],
+  Suspended: ["pause", "late"],
+  Suspending: ["pause", "late"],
+  "Not started": ["ring", "calm"],
   Running: ["run", "active"],
+  Waiting: ["dots", "active"],
+  Deferred: ["pause", "late"],
+  Interrupted: ["ring", "late"],
+  "Outcome unknown": ["dots", "bad"],
   Completed: ["check", "good"],
-  Failed: ["cross", "bad"],
-  Unrecorded: ["check", "bad"],
+  "Result missing": ["check", "bad"],
+  Refused: ["cross", "bad"],
   Skipped: ["dash", "calm"],
   Undoing: ["dots", "undone"],
   Undone: ["back", "undone"],
+  "Undo refused": ["cross", "bad"],
+  "Left as it is": ["dash", "undone"],
   closed: ["check", "good"],
+  held: ["pause", "late"],
   open: ["pause", "bad"],
   "half-open": ["dots", "late"],
 };
 
-const WORDS = { NotStarted: "Not started", Unrecorded: "Done, no result" };
-
 export function tone(state) {
   return LOOKS[state]?.[1] ?? "calm";
-}
-
-export function word(state) {
-  return WORDS[state] ?? state;
 }
 
 export function icon(state, attributes = {}) {
@@ -48,6 +50,12 @@ export function icon(state, attributes = {}) {
   return svg("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true", ...attributes }, path);
 }
 
-export function badge(state) {
-  return el("span", { class: `badge ${tone(state)}` }, icon(state), word(state));
+export function badge(state, text = state) {
+  return el("span", { class: `badge ${tone(state)}` }, icon(state), text);
+}
+
+// The state of a task, or its suspension.
+export function taskBadge({ state, suspension }) {
+  if (suspension === null) return badge(state);
+  return badge(suspension === "suspended" ? "Suspended" : "Suspending");
 }

@@ -1,52 +1,52 @@
-// What the Supervisor's last sweep came to, with what each figure means.
+// The figures of the Supervisor's last sweep and full sweep, with their meanings.
 
 import { el } from "./elements.js";
 import { ago, count, NOTHING, seconds } from "./format.js";
 import { facts, flagged, section } from "./tables.js";
 
-// As long as the alert `supervisor-silent` waits.
+// Milliseconds without a sweep after which there is an alert.
 const SILENCE = 600_000;
 
-const MEANINGS = [
-  ["Last sweep", "When the Supervisor last looked for overdue tasks. It sweeps every 30 seconds, unless set otherwise; after ten minutes without a sweep there is an alert."],
-  ["Took", "How long that sweep took. One that takes longer than two minutes is cut short, and the next goes on."],
-  ["Found", "Tasks whose time to be looked at had come. Most are not overdue: they are looked at again later."],
-  ["Overdue", "Tasks of which a step, or their Scheduler, has not finished by its complete-by time."],
-  ["Recovered", "Overdue tasks that were given to their next epoch: their Schedulers start again where they stopped."],
-  ["Late together", "Overdue tasks that are late with many others, for one reason: they have more time, were asked for again, or run again. None of that counts as their failure."],
-  ["Given up", "Overdue tasks whose recoveries are used up: they are undone, or held in Error, as their workflow says."],
-  ["Parked", "Overdue tasks whose workflow’s version is not deployed here: they go on by themselves when it is."],
-  ["Failures", "Tasks and shards that an error kept from being looked at; the next sweep tries again. The log says why."],
-  ["Oldest overdue", "For how long the most overdue task has been late. If it grows from sweep to sweep, recoveries do not help."],
-  ["Finished its work", "Whether the sweep came to its end. If not, more was overdue than fits in one; the next goes on from there."],
-];
+const MEANINGS = {
+  examined: ["Examined", "Tasks that were due, and were read."],
+  recovered: ["Recovered", "Overdue tasks whose next epoch began: a run continues where they stopped."],
+  moved: ["Due later", "Tasks whose index row was outdated, and that are due later."],
+  resumed: ["Resumed", "Suspended tasks whose version is deployed again."],
+  sent: ["Sent", "Messages of the outbox that had not been sent."],
+  dropped: ["Dropped", "Messages of the outbox that cannot be sent any more."],
+  created: ["Rows created", "Missing index rows that the full sweep created."],
+  deleted: ["Rows deleted", "Index rows without a reason that the full sweep deleted."],
+  purged: ["Purged", "Finished tasks that were deleted after their retention."],
+  failed: ["Failed", "Tasks and shards that an error stopped. The next sweep retries; the log has the cause."],
+  late_seconds: ["Late", "The longest time for which an examined task had been due. If it grows from sweep to sweep, there is too much to do."],
+  corrupt: ["Corrupt rows", "Rows that cannot be decoded. They are skipped."],
+};
+const WRONG = ["failed", "corrupt"];
 
-export function supervisor({ supervisor: beat }) {
-  if (beat === null) return section("Supervisor", el("p", { class: "none" }, "No sweep yet."), meanings());
-  return section(
-    "Supervisor",
-    facts([
-      ["Last sweep", isSilent(beat) ? el("strong", { class: "late" }, ago(beat.finished_at)) : ago(beat.finished_at)],
-      ["Took", seconds((Date.parse(beat.finished_at) - Date.parse(beat.started_at)) / 1000)],
-      ["Found", count(beat.found)],
-      ["Overdue", count(beat.overdue)],
-      ["Recovered", count(beat.recovered)],
-      ["Late together", count((beat.extended ?? 0) + (beat.asked_again ?? 0) + (beat.resumed ?? 0))],
-      ["Given up", count(beat.given_up)],
-      ["Parked", count(beat.parked)],
-      ["Failures", flagged(beat.failures, "bad")],
-      ["Oldest overdue", beat.oldest_overdue ? seconds(beat.oldest_overdue) : NOTHING],
-      ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],
-    ]),
-    meanings(),
-  );
+export function supervisor({ sweep, full_sweep: full }) {
+  return section("Supervisor", figures("Last sweep", sweep, true), figures("Last full sweep", full, false), meanings());
+}
+
+function figures(name, beat, isWatched) {
+  if (beat === null) return el("p", { class: "none" }, `${name}: none yet.`);
+  const { began_at: began, ended_at: ended, figures: counts, left } = beat;
+  const isLate = isWatched && Date.now() - Date.parse(ended) > SILENCE;
+  const rest = Object.keys(left).length;
+  return facts([
+    [name, isLate ? el("strong", { class: "late" }, ago(ended)) : ago(ended)],
+    ["Duration", seconds((Date.parse(ended) - Date.parse(began)) / 1000)],
+    ...Object.entries(counts).map(([key, value]) => [MEANINGS[key]?.[0] ?? key, textOf(key, value)]),
+    ["Unfinished", rest ? el("strong", { class: "late" }, `${count(rest)} ${rest === 1 ? "part" : "parts"}`) : NOTHING],
+  ]);
+}
+
+function textOf(key, value) {
+  if (key === "late_seconds") return seconds(value);
+  return WRONG.includes(key) ? flagged(value, "bad") : count(value);
 }
 
 function meanings() {
-  const entries = MEANINGS.map(([name, meaning]) => el("div", {}, el("dt", {}, name), el("dd", {}, meaning)));
-  return el("details", { class: "meanings" }, el("summary", {}, "What these figures mean"), el("dl", {}, entries));
-}
-
-function isSilent(beat) {
-  return Date.now() - Date.parse(beat.finished_at) > SILENCE;
+  const others = [["Unfinished", "Parts of the table whose sweep did not reach the end. The next sweep continues there."]];
+  const entries = [...Object.values(MEANINGS), ...others].map(([name, meaning]) => el("div", {}, el("dt", {}, name), el("dd", {}, meaning)));
+  return el("details", { class: "meanings" }, el("summary", {}, "Meaning of these figures"), el("dl", {}, entries));
 }

@@ -1,4 +1,4 @@
-// Tables and lists of facts, as every view has them.
+// Tables and lists of facts.
 
 import { el } from "./elements.js";
 import { count } from "./format.js";
@@ -18,7 +18,7 @@ function cellOf(content, at, numeric) {
   return el("td", { class: numeric && "number" }, content);
 }
 
-// A number that is worth a look unless it is 0.
+// A number that is highlighted unless it is 0.
 export function flagged(number, tone, href) {
   if (number === 0) return count(0);
   return href ? el("a", { class: tone, href }, count(number)) : el("strong", { class: tone }, count(number));
@@ -28,7 +28,12 @@ export function section(title, ...children) {
   return el("section", {}, el("h2", {}, title), children);
 }
 
-// `entries` are pairs of a name and what stands under it, or triples with the look of both.
+// `entries` are pairs of a name and a value, or triples with a class.
 export function facts(entries) {
   return el("dl", { class: "facts" }, entries.map(([name, value, look]) => el("div", { class: look }, el("dt", {}, name), el("dd", {}, value))));
+}
+
+// Rows that cannot be decoded; other rows are shown as usual.
+export function corruptRows(rows) {
+  return rows.length ? table("Corrupt rows", ["Row", "Reason"], rows.map((row) => [row.key, row.reason])) : null;
 }

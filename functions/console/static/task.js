@@ -1,4 +1,4 @@
-// One task: how it stands, what can be done about it, and how it came there.
+// The page of one task: its state, its actions, its steps and its history.
 
 import { actions, forgetAnswer } from "./actions.js";
 import { addressOfTask } from "./addresses.js";
@@ -7,12 +7,11 @@ import { contents } from "./contents.js";
 import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
-import { ago, clock, count, NOTHING } from "./format.js";
+import { ago, clock, count } from "./format.js";
 import { graph } from "./graph.js";
-import { history, lostMessages, notices, rejected, steps } from "./history.js";
-import { definedSteps } from "./items.js";
-import { badge } from "./states.js";
-import { facts, section } from "./tables.js";
+import { history, rejected, steps } from "./history.js";
+import { taskBadge } from "./states.js";
+import { corruptRows, facts, section } from "./tables.js";
 import { timeline } from "./timeline.js";
 import { waiting } from "./waiting.js";
 
@@ -56,7 +55,7 @@ async function taskOrNull(id, signal) {
   try {
     return await api.task(id, signal);
   } catch (error) {
-    if (error.status === NOT_FOUND) return null; // it may be on its way
+    if (error.status === NOT_FOUND) return null; // the order may not be admitted yet
     throw error;
   }
 }
@@ -64,52 +63,50 @@ async function taskOrNull(id, signal) {
 function content(task, vertical, again) {
   return [
     summary(task),
-    trouble(task),
+    problem(task),
     waiting(task),
     actions(task, again),
-    section("Workflow", graph(definedSteps(task), task.needs, vertical)),
+    section("Workflow", graph(task, vertical)),
     section("Timeline", timeline(task)),
     steps(task),
   ];
 }
 
 function past(task) {
-  return [el("div", { class: "columns" }, history(task), notices(task)), lostMessages(task), rejected(task)];
+  return [history(task), rejected(task), corruptRows(task.corrupt)];
 }
 
-// A parked task's reason stands with its state, and what is in question with the answers.
-function trouble(task) {
-  const { last_error: error, parked, prospects, state } = task;
-  if (!error || parked || error === prospects?.question) return null;
-  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, wentOn(task) ?? error);
-}
-
-// What a task that goes on names as its last error is why it goes on: such as an operator's words.
-function wentOn({ finished_at: ended, history: epochs, last_error: error }) {
-  const { event, reason, who } = epochs.at(-1) ?? {};
-  return ended === null && reason === error ? `${event} by ${who}: ${reason}` : null;
+// The reason of a suspension or of a question is shown in its own box.
+function problem({ history: epochs, question, reason, state, suspension }) {
+  if (!reason || suspension !== null || reason === question) return null;
+  const { end, who, reason: last } = epochs.at(-1) ?? {};
+  const text = state !== "Error" && last === reason ? `${end} by ${who}: ${reason}` : reason;
+  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, text);
 }
 
 function summary(task) {
+  const { order } = task;
   return facts([
-    ["State", badge(task.parked ? "Parked" : task.state)],
+    ["State", taskBadge(task)],
     ["Workflow", `${task.workflow} v${task.workflow_version}`],
     ["Direction", task.direction],
     ["Epoch", count(task.epoch)],
     ["Recoveries", count(task.failure_count)],
     ["Submitted", ago(task.submitted_at)],
-    ["By", task.submitter],
-    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", task.due_at && ago(task.due_at)],
-    ["Held by", task.locked_by ?? NOTHING],
-    ["Waits until", task.not_before && !task.finished_at ? clock(task.not_before) : null],
-    ["Step of", parent(task)],
-    ["Correlation", task.correlation_id],
+    ["By", order.submitter],
+    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", ago(task.due_at)],
+    ["Waiting for", ["none", "suspended"].includes(task.waiting_for) ? null : task.waiting_for],
+    ["Locked by", task.locked_by],
+    ["Next recovery", task.resume_at && !task.finished_at ? clock(task.resume_at) : null],
+    ["Time limit", task.expires_at && !task.finished_at ? clock(task.expires_at) : null],
+    ["Step of", parent(order)],
+    ["Correlation", order.correlation_id],
     ["Trace", trace(task), "wide"],
   ].filter(([, value]) => value !== null));
 }
 
-function parent({ parent: of }) {
-  return of && [el("a", { href: addressOfTask(of.task) }, of.task), `: ${of.step}`];
+function parent({ parent: task, parent_step: step }) {
+  return task && [el("a", { href: addressOfTask(task) }, task), `: ${step}`];
 }
 
 function trace({ trace_id: id, trace_url: url }) {

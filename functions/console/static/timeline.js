@@ -1,95 +1,88 @@
-// When each step ran, epoch by epoch: all on one scale, each epoch from its own first step on.
+// The timeline of a task: a row for the do and the undo of each step, with a bar for each attempt, on one scale.
 
 import { el, svg } from "./elements.js";
-import { epochsOf } from "./epochs.js";
-import { clock, seconds } from "./format.js";
+import { clock, count, seconds } from "./format.js";
 import { scaleOf } from "./scale.js";
-import { icon, word } from "./states.js";
+import { icon } from "./states.js";
 
 const WIDTH = 1000;
 const HEIGHT = 20;
 const LEAST_WIDTH = 6;
-const MOST_STRETCH = 3;
 
 export function timeline(task) {
-  const epochs = epochsOf(task).map((epoch) => ({ ...epoch, ...spanOf(epoch) }));
-  const scale = scaleOf(epochs.map(measured), WIDTH);
-  const note = scale.isToScale ? null : el("p", { class: "note" }, "Not to scale: the longer a time, the more it is shortened. The labels tell how long it is.");
-  return el("div", { class: "timeline" }, epochs.map((epoch) => block(epoch, scale)), note, legend());
+  const rows = task.steps.flatMap((step) => [rowOf(task, step, false), rowOf(task, step, true)]).filter((row) => row.bars.length);
+  if (rows.length === 0) return el("p", { class: "none" }, "No step has started.");
+  rows.sort((one, other) => one.bars[0].from - other.bars[0].from);
+  const origin = rows[0].bars[0].from;
+  const now = task.finished_at === null ? Date.now() : Date.parse(task.finished_at);
+  const ends = task.history.map(({ ended_at: at, end, who }) => ({ at: Date.parse(at), text: `${end} by ${who}` })).filter(({ at }) => at >= origin);
+  const scale = scaleOf(measured(rows, ends, origin, now), WIDTH);
+  const x = (time) => scale.x(time - origin);
+  const note = scale.isLinear ? null : el("p", { class: "note" }, "Not to scale: long times are shortened.");
+  return el("div", { class: "timeline" }, el("p", { class: "note" }, "From ", clock(new Date(origin).toISOString())), rows.map((row) => drawn(row, ends, x, now)), axis(scale), note, legend());
 }
 
-// Milliseconds since the epoch's first step: its end, what happened in between, and how long that took.
-function measured({ origin, end, bars }) {
-  const times = bars.flatMap((bar) => [bar.from, bar.to, bar.completeBy].filter(Boolean).map((time) => Date.parse(time) - origin));
-  const lengths = bars.filter((bar) => bar.from && bar.to).map((bar) => Date.parse(bar.to) - Date.parse(bar.from));
-  return { end: end - origin, times, lengths };
+// The bars of an operation: its attempts, its current start or deferral. Times are in milliseconds.
+function rowOf({ finished_at: end }, step, isUndo) {
+  const { name, state } = step;
+  const operation = isUndo ? step.undo : step.do;
+  const bars = operation.attempts.map(({ started_at: at, seconds: length, outcome }) => ({ from: Date.parse(at), to: Date.parse(at) + 1000 * length, outcome }));
+  const { started_at: started, finished_at: finished, complete_by: completeBy, deferred_since: deferred, error, gate } = operation;
+  const isPending = ["running", "unknown", "not started"].includes(operation.state);
+  if (started && bars.at(-1)?.from !== Date.parse(started) && operation.state !== "not started") bars.push({ from: Date.parse(started), to: finished ? Date.parse(finished) : null, outcome: operation.state });
+  if (gate && deferred) bars.push({ from: Date.parse(deferred), to: null, outcome: "deferred" });
+  const ended = isPending ? "no outcome" : operation.state;
+  const current = gate ? "deferred" : end === null ? state.toLowerCase() : ended;
+  return { name: isUndo ? `undo of ${name}` : name, isUndo, bars, current, error, completeBy: operation.state === "running" ? Date.parse(completeBy) : null, state };
 }
 
-// Milliseconds: from the first thing that is known of the epoch's steps to the last.
-function spanOf({ began, at, bars }) {
-  const starts = bars.map((bar) => bar.from ?? began).map(Date.parse);
-  const origin = Math.min(...starts, ...(starts.length ? [] : [Date.parse(began)]));
-  const limit = at === null ? Date.now() : Date.parse(at);
-  const ends = bars.flatMap((bar) => [bar.to, bar.completeBy].filter(Boolean).map(Date.parse));
-  const known = Math.max(origin, ...ends);
-  // What was found long after its time would leave no room for what happened in it.
-  const open = bars.some((bar) => bar.to === null) && limit - origin <= MOST_STRETCH * (known - origin);
-  return { origin, limit, end: open ? Math.max(known, limit) : known };
+// Milliseconds since the start of the first step.
+function measured(rows, ends, origin, now) {
+  const bars = rows.flatMap((row) => row.bars);
+  const times = [...bars.flatMap(({ from, to }) => [from, to ?? now]), ...ends.map(({ at }) => at), ...rows.map((row) => row.completeBy).filter(Boolean)].map((time) => time - origin);
+  return { end: Math.max(...times), times, lengths: bars.map(({ from, to }) => (to ?? now) - from) };
 }
 
-function block(epoch, scale) {
-  return el(
-    "section",
-    { class: "epoch" },
-    el("h3", {}, `Epoch ${epoch.epoch}`, el("span", { class: "direction" }, epoch.direction === "undo" ? "undo" : "do"), clock(epoch.began)),
-    epoch.bars.length ? el("div", { class: "rows" }, epoch.bars.map((bar) => row(bar, epoch, scale)), axis(scale)) : el("p", { class: "none" }, "No step was dispatched."),
-    epoch.event === null ? onItsWay(epoch) : ending(epoch),
-  );
-}
-
-function row(bar, epoch, scale) {
-  const x = (time) => scale.x(Date.parse(time) - epoch.origin);
-  const drawn = bar.undo ? undone(bar, x) : done(bar, x, scale.x(Math.min(epoch.limit, epoch.end) - epoch.origin));
+function drawn(row, ends, x, now) {
+  const { bars, completeBy, isUndo, name, state } = row;
+  const marks = [
+    bars.map(({ from, to, outcome }) => bar(x(from), x(to ?? now), lookOf(outcome, to, isUndo), `${outcome}, ${seconds(((to ?? now) - from) / 1000)}`)),
+    ends.map(({ at, text }) => line("ended", x(at), text)),
+    completeBy ? line("complete-by", x(completeBy), "deadline") : null,
+  ];
   return el(
     "div",
     { class: "row" },
-    el("span", { class: "row-name" }, bar.name),
-    svg(
-      "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": described(bar, epoch) },
-      drawn,
-      bar.completeBy ? line("complete-by", x(bar.completeBy), `complete by ${bar.completeBy}`) : null,
-      bar.to === null && epoch.at !== null ? line("taken", x(epoch.at), `${epoch.event} ${epoch.at}`) : null,
-    ),
-    el("span", { class: `row-state ${bar.state}` }, icon(bar.state), durationOf(bar, epoch)),
+    el("span", { class: "row-name" }, name),
+    svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": described(row) }, marks),
+    el("span", { class: "row-state" }, icon(isUndo ? "Undone" : state), labelOf(row)),
   );
 }
 
-function done(bar, x, open) {
-  const from = x(bar.from);
-  const to = bar.to ? x(bar.to) : open;
-  const look = bar.to ? bar.state : `${bar.state} open`;
-  return svg("rect", { class: `bar ${look}`, x: from, y: 4, width: Math.max(LEAST_WIDTH, to - from), height: HEIGHT - 8 });
+function lookOf(outcome, to, isUndo) {
+  if (to === null) return "open";
+  if (outcome === "done") return isUndo ? "undone" : "done";
+  return ["refused", "done without result"].includes(outcome) ? "failed" : "lost";
 }
 
-// A round dot: a line without a length keeps its shape however the drawing is stretched.
-function undone(bar, x) {
-  return bar.to ? svg("path", { class: "dot", d: `M${Math.max(8, x(bar.to) - 8)} ${HEIGHT / 2}h0.001` }) : null;
+function bar(from, to, look, text) {
+  return svg("rect", { class: `bar ${look}`, x: from, y: 4, width: Math.max(LEAST_WIDTH, to - from), height: HEIGHT - 8 }, svg("title", {}, text));
 }
 
 function line(name, at, title) {
   return svg("path", { class: name, d: `M${at} 1V${HEIGHT - 1}` }, svg("title", {}, title));
 }
 
-function durationOf(bar, epoch) {
-  if (bar.undo && bar.to === null) return epoch.at === null ? "undoing" : "not undone";
-  if (bar.undo) return "undone";
-  if (bar.to === null) return epoch.at === null ? word(bar.state).toLowerCase() : "no outcome";
-  return seconds((Date.parse(bar.to) - Date.parse(bar.from)) / 1000);
+// The duration of the last bar, or the state of an operation that has not ended.
+function labelOf({ bars, current }) {
+  const { from, to } = bars.at(-1);
+  const length = to === null ? current : seconds((to - from) / 1000);
+  return bars.length > 1 ? `${count(bars.length)} × · ${length}` : length;
 }
 
-function described(bar, epoch) {
-  return [bar.name, word(bar.state), durationOf(bar, epoch), bar.error].filter(Boolean).join(", ");
+function described({ bars, current, error, name }) {
+  const outcomes = bars.map(({ outcome, to }) => (to === null ? current : outcome));
+  return [name, ...outcomes, error].filter(Boolean).join(", ");
 }
 
 function axis({ marks }) {
@@ -97,23 +90,7 @@ function axis({ marks }) {
   return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), svg("svg", { class: "axis" }, labels), el("span", {}));
 }
 
-function onItsWay({ parked, waitsUntil }) {
-  if (parked) return el("p", { class: "ending" }, "is parked");
-  return el("p", { class: "ending" }, waitsUntil ? ["waits until ", clock(waitsUntil)] : "goes on");
-}
-
-function ending({ event, at, who, reason }) {
-  const by = who ? ` by ${who}` : "";
-  return el("p", { class: "ending" }, el("strong", {}, event), by, ", ", clock(at), reason ? `: ${reason}` : "");
-}
-
-const SAMPLES = {
-  bar: "the step’s work",
-  open: "no outcome known",
-  line: "complete by",
-  taken: "the epoch ended",
-  dot: "undone",
-};
+const SAMPLES = { done: "done", failed: "refused", lost: "no outcome", undone: "undone", open: "under way", "complete-by": "deadline", ended: "an epoch ended" };
 
 function legend() {
   const entry = ([look, text]) => el("span", {}, el("span", { class: `sample ${look}-sample` }), text);

@@ -7,4 +7,4 @@ from functions.workflows.deliveries.definition import DELIVERIES
 from functions.workflows.deliveries.services import SERVICES
 from functions.workflows.registration import Registration
 
-REGISTRATION = Registration(DELIVERIES, AGENTS, SERVICES)
+REGISTRATION = Registration(DELIVERIES, agents=AGENTS, services=SERVICES)

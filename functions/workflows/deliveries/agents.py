@@ -1,21 +1,14 @@
-"""The Agents of a delivery's five services."""
+"""The Agents of the five services of a delivery."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
-from functools import partial
-from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, Field, StrictBool
+from pydantic import BaseModel, StrictBool
 
-from functions.agents.catalog import AgentMaker
-from functions.agents.remote import RemoteService
-from functions.agents.rest import read_answer
-from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError
-from functions.pattern.ports import AgentCall
-from functions.workflows.deliveries.models import Text
+from functions.agents.agent_call import RefusedError
+from functions.agents.http_agent import Call, HttpAgent, content_of, resource_of
+from functions.workflows.deliveries.models import Assignment, Label, Quote, Schedule
 
 
 class Account(BaseModel):
@@ -24,80 +17,66 @@ class Account(BaseModel):
     suspended: StrictBool
 
 
-class AccountAgent:
-    """Checks that the account may be used: `GET {url}/{account id}`. There is nothing to undo."""
+class AccountAgent(HttpAgent):
+    """Checks the account: `GET {url}/{account id}`. It changes nothing."""
 
-    def __init__(self, service: RemoteService) -> None:
-        self._service = service
-
-    async def do(self, call: AgentCall) -> Json:
-        """Check the account that the request names. Raises `PermanentError` when it is suspended."""
-        account: str = call.request["account"]
-        answer = await self._service.get(account, call.complete_by, call.complete_within)
-        if read_answer(Account, answer).suspended:
-            raise PermanentError(f"account {account} is suspended")
-        return {}
+    async def do(self, call: Call) -> None:
+        """Check the account of the request. Raises `RefusedError` if it is suspended."""
+        account: str = content_of(call)["account"]
+        if (await self.read(account, call, returns=Account)).suspended:
+            raise RefusedError(f"account {account} is suspended")
 
 
-class BookingAgent:
-    """Books once, however often it is called: `PUT {url}/{task id}.{birth}`, then `GET` for the confirmation.
+class BookingAgent(HttpAgent):
+    """Books once under one id: `PUT {url}/{task}.{run id}`, then `GET` of the confirmation.
 
-    A service answers 204 without content when it had booked before, for example when its first answer was
-    lost. So the confirmation is always read with `GET`; its fields become the step's result.
+    The service answers a repeated `PUT` with 204 and no content, so that only `GET` returns the confirmation.
     """
 
-    def __init__(self, confirmation: type[BaseModel], service: RemoteService) -> None:
-        self._confirmation = confirmation
-        self._service = service
+    confirmation: type[BaseModel]
 
-    async def do(self, call: AgentCall) -> Json:
-        """Book, and give the confirmation."""
-        await self._service.put(call.resource, call.request, call)
-        return self.read(await self._service.get(call.resource, call.complete_by, call.complete_within))
-
-    def read(self, answer: Json) -> Json:
-        """Give the confirmation's fields."""
-        return read_answer(self._confirmation, answer).model_dump(mode="json")
+    async def do(self, call: Call) -> BaseModel:
+        """Book, and return the confirmation."""
+        await self.put(resource_of(call), call.request, call)
+        return await self.read(resource_of(call), call, returns=self.confirmation)
 
 
 class CancellableBookingAgent(BookingAgent):
-    """Books, and can cancel the booking."""
+    """Books, and cancels the booking."""
 
-    async def undo(self, call: AgentCall) -> None:
+    async def undo(self, call: Call) -> None:
         """Cancel the booking, or prevent it: `DELETE` leaves a tombstone."""
-        await self._service.delete(call.resource, call)
+        await self.delete(resource_of(call), call)
 
 
-class Label(BaseModel):
-    """The number under which a package is tracked."""
+class PackageAgent(CancellableBookingAgent):
+    """Labels packages."""
 
-    tracking_number: Text
-
-
-class Quote(BaseModel):
-    """Who would carry the package, and at which price, in `currency` (ISO 4217); it books nothing."""
-
-    carrier: Text
-    price: Annotated[Decimal, Field(ge=0)]
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+    confirmation = Label
 
 
-class Assignment(BaseModel):
-    """The drone that was assigned."""
+class TransportAgent(BookingAgent):
+    """Requests quotes of transports; a quote is not undone."""
 
-    drone: Text
-
-
-class Schedule(BaseModel):
-    """When the package is expected to arrive, with a time zone."""
-
-    expected_at: AwareDatetime
+    confirmation = Quote
 
 
-AGENTS: Mapping[str, AgentMaker] = {
+class DroneAgent(CancellableBookingAgent):
+    """Assigns drones."""
+
+    confirmation = Assignment
+
+
+class DeliveryAgent(CancellableBookingAgent):
+    """Schedules deliveries."""
+
+    confirmation = Schedule
+
+
+AGENTS: Mapping[str, type[HttpAgent]] = {
     "account": AccountAgent,
-    "package": partial(CancellableBookingAgent, Label),
-    "transport": partial(BookingAgent, Quote),
-    "drone": partial(CancellableBookingAgent, Assignment),
-    "delivery": partial(CancellableBookingAgent, Schedule),
+    "package": PackageAgent,
+    "transport": TransportAgent,
+    "drone": DroneAgent,
+    "delivery": DeliveryAgent,
 }

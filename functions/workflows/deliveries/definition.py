@@ -1,25 +1,17 @@
-"""The workflow `deliveries`: a task is processed when its delivery is scheduled.
+"""The workflow `deliveries`: a task is processed as soon as its delivery is scheduled.
 
-The account is checked; then the package is labelled and, for a dropoff outside of our service area, a
-carrier's transport is quoted, side by side; then a drone is assigned, and its delivery scheduled.
+After the check of the account, the package is labelled and, for a dropoff outside of the service area, a
+carrier's transport is quoted, side by side. Then a drone is assigned, and the delivery is scheduled.
 """
 
 from __future__ import annotations
 
-from functions.pattern.definition import Json, Results, Step, Workflow
-from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy
-from functions.workflows.deliveries.models import Delivery
-
-ACCOUNT = StepName("account")
-PACKAGE = StepName("package")
-TRANSPORT = StepName("transport")
-DRONE = StepName("drone")
-DELIVERY = StepName("delivery")
+from functions.workflow import Json, Results, Step, Workflow, minutes
+from functions.workflows.deliveries.models import Assignment, Delivery, Label, Quote, Schedule
 
 
 def crosses_service_area(delivery: Delivery, _results: Results) -> bool:
-    """Return whether the dropoff lies outside the service area: a third party carries the package there."""
+    """Return whether the dropoff lies outside the service area, where a carrier takes the package over."""
     service_area_km = 30
     return delivery.distance_km > service_area_km
 
@@ -37,8 +29,8 @@ def _transport_request(delivery: Delivery, _results: Results) -> Json:
 
 
 def _drone_request(delivery: Delivery, _results: Results) -> Json:
-    wanted = delivery.model_dump(mode="json", include={"pickup", "pickup_at"})
-    return wanted | {"weight_kg": delivery.package.weight_kg}
+    ordered = delivery.model_dump(mode="json", include={"pickup", "pickup_at"})
+    return ordered | {"weight_kg": delivery.package.weight_kg}
 
 
 def _delivery_request(delivery: Delivery, results: Results) -> Json:
@@ -47,55 +39,53 @@ def _delivery_request(delivery: Delivery, results: Results) -> Json:
         mode="json", include={"account", "pickup", "pickup_at", "dropoff", "expedited"}
     )
     return ordered | {
-        "tracking_number": results[PACKAGE]["tracking_number"],
-        "drone": results[DRONE]["drone"],
-        "carrier": None if transport is None else transport["carrier"],
+        "tracking_number": results[PACKAGE].tracking_number,
+        "drone": results[DRONE].drone,
+        "carrier": None if transport is None else transport.carrier,
     }
 
 
-def _answer(_delivery: Delivery, results: Results) -> Json:
-    return {
-        "tracking_number": results[PACKAGE]["tracking_number"],
-        "expected_at": results[DELIVERY]["expected_at"],
-    }
+def _output(_delivery: Delivery, results: Results) -> Json:
+    schedule = results[DELIVERY].model_dump(mode="json")
+    return {"tracking_number": results[PACKAGE].tracking_number, **schedule}
 
+
+ACCOUNT = Step("account", request=_account_request, complete_within=10)
+PACKAGE = Step(
+    "package", needs=[ACCOUNT], request=_package_request, result=Label, complete_within=15, undo=True
+)
+TRANSPORT = Step(
+    "transport",
+    needs=[ACCOUNT],
+    when=crosses_service_area,
+    request=_transport_request,
+    result=Quote,
+    complete_within=15,
+)
+DRONE = Step(
+    "drone",
+    needs=[PACKAGE, TRANSPORT],
+    request=_drone_request,
+    result=Assignment,
+    complete_within=20,
+    undo=True,
+)
+DELIVERY = Step(
+    "delivery",
+    needs=[PACKAGE, TRANSPORT, DRONE],
+    request=_delivery_request,
+    result=Schedule,
+    complete_within=15,
+    undo=True,
+)
 
 DELIVERIES = Workflow(
-    name="delivery",
+    "delivery",
     resource="deliveries",
     payload=Delivery,
-    on_failure=Remedy.COMPENSATE,
-    on_exhausted=Remedy.COMPENSATE,
-    answer=_answer,
-    cancel_within=600,
-    steps=(
-        Step(ACCOUNT, agent="account", request=_account_request, complete_within=10),
-        Step(
-            PACKAGE, agent="package", request=_package_request, complete_within=15, needs={ACCOUNT}, undo=True
-        ),
-        Step(
-            TRANSPORT,
-            agent="transport",
-            request=_transport_request,
-            complete_within=15,
-            needs={ACCOUNT},
-            when=crosses_service_area,
-        ),
-        Step(
-            DRONE,
-            agent="drone",
-            request=_drone_request,
-            complete_within=20,
-            needs={PACKAGE, TRANSPORT},
-            undo=True,
-        ),
-        Step(
-            DELIVERY,
-            agent="delivery",
-            request=_delivery_request,
-            complete_within=15,
-            needs={PACKAGE, TRANSPORT, DRONE},
-            undo=True,
-        ),
-    ),
+    steps=[ACCOUNT, PACKAGE, TRANSPORT, DRONE, DELIVERY],
+    on_failure="compensate",
+    on_exhausted="compensate",
+    cancel_within=minutes(10),
+    output=_output,
 )

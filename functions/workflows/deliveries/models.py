@@ -1,4 +1,4 @@
-"""What a caller sends to have a package delivered by drone.
+"""The payload of a delivery, and the results of its steps.
 
 The fields follow https://learn.microsoft.com/azure/architecture/microservices/design/.
 """
@@ -6,6 +6,7 @@ The fields follow https://learn.microsoft.com/azure/architecture/microservices/d
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import asin, cos, radians, sin, sqrt
 from typing import Annotated, Literal
 
@@ -25,7 +26,7 @@ class Location(_Sent):
     longitude: Annotated[float, Field(strict=True, ge=-180, le=180)]
 
     def kilometres_to(self, other: Location) -> float:
-        """Give the distance as the crow flies, by the haversine formula on a round earth."""
+        """Return the great-circle distance by the haversine formula."""
         north = sin(radians(other.latitude - self.latitude) / 2) ** 2
         east = sin(radians(other.longitude - self.longitude) / 2) ** 2
         chord = north + cos(radians(self.latitude)) * cos(radians(other.latitude)) * east
@@ -34,7 +35,7 @@ class Location(_Sent):
 
 
 class Package(_Sent):
-    """What is to be carried; `tag` is the sender's own mark on it."""
+    """The package; `tag` is the sender's own label."""
 
     weight_kg: Annotated[float, Field(strict=True, gt=0, le=50)]
     size: Literal["small", "medium", "large"]
@@ -42,7 +43,7 @@ class Package(_Sent):
 
 
 class Delivery(_Sent):
-    """A package to be fetched at `pickup_at` and carried from `pickup` to `dropoff`, on an account."""
+    """A package to carry from `pickup`, at `pickup_at`, to `dropoff`, on an account."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -69,5 +70,31 @@ class Delivery(_Sent):
 
     @property
     def distance_km(self) -> float:
-        """Give the distance from pickup to dropoff, in kilometres."""
+        """Return the distance from pickup to dropoff in kilometres."""
         return self.pickup.kilometres_to(self.dropoff)
+
+
+class Label(BaseModel):
+    """The number under which a package is tracked."""
+
+    tracking_number: Text
+
+
+class Quote(BaseModel):
+    """The carrier of a transport, and its price in `currency` (ISO 4217). It books nothing."""
+
+    carrier: Text
+    price: Annotated[Decimal, Field(ge=0)]
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+
+
+class Assignment(BaseModel):
+    """The assigned drone."""
+
+    drone: Text
+
+
+class Schedule(BaseModel):
+    """The expected time of arrival, with its time zone."""
+
+    expected_at: AwareDatetime

@@ -1,4 +1,4 @@
-"""E-commerce orders: one remote step, the payment, which a REST Agent behind a queue carries out."""
+"""Orders: one step, the payment, which a REST Agent behind a queue carries out."""
 
 from __future__ import annotations
 

@@ -1,35 +1,29 @@
-"""The workflow `orders`: a task is processed when its payment is made, by an Agent behind a queue."""
+"""The workflow `orders`: the payment is charged by an Agent behind a queue."""
 
 from __future__ import annotations
 
-from functions.pattern.definition import Json, Results, Step, Workflow
-from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy, Way
+from functions.workflow import Json, QueueStep, Results, Workflow, days
 from functions.workflows.orders.models import OrderPayload
 
-PAYMENT = StepName("payment")
 
-
-def _payment_request(order: OrderPayload, _results: Results) -> Json:
+def charge(order: OrderPayload, _results: Results) -> Json:
+    """Return the request of the payment."""
     return {"customer": order.customer, "amount": str(order.total), "currency": order.currency}
 
 
-def _answer(order: OrderPayload, _results: Results) -> Json:
+def _output(order: OrderPayload, _results: Results) -> Json:
     return {"paid": str(order.total), "currency": order.currency}
 
 
+PAYMENT = QueueStep("payment", request=charge, complete_within=60, undo=True)
+
 ORDERS = Workflow(
-    name="orders",
-    resource="orders",
+    "orders",
     noun="order",
     payload=OrderPayload,
-    on_failure=Remedy.HOLD,
-    on_exhausted=Remedy.COMPENSATE,
-    answer=_answer,
-    cancel_within=86_400,
-    steps=(
-        Step(
-            PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True, via=Way.QUEUE
-        ),
-    ),
+    steps=[PAYMENT],
+    on_failure="keep",
+    on_exhausted="compensate",
+    cancel_within=days(1),
+    output=_output,
 )

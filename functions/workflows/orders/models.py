@@ -1,4 +1,4 @@
-"""What a caller sends to order something."""
+"""The payload of an order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.pattern.numbers import PLAIN_NUMBER
+from functions.workflow import PLAIN_NUMBER
 
 Text = Annotated[str, Field(min_length=1, max_length=100)]
 Price = Annotated[Decimal, PLAIN_NUMBER, Field(gt=0, le=100_000, max_digits=9, decimal_places=2)]
@@ -47,5 +47,5 @@ class OrderPayload(BaseModel):
 
     @property
     def total(self) -> Decimal:
-        """Add up what is to be paid."""
+        """Return the amount to pay."""
         return sum((item.quantity * item.unit_price for item in self.items), Decimal(0))

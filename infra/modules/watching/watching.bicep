@@ -47,21 +47,17 @@ param monthlyBudget int
 param budgetStart string
 
 var queries = {
-  breakers: loadTextContent('../../queries/breakers.kql')
-  crowds: loadTextContent('../../queries/crowds.kql')
   'failed-requests': loadTextContent('../../queries/failed-requests.kql')
   'late-events': loadTextContent('../../queries/late-events.kql')
   'log-cap': loadTextContent('../../queries/log-cap.kql')
   'lost-messages': loadTextContent('../../queries/lost-messages.kql')
+  'operator-alerts': loadTextContent('../../queries/operator-alerts.kql')
   'refused-orders': loadTextContent('../../queries/refused-orders.kql')
-  'refused-replies': loadTextContent('../../queries/refused-replies.kql')
-  'silent-agents': loadTextContent('../../queries/silent-agents.kql')
+  'rejected-replies': loadTextContent('../../queries/rejected-replies.kql')
   'silent-supervisor': loadTextContent('../../queries/silent-supervisor.kql')
   sweeps: loadTextContent('../../queries/sweeps.kql')
   'task-counts': loadTextContent('../../queries/task-counts.kql')
   'task-durations': loadTextContent('../../queries/task-durations.kql')
-  'tasks-in-error': loadTextContent('../../queries/tasks-in-error.kql')
-  'unreadable-rows': loadTextContent('../../queries/unreadable-rows.kql')
   'waiting-messages': loadTextContent('../../queries/waiting-messages.kql')
 }
 

@@ -1,11 +1,11 @@
-"""The Agent is killed with SIGKILL, and started again: nothing is lost, and nothing is done twice."""
+"""The Agent, or the broker, is killed and started again: nothing is lost, and nothing is done twice."""
 
 from __future__ import annotations
 
 import asyncio
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.states import Direction
+from functions.core.record import Direction
+from functions.messaging.agent_messages import AgentRequest, ReplyOutcome
 from local.agent_check.kit import Kit
 from local.agent_check.verdicts import CheckFailedError
 
@@ -14,6 +14,13 @@ _SOME = 20
 _MUCH_LATER = 30.0
 #: Seconds beyond the lock, to see that it was renewed.
 _BEYOND = 2.0
+_BURST = 40
+#: Seconds in which an Agent finds a broker that is back.
+_BACK_WITHIN = 60.0
+#: After the outage, the best of some bursts may take so many times as long as before, and so many seconds.
+_BURSTS = 3
+_TIMES = 3
+_MORE = 1.0
 
 
 async def a_lock_is_renewed(kit: Kit) -> None:
@@ -46,22 +53,24 @@ async def killed_before_it_settled(kit: Kit) -> None:
 
 
 async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
-    """Killed at work, what is sent once has no second effect, and is done when a new token asks (rule 7)."""
+    """Killed at work, what is sent once has no second effect, and is done when a new start asks (rule 7)."""
     async with kit.stage:
         if kit.options.hold is None:
             requests = await _killed_among(kit, idempotent=False)
         else:
             requests = [await _killed_held_up(kit)]
-    if not await kit.settled(*requests):
+    if not await kit.settled(each.message_id for each in requests):
         raise CheckFailedError(
             "a request whose outcome is unknown is not completed: it comes again and again"
         )
-    await asyncio.gather(*(kit.answered(each) for each in requests if kit.desk.heard(each)))
+    told = [each for each in requests if kit.desk.heard(each)]
+    known = [each for each in told if kit.desk.heard(each)[-1].outcome != ReplyOutcome.UNKNOWN]
+    await asyncio.gather(*(kit.answered(each) for each in known))
     await kit.effects(*requests, least=0)
-    unknown = await kit.without_effect(each for each in requests if not kit.desk.heard(each))
+    unknown = await kit.without_effect(each for each in requests if each not in known)
     again = [kit.request(of=each, epoch=2, idempotent=False) for each in unknown]
     await kit.desk.ask(again)
-    lacking = "no reply to a new token, which is sent where it is found out that it was not done"
+    lacking = "no reply to a new start, which is sent after the step was found not to be done"
     await asyncio.gather(*(kit.answered(each, lacking=lacking) for each in again))
     await kit.effects(*again)
 
@@ -86,9 +95,29 @@ async def the_ledger_outlives_the_agent(kit: Kit) -> None:
     await kit.desk.ask([again, late])
     if (await kit.answered(again)).result != first.result:
         raise CheckFailedError("the key has another result than before the crash")
-    await kit.answered(late, outcome="failed")
+    await kit.answered(late, outcome="refused")
     await kit.effects(before)
     await kit.effects(late, least=0, most=0)
+
+
+async def the_broker_killed_and_back(kit: Kit) -> None:
+    """Requests that waited for the broker are answered, and later ones as fast as before (rule 5)."""
+    broker = kit.own_broker()
+    async with kit.stage:
+        before = min([await _burst(kit) for _ in range(_BURSTS)])
+        waiting = [kit.request() for _ in range(_BURST)]
+        await kit.desk.ask(waiting)
+        await broker.kill()
+        await broker.start()
+        await asyncio.gather(*(kit.answered(each, within=_BACK_WITHIN) for each in waiting))
+        await kit.effects(*waiting)
+        most = before * _TIMES + _MORE
+        for _ in range(_BURSTS):
+            if (after := await _burst(kit)) <= most:
+                return
+        raise CheckFailedError(
+            f"{_BURST} requests at once took {before:.1f} s before the outage, and after it {after:.1f} s"
+        )
 
 
 async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
@@ -126,3 +155,12 @@ async def _killed_held_up(kit: Kit) -> AgentRequest:
         await kit.kill()
     await kit.start_again()
     return request
+
+
+async def _burst(kit: Kit) -> float:
+    now = asyncio.get_running_loop().time
+    requests = [kit.request() for _ in range(_BURST)]
+    begun = now()
+    await kit.desk.ask(requests)
+    await asyncio.gather(*(kit.answered(each) for each in requests))
+    return now() - begun

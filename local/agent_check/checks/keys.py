@@ -5,23 +5,13 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.identity import (
-    ResourceId,
-    StepName,
-    effect_key,
-    item_name,
-    new_birth,
-    resource_id,
-    resource_of,
-)
-from functions.pattern.states import Direction
+from functions.core.record import Direction
+from functions.messaging.agent_messages import AgentRequest
 from local.agent_check.checks.undos import undo_of
-from local.agent_check.kit import STARTS_WITHIN, Kit
+from local.agent_check.kit import STARTS_WITHIN, Kit, run_of
 from local.agent_check.verdicts import CheckFailedError
 
 _MANY = 200
-_OTHER_STEP = StepName("another-step")
 
 
 async def a_request(kit: Kit) -> None:
@@ -43,7 +33,7 @@ async def the_same_request_once_more(kit: Kit) -> None:
 
 
 async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
-    """A new epoch has a new token and the same key: one effect, the same result, its own reply (rule 1)."""
+    """A new start id with the same key causes one effect, one result, and a reply of its own (rule 1)."""
     first = kit.request()
     again = [kit.request(of=first, epoch=epoch) for epoch in range(2, kit.options.processes + 3)]
     await kit.desk.ask([first])
@@ -56,7 +46,7 @@ async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
 
 
 async def what_is_sent_once_and_done_is_asked_again(kit: Kit) -> None:
-    """What must not be repeated and is done: a new token gets its result, and no second effect (rule 7)."""
+    """A new start of a key that is done gets its result, and causes no second effect (rule 7)."""
     done = kit.request(idempotent=False)
     await kit.desk.ask([done])
     before = await kit.answered(done)
@@ -68,16 +58,15 @@ async def what_is_sent_once_and_done_is_asked_again(kit: Kit) -> None:
 
 
 async def another_task_of_the_same_id(kit: Kit) -> None:
-    """A task that is born again has effects of its own: its birth, in the key, tells it apart (rule 1)."""
+    """Another task of the same id has effects of its own: its run id is another one (rule 1)."""
     first = kit.request()
-    born_again = resource_id(first.task_id, new_birth(uuid.uuid4().hex))
-    await _is_apart(first, born_again, first.step, kit)
+    await _is_apart(first, f"{first.task_id}.{uuid.uuid4().hex[:8]}", first.step, kit)
 
 
 async def another_step_of_the_same_task(kit: Kit) -> None:
     """Another step of the task at the same Agent, of any name, has effects of its own (rule 1)."""
     first = kit.request()
-    await _is_apart(first, resource_of(first.effect_key), _OTHER_STEP, kit)
+    await _is_apart(first, run_of(first), "another-step", kit)
 
 
 async def another_item_of_the_same_step(kit: Kit) -> None:
@@ -105,14 +94,14 @@ async def two_hundred_side_by_side(kit: Kit) -> None:
 
 def _of_item(number: int, request: AgentRequest) -> AgentRequest:
     """Ask for one item what was to be asked for the whole step."""
-    step = item_name(request.step, number)
-    key = effect_key(resource_of(request.effect_key), step, request.direction)
-    return request.model_copy(update={"item": number, "effect_key": key})
+    step = f"{request.step}.{number}"
+    key = f"{run_of(request)}/{step}/{request.direction}"
+    return request.model_copy(update={"step": step, "effect_key": key})
 
 
-async def _is_apart(first: AgentRequest, resource: ResourceId, step: StepName, kit: Kit) -> None:
+async def _is_apart(first: AgentRequest, run: str, step: str, kit: Kit) -> None:
     """See that what becomes of a request is nothing to another one of its task id."""
-    named = {"task_id": first.task_id, "step": step, "effect_key": effect_key(resource, step, Direction.DO)}
+    named = {"task_id": first.task_id, "step": step, "effect_key": f"{run}/{step}/do"}
     other = kit.request().model_copy(update=named)
     undo = await undo_of(first, kit)
     await kit.desk.ask([undo])

@@ -10,7 +10,7 @@ from local.agent_check.verdicts import CheckFailedError, NotSeenError
 
 
 async def replies_echo_their_requests(kit: Kit) -> None:
-    """Every reply repeats its request's schema version, task, step, epoch and token (The reply)."""
+    """Every reply repeats its request's task, step, direction, epoch, start id and kind (The reply)."""
     _none_of(kit.desk.not_echoed)
     _some_reply(kit)
 

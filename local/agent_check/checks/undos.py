@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.states import Direction
+from functions.core.record import Direction
+from functions.messaging.agent_messages import AgentRequest
 from local.agent_check.kit import Kit
 from local.agent_check.verdicts import CheckFailedError
 
@@ -21,7 +21,7 @@ async def an_undo_twice(kit: Kit) -> None:
     await kit.answered(undo)
     late = kit.request(of=do, epoch=3)
     await kit.desk.ask([late])
-    await kit.answered(late, outcome="failed")
+    await kit.answered(late, outcome="refused")
     again = kit.request(Direction.UNDO, of=do, epoch=4)
     await kit.desk.ask([again])
     await kit.answered(again)
@@ -46,7 +46,7 @@ async def an_undo_before_its_do(kit: Kit) -> None:
     await kit.answered(undo)
     late = kit.request(of=undo, epoch=2)
     await kit.desk.ask([late])
-    await kit.answered(late, outcome="failed")
+    await kit.answered(late, outcome="refused")
     await kit.effects(undo, late, least=0, most=0)
 
 
@@ -63,7 +63,7 @@ async def a_do_and_its_undo_at_once(kit: Kit) -> None:
     paid = {each.task_id for each in dos} - {each.task_id for each in await kit.without_effect(dos)}
     back = {each.task_id for each in undos} - {each.task_id for each in await kit.without_effect(undos)}
     if paid - back:
-        raise CheckFailedError(f"{len(paid - back)} of {_SOME} stay done, though their undo is `completed`")
+        raise CheckFailedError(f"{len(paid - back)} of {_SOME} stay done, though their undo is `done`")
     if back - paid:
         raise CheckFailedError(f"{len(back - paid)} of {_SOME} were undone, and never done")
 
@@ -71,7 +71,7 @@ async def a_do_and_its_undo_at_once(kit: Kit) -> None:
 async def many_undone_twice_at_once(kit: Kit) -> None:
     """What is undone by two requests at the same moment is undone only once (rule 1)."""
     undos = await asyncio.gather(*(undo_of(kit.request(), kit) for _ in range(_SOME)))
-    again = [each.model_copy(update={"epoch": 3, "token": uuid.uuid4().hex}) for each in undos]
+    again = [each.model_copy(update={"epoch": 3, "start_id": uuid.uuid4().hex}) for each in undos]
     await kit.desk.ask([request for pair in zip(undos, again, strict=True) for request in pair])
     await asyncio.gather(*(kit.answered(each) for each in (*undos, *again)))
     await kit.effects(*undos)

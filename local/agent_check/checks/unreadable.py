@@ -7,7 +7,8 @@ import uuid
 
 from azure.servicebus import ServiceBusMessage
 
-from functions.pattern.requests import MAX_REQUEST_BYTES
+from functions.core.json_values import MOST_TEXT_BYTES
+from functions.messaging.agent_messages import AgentRequest
 from local.agent_check.desk import message_of
 from local.agent_check.kit import SILENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
@@ -28,7 +29,8 @@ _WRONG: dict[str, object] = {
     "effect_key": 7,
     "direction": "redo",
     "complete_by": 7,
-    "token": None,
+    "start_id": None,
+    "kind": "guess",
     "idempotent": None,
 }
 
@@ -36,10 +38,14 @@ _WRONG: dict[str, object] = {
 async def an_unknown_field(kit: Kit) -> None:
     """A field that the Agent does not know is ignored: a request may gain some (The request)."""
     request = kit.request(complete_in=20)
-    body = json.dumps(request.model_dump(mode="json") | {"of_tomorrow": {"any": ["thing"]}})
-    kit.desk.expect(request)
-    await kit.desk.send([message_of(request, body.encode())])
-    await kit.answered(request)
+    await _is_answered(kit, request, request.model_dump(mode="json") | {"of_tomorrow": {"any": ["thing"]}})
+
+
+async def a_request_without_kind(kit: Kit) -> None:
+    """A request without a kind is carried out, as its kind is optional (The request)."""
+    request = kit.request()
+    await _is_answered(kit, request, request.model_dump(mode="json", exclude={"kind"}))
+    await kit.effects(request)
 
 
 async def a_complete_by_on_a_whole_second(kit: Kit) -> None:
@@ -81,18 +87,25 @@ async def rubbish(kit: Kit) -> None:
 
 
 async def the_largest_request(kit: Kit) -> None:
-    """The most that a step may ask, 64 KiB by a `note`, is answered or refused (The request)."""
+    """The largest request, 60,000 bytes in UTF-16 by a `note`, is done or refused (The request)."""
     asked = kit.options.request | {"note": ""}
-    room = MAX_REQUEST_BYTES - len(json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode())
+    text = json.dumps(asked, separators=(",", ":"), ensure_ascii=False)
+    room = (MOST_TEXT_BYTES - len(text.encode("utf-16-le"))) // 2
     request = kit.request().model_copy(update={"request": asked | {"note": "n" * room}})
     await kit.desk.ask([request])
     await kit.answered(request, outcome=None)
 
 
+async def _is_answered(kit: Kit, request: AgentRequest, content: dict[str, object]) -> None:
+    kit.desk.expect(request)
+    await kit.desk.send([message_of(request, json.dumps(content).encode())])
+    await kit.answered(request)
+
+
 async def _is_dead_lettered(kit: Kit, messages: dict[str, ServiceBusMessage]) -> None:
     await kit.desk.send(list(messages.values()))
     for what, message in messages.items():
-        if not await kit.all_settled([str(message.message_id)]):
+        if not await kit.settled([str(message.message_id)]):
             raise CheckFailedError(f"{what} stays on the queue, and is delivered again and again")
     dead = await kit.desk.dead_letters((str(each.message_id) for each in messages.values()), SILENCE)
     for what, message in messages.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from functions.machine import collect_garbage_rarely
@@ -13,7 +12,7 @@ from local.bench.five_steps.workflow import REGISTRATION
 wiring = Wiring(load_settings(), (REGISTRATION,))
 wiring.prepare()
 
-app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 from pydantic import BaseModel
 
-from functions.agents.endpoints import url_setting
-from functions.agents.remote import RemoteService
-from functions.pattern.definition import Json, Step, Workflow
-from functions.pattern.identity import StepName
-from functions.pattern.ports import AgentCall
-from functions.pattern.states import Remedy
+from functions.agents.agent_catalog import setting_of
+from functions.agents.http_agent import Call, HttpAgent
+from functions.workflow import Json, Results, Step, Workflow
 from functions.workflows.registration import Registration
 
 RESOURCE = "parcels"
-#: What is sent as the order.
+#: The body of the order that is sent.
 PARCEL: dict[str, object] = {
     "account": "A-1042",
     "pickup": {"latitude": 47.6423, "longitude": -122.1391},
@@ -25,9 +23,8 @@ PARCEL: dict[str, object] = {
     "expedited": False,
     "confirmation": "fingerprint",
 }
-_STEPS = tuple(map(StepName, ("account", "package", "transport", "drone", "delivery")))
+_STEPS = ("account", "package", "transport", "drone", "delivery")
 _UNDONE = frozenset({"package", "drone", "delivery"})
-_COMPLETE_WITHIN = 60
 #: The discard port: each Agent needs an address, and none calls it.
 NOBODY = "http://127.0.0.1:9"
 
@@ -43,46 +40,32 @@ class Parcel(BaseModel):
     confirmation: str
 
 
-class IdleAgent:
-    """Does nothing, and completes at once: what is left is the cost of everything else."""
+class IdleAgent(HttpAgent):
+    """Completes at once without a call, so that only the cost of the application is measured."""
 
-    def __init__(self, service: RemoteService) -> None:
-        """Leave the service alone."""
-
-    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
-        """Give a result of a usual size."""
+    async def do(self, call: Call) -> Json:  # noqa: ARG002 - an Agent's interface
+        """Return a result of a usual size."""
         return {"booking": "B-1042", "accepted": True}
 
-    async def undo(self, call: AgentCall) -> None:
-        """Undo nothing."""
+    async def undo(self, call: Call) -> None:
+        """Return without a call."""
 
 
-def _request(parcel: Parcel, _results: Mapping[StepName, Json]) -> Json:
+def _request(parcel: Parcel, _results: Results) -> Json:
     return parcel.model_dump(mode="json")
 
 
-def _step(name: StepName, needs: frozenset[StepName]) -> Step:
-    return Step(
-        name,
-        agent=name,
-        request=_request,
-        complete_within=_COMPLETE_WITHIN,
-        needs=needs,
-        undo=name in _UNDONE,
-    )
+def _step(name: str, *needs: str) -> Step[Any]:
+    return Step(name, request=_request, complete_within=60, needs=needs, undo=name in _UNDONE)
 
 
 PARCELS = Workflow(
-    name="parcels",
-    resource=RESOURCE,
+    "parcels",
     payload=Parcel,
-    on_failure=Remedy.COMPENSATE,
-    on_exhausted=Remedy.COMPENSATE,
-    steps=(
-        _step(_STEPS[0], frozenset()),
-        *(_step(step, frozenset({before})) for before, step in pairwise(_STEPS)),
-    ),
+    steps=[_step(_STEPS[0]), *(_step(step, before) for before, step in pairwise(_STEPS))],
+    on_failure="compensate",
+    on_exhausted="compensate",
 )
 REGISTRATION = Registration(PARCELS, agents=dict.fromkeys(_STEPS, IdleAgent))
 #: The settings that the app needs beside those of every application.
-SETTINGS = {url_setting(step): NOBODY for step in _STEPS}
+SETTINGS = {setting_of(step, "URL"): NOBODY for step in _STEPS}

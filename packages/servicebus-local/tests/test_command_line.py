@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from azure.servicebus import ServiceBusMessage
 
 from servicebus_local.config import queues_named
 from servicebus_local.server import Endpoints
 from servicebus_local.storage.log import LogError
 from servicebus_local.testing import RunningBroker, running_broker
 from tests.broker_process import BrokerProcess, command, environment
+from tests.clients import Links, open_links, take
 
 pytestmark = pytest.mark.process
 
@@ -71,6 +74,35 @@ def test_second_broker_on_the_same_folder_is_refused(config: Path, tmp_path: Pat
         assert "is in use by another broker" in _refusal(command(config, tmp_path / "data"))
     with BrokerProcess(command(config, tmp_path / "data")):
         pass
+
+
+def test_expired_message_stays_until_a_receive_operation_with_the_option(tmp_path: Path) -> None:
+    """Until then it can be peeked, also after a restart. It is never delivered."""
+    config = tmp_path / "queues.json"
+    properties = {"deadLetteringOnMessageExpiration": True}
+    config.write_text(json.dumps({"queues": [{"name": "work", "properties": properties}]}))
+    words = [*command(config, tmp_path / "data"), "--expire-on-receive"]
+    with BrokerProcess(words) as broker, open_links(broker.port) as links:
+        message = ServiceBusMessage("old", time_to_live=timedelta(seconds=1))
+        links.sender("work").send_messages(message)
+        _peek_expired(links)
+    with BrokerProcess(words) as broker, open_links(broker.port) as links:
+        _peek_expired(links)
+        figures = RunningBroker(Endpoints(broker.port, broker.admin_port)).figures("work")
+        assert (figures["active"], figures["dead_lettered"], figures["expired"]) == (1, 0, 0)
+        links.sender("work").send_messages(ServiceBusMessage("new"))
+        assert [str(each) for each in take(links.receiver("work"))] == ["new"]
+        (dead,) = take(links.dead_letters("work"))
+        assert (str(dead), dead.dead_letter_reason) == ("old", "TTLExpiredException")
+
+
+def _peek_expired(links: Links) -> None:
+    """Peek the only message until its time to live has passed."""
+    receiver, is_expired = links.receiver("work"), False
+    while not is_expired:
+        (peeked,) = receiver.peek_messages(5, sequence_number=1)
+        assert peeked.expires_at_utc is not None
+        is_expired = peeked.expires_at_utc < datetime.now(UTC) - timedelta(milliseconds=200)
 
 
 @pytest.mark.parametrize("option", ["--port", "--admin-port"])

@@ -1,3 +1,1 @@
-"""The evidence of a run, read without code of the application; `outcome` judges it."""
-
-from __future__ import annotations
+"""The evidence of a run: `tables` reads the records, `settling` waits for the end, `judge` checks both."""

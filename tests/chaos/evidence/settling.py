@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 import aiohttp
-from azure.core.exceptions import AzureError
 
+from functions.core.derive import derive
+from functions.storage.table_contract import StorageError
 from tests.chaos.callers import REPLY_QUEUE, Callers
 from tests.chaos.evidence.tables import Tables
-from tests.simulation.checks.rows import FINAL
 
 _LOOK_EVERY = 3.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
@@ -22,7 +22,7 @@ async def settle(tables: Tables, admin: str, callers: Callers, within: float) ->
     start = loop.time()
     async with aiohttp.ClientSession(admin, timeout=_TIMEOUT) as session:
         while True:
-            unanswered = [f"{order}|its caller has no answer" for order in sorted(callers.waiting)]
+            unanswered = [f"{order}: its caller has no answer" for order in sorted(callers.waiting)]
             orders = [order.id for order in callers.orders]
             leftovers = [*unanswered, *await _in_tables(tables, orders), *await _in_queues(session)]
             seconds = loop.time() - start
@@ -33,16 +33,15 @@ async def settle(tables: Tables, admin: str, callers: Callers, within: float) ->
 
 async def _in_tables(tables: Tables, orders: Collection[str]) -> list[str]:
     try:
-        tasks = await tables.look()
-    except AzureError as error:
+        records, unsent = await tables.records(), await tables.unsent()
+    except StorageError as error:
         return [f"the tables do not answer ({type(error).__name__})"]
-    leftovers = [f"{order}|has no task" for order in orders if order not in tasks]
-    for task, rows in tasks.items():
-        if rows.task is None or rows.task.state not in FINAL:
-            state = rows.task and f"{rows.task.state} in epoch {rows.task.epoch}: {rows.task.last_error}"
-            leftovers.append(f"{task}|is {state}")
-        leftovers += [f"{task}|announcement {key} is not sent" for key in rows.outbox]
-    return leftovers
+    leftovers = [f"{order}: it has no task" for order in orders if order not in records]
+    for task, record in records.items():
+        if record.finished_at is None:
+            state = f"{derive(record).state} in epoch {record.epoch}: {record.reason}"
+            leftovers.append(f"{task}: {state}")
+    return [*leftovers, *(f"message {key} is not sent" for key in unsent)]
 
 
 async def _in_queues(session: aiohttp.ClientSession) -> list[str]:

@@ -1,61 +1,67 @@
-"""Reads the tables directly, without the application and the proxies."""
+"""Reads the tables directly, without the application and the proxies. Reads raise `TransientStorageError`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import Self
 
-from azure.data.tables.aio import TableServiceClient
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.data.tables import TableServiceClient
 
-from tests.simulation.checks.rows import RawTask, TaskRows, tasks_of
+from functions.core.record import TaskRecord
+from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessage, RejectedMessages
+from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.record_rows import stored_task
+from functions.storage.row_keys import ALL_TASKS, OUTBOX, shard_name
+from functions.storage.table_contract import Row, RowQuery, TransientStorageError, every_page
+from functions.table_setup import TASKS_TABLE
 
-#: In seconds; Azurite may be paused.
-_TIMES: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 4, "retry_backoff_factor": 0.2}
-#: The columns of a look: those of the task's own row, and the task of an announcement.
-_COLUMNS = [
-    *("PartitionKey", "RowKey", "OrderID", "Name"),
-    *(each.alias for each in RawTask.model_fields.values() if each.alias),
-]
+_MOST_REJECTED = 100
 
 
 class Tables:
     """The tables of one run."""
 
-    def __init__(self, service: TableServiceClient) -> None:
-        self._tasks = service.get_table_client("Tasks")
-        self._rejected = service.get_table_client("Rejected")
+    def __init__(self, session: StorageSession) -> None:
+        self._tasks = AzureTable(session, TASKS_TABLE)
+        self._rejected = RejectedMessages(AzureTable(session, REJECTED_TABLE), lambda: datetime.now(UTC))
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, connection: str, *, retries: int = 0) -> AsyncIterator[Self]:
-        """Open the tables until the block ends."""
-        opened = TableServiceClient.from_connection_string(connection, **_TIMES, retry_total=retries)
-        async with opened as service:
-            yield cls(service)
+    async def at(cls, connection: str) -> AsyncIterator[Self]:
+        """Open the tables of an account until the block ends."""
+        with TableServiceClient.from_connection_string(connection) as service:
+            credential = service.credential
+            assert isinstance(credential, AzureNamedKeyCredential)
+            session = StorageSession(service.url, credential)
+            try:
+                yield cls(session)
+            finally:
+                await session.aclose()
 
-    async def look(self) -> dict[str, TaskRows]:
-        """Read the tasks' own rows and the announcements, without closed epochs. Raises `AzureError`."""
-        rows = [row for row in await self._rows(_COLUMNS) if "|epoch|" not in row["RowKey"]]
-        return tasks_of(rows)
+    async def records(self) -> dict[str, TaskRecord]:
+        """Return all tasks. A shard is one page, which is a snapshot. Raises `CorruptRowError`."""
+        by_task = defaultdict[str, list[Row]](list)
+        for row in await self._rows(ALL_TASKS):
+            by_task[str(row["RowKey"]).partition("|")[0]].append(row)
+        found = {task: stored_task(rows, task) for task, rows in by_task.items()}
+        return {task: stored.record for task, stored in found.items() if stored is not None}
 
-    async def tasks(self) -> tuple[dict[str, TaskRows], dict[str, str]]:
-        """Read all rows of all tasks, and their run ids. Raises `AzureError`."""
-        rows = await self._rows(None)
-        orders = [row for row in rows if row["RowKey"].endswith("|order")]
-        births = {row["RowKey"].partition("|")[0]: row["Birth"] for row in orders}
-        return tasks_of(rows), births
+    async def unsent(self) -> list[str]:
+        """Return the keys of messages that are recorded and not sent."""
+        return [str(row["RowKey"]) for row in await self._rows(OUTBOX)]
 
-    async def rejected(self) -> list[Mapping[str, Any]]:
-        """Read the rejected messages. Raises `AzureError`."""
-        return [row async for row in self._rejected.list_entities()]
+    async def rejected(self) -> Sequence[RejectedMessage]:
+        """Return the rejected messages."""
+        return (await self._rejected.listed((), _MOST_REJECTED)).messages
 
-    async def _rows(self, columns: list[str] | None) -> list[Any]:
-        """Read the shards one by one: a query of one partition is a snapshot of it."""
-        settings = await self._tasks.get_entity("!settings", "shards")
-        rows = []
-        for number in range(settings["Shards"]):
-            keys = {"shard": f"{number:03d}"}
-            found = self._tasks.query_entities("PartitionKey eq @shard", parameters=keys, select=columns)
-            rows += [row async for row in found]
-        return rows
+    async def _rows(self, query: RowQuery) -> list[Row]:
+        settings = await self._tasks.read("!settings", "shards")
+        if settings is None:
+            raise TransientStorageError("the table is not prepared yet")
+        shards = map(shard_name, range(int(settings["Shards"])))
+        pages = [page for shard in shards async for page in every_page(self._tasks, shard, query)]
+        return [row for page in pages for row in page.rows]

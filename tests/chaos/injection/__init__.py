@@ -1,3 +1,1 @@
 """The faults of a run: `lanes` injects them in their order, `proxy` is where partitions take place."""
-
-from __future__ import annotations

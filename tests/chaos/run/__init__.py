@@ -1,3 +1,1 @@
 """A run: its command, its platform, its course, and what it prints."""
-
-from __future__ import annotations

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 
+from pydantic_core import to_json
 from rich.console import Console
 
 from local.platform import INTERRUPTED, until_stop_signal
-from tests.chaos.evidence.outcome import ChaosOutcome
+from tests.chaos.evidence.judge import Judge, Outcome
 from tests.chaos.plan import Limits, Plan, make_plan
 from tests.chaos.run.course import ChaosRun
 from tests.chaos.run.environment import RunEnvironment
 from tests.chaos.run.progress import RunProgress
 from tests.chaos.run.report import report
-from tests.simulation.checks.violations import Violation
 
 _HELD = 0
 _VIOLATED = 1
 
 
 async def chaos(seed: int, orders: int, minutes: float, hosts: int) -> int:
-    """Carry out one run. Returns 0 if all judged invariants hold, 1 if not, and 130 if it was stopped.
+    """Carry out one run. Return 0 without a violation, 1 with one, and 130 if it was stopped.
 
     The state and the log of the parts are in a temporary folder. The folder is kept after a violation, and
     after a run that fails.
@@ -34,9 +33,9 @@ async def chaos(seed: int, orders: int, minutes: float, hosts: int) -> int:
     environment = RunEnvironment(plan, limits, folder, hosts)
 
     async def run_and_judge() -> int:
-        outcome, found = await judged(plan, limits, environment, folder, console)
-        report(console, outcome, found, limits)
-        return _VIOLATED if found else _HELD
+        judge, outcome = await judged(plan, limits, environment, folder, console)
+        report(console, plan, judge, outcome, limits)
+        return _VIOLATED if judge.violations else _HELD
 
     try:
         code = await until_stop_signal(run_and_judge(), environment.kill_all_now, stopped=INTERRUPTED)
@@ -50,10 +49,10 @@ async def chaos(seed: int, orders: int, minutes: float, hosts: int) -> int:
 
 async def judged(
     plan: Plan, limits: Limits, environment: RunEnvironment, folder: Path, console: Console
-) -> tuple[ChaosOutcome, Sequence[Violation]]:
-    """Carry out the plan; return the outcome and its violations.
+) -> tuple[Judge, Outcome]:
+    """Carry out the plan; return the judge with the records and the violations, and the outcome.
 
-    The parts' output goes to a file in the folder, and the evidence does so after a violation.
+    The parts' output goes to a file in the folder. After a violation, the records and effects do so, too.
     """
     with (
         (folder / "parts.log").open("w") as parts,
@@ -63,8 +62,9 @@ async def judged(
         async with environment.running():
             run = ChaosRun(plan, limits, environment)
             outcome = await environment.unless_a_part_fails(run.carry_out(progress))
-    found = outcome.violations()
+    found = run.judge.judge(outcome)
     if found:
-        outcome.keep(found, folder)
+        kept = {"violations": found, "records": run.judge.records, "effects": environment.remotes.effects}
+        (folder / "evidence.json").write_bytes(to_json(kept, indent=1, fallback=repr))
         console.print(f"evidence, state and log of the parts: {folder}", highlight=False, soft_wrap=True)
-    return outcome, found
+    return run.judge, outcome

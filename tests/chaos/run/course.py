@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 
-from functions.workflows.registry import load_registrations
 from tests.chaos.callers import Callers
-from tests.chaos.evidence.observer import Observer
-from tests.chaos.evidence.outcome import ChaosOutcome, read_notices
+from tests.chaos.evidence.judge import Judge, Outcome
 from tests.chaos.evidence.settling import settle
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.injection.lanes import Injector, run_lane
 from tests.chaos.plan import FaultLane, InjectedFault, Limits, Plan
 from tests.chaos.run.environment import RunEnvironment
 from tests.chaos.run.progress import RunProgress
-from tests.simulation.checks.definitions import StepsByName
-from tests.simulation.checks.evidence import Evidence
-from tests.simulation.checks.rows import body_of
 
 #: Seconds in which late requests arrive after everything has settled.
 _LATE_CALLS = 8.0
-#: Reads of the evidence are retried; those of the observer are not.
-_RETRIES = 5
-_ALERTS_QUEUE = "operator-alerts"
+#: Seconds between two looks at all tasks, and the pause in lengths of a look: more looks slow down.
+_LOOK_EVERY, _PAUSE = 1.0, 3
+_MOST_LOOKS_AT_THE_END = 30
 
 
 class ChaosRun:
@@ -38,11 +32,13 @@ class ChaosRun:
         self._remotes = environment.remotes
         self._injector = Injector(environment.hosts)
         self._callers = Callers([each.platform.addresses.host for each in environment.hosts], plan.orders)
-        self._observer = Observer()
+        self.judge = Judge(
+            self._remotes.effects, self._remotes.posted, most_recoveries=limits.most_recoveries
+        )
         self._counts = Counter[InjectedFault]()
 
-    async def carry_out(self, progress: RunProgress) -> ChaosOutcome:
-        """Carry out the plan. Raises `AzureError` when the evidence can't be read."""
+    async def carry_out(self, progress: RunProgress) -> Outcome:
+        """Carry out the plan, and let the judge see the end. Raises `PartFailedError`."""
         try:
             async with Tables.at(self._addresses.storage_connection) as tables, asyncio.TaskGroup() as group:
                 background = [group.create_task(each) for each in self._background(tables, progress)]
@@ -55,46 +51,40 @@ class ChaosRun:
                 await asyncio.sleep(_LATE_CALLS)
                 for task in background:
                     task.cancel()
+                return await self._outcome(tables, leftovers, seconds)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        return ChaosOutcome(
-            evidence=await self._evidence(leftovers),
-            plan=self._plan,
-            fault_counts=self._counts,
-            looks=self._observer.looks,
-            settled=seconds,
-        )
 
     def _background(self, tables: Tables, progress: RunProgress) -> list[Coroutine[None, None, None]]:
         return [
             self._callers.submit_all(),
-            self._observer.watch(tables),
-            progress.follow(self._callers, self._observer, self._counts),
+            self._watch(tables),
+            progress.follow(self._callers, self.judge, self._counts),
         ]
 
     async def _lane(self, lane: FaultLane) -> None:
         await run_lane(self._plan, lane, self._injector.inject, self._counts, self._callers.send_one_more)
 
-    async def _evidence(self, leftovers: Sequence[str]) -> Evidence:
-        remotes, callers = self._remotes, self._callers
-        async with Tables.at(self._addresses.storage_connection, retries=_RETRIES) as tables:
-            tasks, births = await tables.tasks()
-            rejected = await tables.rejected()
-        self._observer.record(tasks)
-        return Evidence(
-            tasks=tasks,
-            births=births,
-            journal=self._observer.journal,
-            steps=StepsByName(load_registrations()),
-            ledger=remotes.ledger,
-            only_read=remotes.readers - {call.agent for call in remotes.ledger.calls},
-            notices=await read_notices(self._addresses.service_bus_connection),
-            alerts=remotes.alerts,
-            dead_alerts=[json.loads(body_of(row)) for row in rejected if row["Queue"] == _ALERTS_QUEUE],
-            rejected=rejected,
-            accepted=callers.accepted,
-            refused=callers.refused,
-            cancelled=callers.cancelled,
-            leftovers=leftovers,
-            most_recoveries=self._limits.most_recoveries,
+    async def _watch(self, tables: Tables) -> None:
+        """Examine all tasks until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await self.judge.look(tables)
+            await asyncio.sleep(max(_LOOK_EVERY, _PAUSE * (loop.time() - began)))
+
+    async def _outcome(self, tables: Tables, leftovers: Sequence[str], seconds: float) -> Outcome:
+        looks = 0
+        while not await self.judge.look(tables) and looks < _MOST_LOOKS_AT_THE_END:
+            looks += 1
+            await asyncio.sleep(_LOOK_EVERY)
+        await self.judge.read_notices(self._addresses.service_bus_connection)
+        return Outcome(
+            accepted=self._callers.accepted,
+            rejections=self._callers.rejections,
+            cancelled=self._callers.cancelled,
+            leftovers=[*leftovers, *self._remotes.faults],
+            rejected=await tables.rejected(),
+            fault_counts=self._counts,
+            seconds=seconds,
         )

@@ -12,7 +12,7 @@ from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from tests.chaos.callers import Callers
-from tests.chaos.evidence.observer import Observer
+from tests.chaos.evidence.judge import Judge
 from tests.chaos.plan import InjectedFault
 
 _SHOW_EVERY = 0.5
@@ -43,11 +43,11 @@ class RunProgress:
         """Print a line, above the bars if there are any."""
         self._console.print(text, highlight=False)
 
-    async def follow(self, callers: Callers, observer: Observer, faults: Counter[InjectedFault]) -> None:
+    async def follow(self, callers: Callers, judge: Judge, faults: Counter[InjectedFault]) -> None:
         """Show the progress until cancelled."""
         terminal = self._console.is_terminal
         while True:
-            accepted, finished = len(callers.accepted), observer.finished
+            accepted, finished = len(callers.accepted), judge.finished
             self._bars.update(self._accepted, completed=accepted)
             self._bars.update(self._finished, completed=finished)
             if not terminal:

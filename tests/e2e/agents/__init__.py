@@ -1,3 +1,1 @@
 """An application that is an Agent behind its queue and nothing else, as another team might run it."""
-
-from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A payment service that hangs or is slow, as the names of its tasks say."""
+"""A payment service that hangs, as the names of its tasks say."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from aiohttp import web
 
 from tests.fakes.web_server import served
 
-#: Seconds: longer than a request's lock, and than an attempt at an idempotent call.
-SLOW = 17.0
-
 
 @dataclass(slots=True)
 class Payments:
-    """Counts each task's calls. The first for `hanging-…` gets no answer, those for `slow-…` a late one."""
+    """Counts each task's calls. The first for `hanging-…` gets no answer."""
 
     calls: Counter[str] = field(default_factory=Counter)
     address: str = ""
@@ -37,6 +34,4 @@ class Payments:
         self.calls[task] += 1
         if task.startswith("hanging") and self.calls[task] == 1:
             await asyncio.Event().wait()
-        if task.startswith("slow"):
-            await asyncio.sleep(SLOW)
         return web.json_response({"task": task})

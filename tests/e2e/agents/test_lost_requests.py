@@ -1,4 +1,4 @@
-"""A request whose Agent is killed comes again when its lock ends; one that is sent once is called no more."""
+"""A request whose Agent is killed arrives again; if it must not be repeated, the reply is `unknown`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest
-from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, AgentReply, AgentRequest
 from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
 from tests.contract.schemas import examples
 from tests.e2e.agents.payments import Payments
@@ -40,9 +39,14 @@ class Bench:
 
     async def ask(self, task: str, *, idempotent: bool) -> AgentRequest:
         """Send a request."""
-        changes = {"task_id": task, "effect_key": f"{task}/payment/do", "idempotent": idempotent}
-        late = {"complete_by": datetime.now(UTC) + _COMPLETE_WITHIN, "token": f"{task}-0123456789abcdef"}
-        request = AgentRequest.model_validate(examples()[0][0] | changes | late)
+        changes: dict[str, object] = {
+            "task_id": task,
+            "effect_key": f"{task}/payment/do",
+            "idempotent": idempotent,
+        }
+        complete_by = (datetime.now(UTC) + _COMPLETE_WITHIN).isoformat()
+        changes |= {"complete_by": complete_by, "start_id": f"{task}-0123456789abcdef"}
+        request = AgentRequest.model_validate_json(json.dumps(examples()[0][0] | changes))
         async with self.bus.get_queue_sender(QUEUE) as sender:
             await sender.send_messages(ServiceBusMessage(request.model_dump_json()))
         return request
@@ -81,7 +85,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
             data=tmp_path_factory.mktemp("agents"),
             app=_APP,
             queues=ROOT / "infra" / "queues.json",
-            settings={"PAYMENT_URL": payments.address, "PYTHONPATH": str(ROOT)},
+            settings={"PAYMENT_URL": payments.address, "PYTHONPATH": str(ROOT), "ROLES": "agents"},
             in_memory_storage=True,
         )
         async with (
@@ -92,14 +96,16 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
 
 
 async def test_request_whose_agent_is_killed_comes_again(bench: Bench) -> None:
-    """Long before its complete-by. One that is not idempotent was begun, so that it is called no more."""
+    """Long before its deadline. The service is not called again for a request that must not be repeated."""
     again = await bench.ask("hanging-again", idempotent=True)
     await bench.ask("hanging-once", idempotent=False)
     await bench.until_called("hanging-again", "hanging-once")
     await bench.platform.kill(PartName.HOST)
     await bench.platform.start(PartName.HOST)
-    reply = await bench.hear()
-    assert (reply.task_id, reply.token, reply.result) == (again.task_id, again.token, {"task": again.task_id})
+    replies = {reply.task_id: reply for reply in [await bench.hear(), await bench.hear()]}
+    reply = replies["hanging-again"]
+    assert (reply.start_id, reply.outcome, reply.result) == (again.start_id, "done", {"task": again.task_id})
+    assert replies["hanging-once"].outcome == "unknown"
     assert datetime.now(UTC) < again.complete_by - _COMPLETE_WITHIN / 2
     await bench.until_settled()
     assert (bench.payments.calls["hanging-again"], bench.payments.calls["hanging-once"]) == (2, 1)

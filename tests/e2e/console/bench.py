@@ -1,28 +1,39 @@
-"""A platform whose deliveries can be refused, and a browser tab with its console."""
+"""A platform with the console's workflows, its scripted services and operators, and a browser tab."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from azure.data.tables.aio import TableServiceClient
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.data.tables import TableServiceClient
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, expect
 
-from functions.store.tables import TASKS_TABLE
+from functions.storage.azure_table import AzureTable, StorageSession
 from tests.e2e.console.story import Story
-from tests.e2e.fleet import bench as fleet
-from tests.e2e.recovery.bench import Bench
+from tests.e2e.recovery.bench import Bench as RecoveryBench
+from tests.e2e.recovery.bench import bench_with
+from tests.e2e.recovery.remote import RemoteService
 
 _APP = Path(__file__).parent / "app"
 
 SHARDS = 2
+_STEPS = ("account", "package", "transport", "drone", "delivery", "payment")
+#: A sweep each second, short waits, and a short limit for the step that tests hold up.
 _SETTINGS = {
-    "STEP_SECONDS": "orders.payment=4,delivery.account=4,delivery.drone=4",
-    "AGENTS_PICK_UP_SECONDS": "4",
+    "SUPERVISOR_SCHEDULE": "* * * * * *",
+    "SUPERVISOR_THRESHOLD": "1",
+    "EXTENDED_WAITS": "2",
+    "SKEW_SECONDS": "0.5",
+    "PICK_UP_SECONDS": "8",
+    "STEP_SECONDS": "delivery.drone=4,delivery.account=4",
+    "BREAKER_FAILURES": "100000",
     "STATE_SHARDS": str(SHARDS),
 }
+#: The payload of a delivery.
+PARCEL: Mapping[str, Any] = {"account": "A-1042", "package": {"weight_kg": 2.5, "tag": "spare parts"}}
 
 #: Milliseconds that a test waits at most: more than any machine needs.
 PATIENCE = 60_000
@@ -32,17 +43,45 @@ _MOST_TABS = 60
 type Scheme = Literal["light", "dark"]
 
 
+class Bench(RecoveryBench):
+    """The platform, a session of its callers and operators, and the remote services of its steps."""
+
+    async def submit(
+        self, task: str, resource: str = "deliveries", content: Mapping[str, Any] = PARCEL
+    ) -> None:
+        """Submit an order under the given id."""
+        await RecoveryBench.submit(self, task, resource, content)
+
+    async def overview(self) -> dict[str, Any]:
+        """Read the overview."""
+        async with self.session.get("/api/ops/overview") as answer:
+            found: dict[str, Any] = await answer.json()
+            return found
+
+    async def write(self, story: Story) -> None:
+        """Write a task to the state store."""
+        async with self.tasks_table() as table:
+            await story.write(table, SHARDS)
+
+    @asynccontextmanager
+    async def tasks_table(self) -> AsyncIterator[AzureTable]:
+        """Open the table of the tasks."""
+        with TableServiceClient.from_connection_string(self.platform.addresses.storage_connection) as service:
+            assert isinstance(service.credential, AzureNamedKeyCredential)
+            session = StorageSession(service.url, service.credential)
+        try:
+            yield AzureTable(session, "Tasks")
+        finally:
+            await session.aclose()
+
+
 @asynccontextmanager
 async def running(data: Path) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
-    async with fleet.running(data, _SETTINGS, app=_APP) as bench:
-        yield bench
-
-
-async def write_story(bench: Bench, story: Story) -> None:
-    """Write a task to the state store."""
-    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
-        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+    async with RemoteService().serving() as remote:
+        urls = {f"{each.upper()}_URL": f"{remote.url}/{each}" for each in _STEPS}
+        async with bench_with(remote, data, {**_SETTINGS, **urls}, app=_APP) as bench:
+            yield Bench(bench.settings, bench.platform, bench.session, bench.remote)
 
 
 class Console:
@@ -72,7 +111,7 @@ class Console:
 
     @property
     def width(self) -> int:
-        """Give the window's width, in pixels."""
+        """Return the window's width in pixels."""
         size = self.page.viewport_size
         assert size is not None
         return size["width"]
@@ -95,9 +134,9 @@ class Console:
         await target.wait_for()
         for _ in range(_MOST_TABS):
             await self.page.keyboard.press("Tab")
-            if await target.evaluate("each => each === document.activeElement"):
-                outline = "each => getComputedStyle(each).outlineStyle"
-                assert await target.evaluate(outline) == "solid"
+            outline = "each => each === document.activeElement ? getComputedStyle(each).outlineStyle : null"
+            if (style := await target.evaluate(outline)) is not None:
+                assert style == "solid"
                 return
         raise AssertionError(f"the Tab key never reaches {target}")
 

@@ -9,9 +9,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from tests.e2e.console.bench import PATIENCE, Console, running
+from tests.e2e.console.bench import PATIENCE, Bench, Console, running
 from tests.e2e.console.browser import BrowserNotFoundError, browsing
-from tests.e2e.recovery.bench import Bench
 
 expect.set_options(timeout=PATIENCE)
 

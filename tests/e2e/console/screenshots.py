@@ -14,12 +14,9 @@ from typing import get_args
 
 from playwright.async_api import Browser
 
-from functions.connections import Connection
-from functions.store.connect import connect
-from tests.e2e.console.bench import SHARDS, Console, Scheme, running
+from tests.e2e.console.bench import SHARDS, Bench, Console, Scheme, running
 from tests.e2e.console.browser import browsing
 from tests.e2e.console.scenes import IN_QUESTION, STUCK, write_hour
-from tests.e2e.recovery.bench import Bench
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 MOST_BYTES = 256 * 1024
@@ -31,16 +28,16 @@ _VIEWS = {
     "task": f"#/tasks/{STUCK}",
     "question": f"#/tasks/{IN_QUESTION}",
 }
-#: What comes late, as a process reads it once a second at most: without it, the picture is not of this hour.
-_COMES_LATE = {"overview": "Last error of drone"}
+#: A text that the picture needs, because an instance reads some figures every few seconds only.
+_NEEDED = {"overview": "the carrier moves its office"}
 
 
 async def screenshots(folder: Path) -> Sequence[Path]:
     """Take all screenshots. Raises `ValueError` for one that is too large for a document."""
     with tempfile.TemporaryDirectory() as data:
         async with running(Path(data)) as bench, browsing() as browser:
-            async with connect(Connection(bench.settings["StateStore"], None, None)) as storage:
-                await write_hour(storage, SHARDS, datetime.now(UTC))
+            async with bench.tasks_table() as table:
+                await write_hour(table, SHARDS, datetime.now(UTC))
             return [
                 await _taken(bench, browser, folder, name, scheme)
                 for scheme in get_args(Scheme.__value__)
@@ -53,8 +50,8 @@ async def _taken(bench: Bench, browser: Browser, folder: Path, name: str, scheme
     host = bench.platform.addresses.host
     async with Console.of(browser, host, width=_WIDTH, height=600, scheme=scheme) as console:
         await console.open(_VIEWS[name])
-        if name in _COMES_LATE:
-            await console.page.get_by_text(_COMES_LATE[name]).wait_for()
+        if name in _NEEDED:
+            await console.page.get_by_text(_NEEDED[name]).wait_for()
         await console.page.screenshot(path=path, full_page=True)
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} has more than {MOST_BYTES} bytes")

@@ -1,135 +1,180 @@
-"""Deliveries in two versions, bookings with a charge that must not repeat, and orders."""
+"""Deliveries in two versions, bookings with a charge that must not repeat, orders, and small workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from typing import Literal
 
-from pydantic import SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
 
-from functions.pattern.definition import Json, Step, Workflow
-from functions.pattern.identity import StepName
-from functions.pattern.states import Expiry, Remedy
+from functions.workflow import EventStep, Json, QueueStep, Results, Step, Workflow, WorkflowStep, days
 from functions.workflows.registration import Registration
-from tests.e2e.fleet.workflows import AGENTS, HOLDING, UNDOING, Parcel
-from tests.fakes import orders
-from tests.fakes.workflows import awaiting, nested, step, workflow
-
-#: Deliveries that are held for an operator instead of being undone, and those that are undone.
-NEWEST = replace(HOLDING, version=3)
-NEWEST_UNDOING = replace(UNDOING, version=3)
-OLDER = replace(HOLDING, version=2)
-#: Is not deployed any more, and ended in another step; and was deployed for a while, and taken back.
-GONE = replace(
-    HOLDING, version=1, steps=(*HOLDING.steps[:-1], replace(HOLDING.steps[-1], name=StepName("handover")))
-)
-TAKEN_BACK = replace(HOLDING, version=4)
 
 
-def _request(parcel: Parcel, _results: Mapping[StepName, Json]) -> Json:
+class Parcel(BaseModel):
+    """The payload of most workflows."""
+
+    model_config = ConfigDict(extra="allow")
+
+    account: str
+
+
+class Basket(BaseModel):
+    """The payload of an order."""
+
+    model_config = ConfigDict(extra="allow")
+
+    customer: str
+
+
+class Weight(BaseModel):
+    """The payload of an approval."""
+
+    weight: int
+
+
+class Charge(BaseModel):
+    """The result of a charge."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Approval(BaseModel):
+    """The event of an approval."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    approved: bool
+
+
+def _request(parcel: Parcel, _results: Results) -> Json:
     return parcel.model_dump()
 
 
-def _booking(name: str, charged_within: float) -> Workflow:
-    drone, account = StepName("drone"), StepName("account")
+def _charge(basket: Basket, _results: Results) -> Json:
+    return {"customer": basket.customer}
+
+
+ORDERS = Workflow(
+    "orders",
+    noun="order",
+    payload=Basket,
+    steps=[QueueStep("payment", request=_charge, complete_within=60, undo=True)],
+    on_failure="keep",
+    on_exhausted="compensate",
+    cancel_within=days(1),
+)
+
+
+def _delivery(
+    version: int, last: str = "delivery", on_failure: Literal["keep", "compensate"] = "keep"
+) -> Workflow[Parcel]:
+    """Return deliveries: one step, two side by side, two more; three can be undone."""
+    account = Step("account", request=_request, complete_within=15)
+    package = Step("package", request=_request, complete_within=15, needs=[account], undo=True)
+    transport = Step("transport", request=_request, complete_within=15, needs=[account])
+    drone = Step("drone", request=_request, complete_within=15, needs=[package, transport], undo=True)
+    steps = [account, package, transport, drone]
+    steps.append(Step(last, request=_request, complete_within=15, needs=steps[1:], undo=True))
     return Workflow(
-        name=name,
-        resource=f"{name}s",
+        "delivery",
+        version=version,
+        resource="deliveries",
         payload=Parcel,
-        on_failure=Remedy.HOLD,
-        on_exhausted=Remedy.HOLD,
-        steps=(
-            Step(drone, agent="drone", request=_request, complete_within=15, undo=True),
-            Step(
-                account,
-                agent="account",
-                request=_request,
-                complete_within=charged_within,
-                needs={drone},
-                idempotent=False,
-            ),
-            Step(
-                StepName("delivery"), agent="delivery", request=_request, complete_within=15, needs={account}
-            ),
-        ),
+        steps=steps,
+        on_failure=on_failure,
+        on_exhausted=on_failure,
     )
 
 
-#: Its step `account` must not be repeated.
-BOOKING = _booking("booking", charged_within=5)
-#: The same, with more time than any test takes.
-PATIENT = _booking("patient-booking", charged_within=240)
+NEWEST, NEWEST_UNDOING, OLDER = _delivery(3), _delivery(3, on_failure="compensate"), _delivery(2)
+#: Versions that are not deployed: an old one with another step, and one that was taken back.
+GONE, TAKEN_BACK = _delivery(1, "handover"), _delivery(4)
 
-#: Has one step, and time for thousands at the same moment.
+
+def _booking(name: str, charged_within: float) -> Workflow[Parcel]:
+    drone = Step("drone", request=_request, complete_within=15, undo=True)
+    account = Step(
+        "account",
+        request=_request,
+        result=Charge,
+        complete_within=charged_within,
+        needs=[drone],
+        idempotent=False,
+    )
+    delivery = Step("delivery", request=_request, complete_within=15, needs=[account])
+    return Workflow(name, resource=f"{name}s", payload=Parcel, steps=[drone, account, delivery])
+
+
+#: Their step `account` must not be repeated. The second one has more time than any test takes.
+BOOKING, PATIENT = _booking("booking", 5), _booking("patient-booking", 220)
+
+#: One step, with time for many tasks at once.
 ERRAND = Workflow(
-    name="errand",
+    "errand",
     resource="errands",
     payload=Parcel,
-    on_failure=Remedy.HOLD,
-    on_exhausted=Remedy.HOLD,
-    steps=(Step(StepName("drone"), agent="drone", request=_request, complete_within=60),),
+    steps=[Step("drone", request=_request, complete_within=60)],
 )
 
-#: Waits a day for an operator's approval; it is found by its weight.
-APPROVED = workflow(
-    awaiting("approve", complete_within=86_400),
-    name="approval",
+#: Waits a day for an operator's approval, and is found by its weight.
+APPROVED = Workflow(
+    "approval",
     resource="approvals",
+    payload=Weight,
+    steps=[EventStep("approve", event=Approval, complete_within=days(1))],
     find_by=lambda parcel: [f"weight {parcel.weight}"],
+    output=lambda _parcel, _results: {},
 )
 
-#: Is held, as its auditor did not come in time; and what is held by a defect, before its step was dispatched.
-AUDITED = workflow(
-    awaiting("audit", complete_within=1, on_expiry=Expiry.HOLD, role="Auditor"),
-    name="audit",
-    resource="audits",
-)
-SEALED = workflow(
-    replace(step("seal", undo=True), agent="drone", request=lambda _parcel, results: results["wax"]),
-    name="seal",
-    resource="seals",
+
+def _defect(_parcel: Weight, _results: Results) -> Json:
+    raise KeyError("wax")
+
+
+#: Stops in `Error` before its step starts.
+SEALED = Workflow(
+    "seal", resource="seals", payload=Weight, steps=[Step("seal", agent="drone", request=_defect, undo=True)]
 )
 
-#: Has an approval as a step.
-NESTED = workflow(nested("permit", of="approval"), name="move", resource="moves")
+
+def _permit(parcel: Weight, _results: Results) -> Json:
+    return parcel.model_dump()
+
+
+#: Its step is an approval.
+NESTED = Workflow(
+    "move",
+    resource="moves",
+    payload=Weight,
+    steps=[WorkflowStep("permit", workflow="approval", request=_permit, complete_within=days(1))],
+)
 
 
 class GuardedParcel(Parcel):
-    """A parcel that is only handed out to who knows a word."""
+    """A parcel with a secret."""
 
     word: SecretStr
 
 
-def _guarded(parcel: GuardedParcel, _results: Mapping[StepName, Json]) -> Json:
+def _guarded(parcel: GuardedParcel, _results: Results) -> Json:
     return {"account": parcel.account, "word": parcel.word.get_secret_value()}
 
 
-#: Has a secret in its payload, which its service needs.
+_DRONE = Step("drone", request=_guarded, complete_within=15)
 GUARDED = Workflow(
-    name="guarded",
-    resource="guarded",
+    "guarded",
     payload=GuardedParcel,
-    steps=(
-        Step(StepName("drone"), agent="drone", request=_guarded, complete_within=15),
-        Step(
-            StepName("delivery"),
-            agent="delivery",
-            request=_guarded,
-            complete_within=15,
-            needs={StepName("drone")},
-        ),
-    ),
+    steps=[_DRONE, Step("delivery", request=_guarded, complete_within=15, needs=[_DRONE])],
 )
 
 REGISTRATIONS = (
-    Registration(NEWEST, AGENTS, older=(OLDER,)),
+    Registration(NEWEST, older=(OLDER,)),
     Registration(BOOKING),
     Registration(PATIENT),
     Registration(APPROVED),
-    Registration(AUDITED),
     Registration(SEALED),
     Registration(NESTED),
     Registration(ERRAND),
     Registration(GUARDED),
-    orders.REGISTRATION,
+    Registration(ORDERS),
 )

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from azure.data.tables.aio import TableServiceClient
 from azure.eventhub import EventData
 from azure.eventhub.aio import EventHubProducerClient
 
-from local.platform import Platform
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
+from local.platform.blueprint import Stages, whole_platform
 from tests.e2e.hub.evidence import StoredTasks, read_evidence
 from tests.e2e.hub.letters import workload
 from tests.e2e.hub.senders import HUB, Senders, senders
@@ -42,13 +41,11 @@ class HubBench:
     app: Path
     settings: Mapping[str, str]
 
-    async def send(self, partition: str, *bodies: bytes, note: str = "") -> None:
-        """Put events on a partition as another producer would, in one batch, with a note on the last one."""
+    async def send(self, partition: str, *bodies: bytes) -> None:
+        """Put events on a partition in one batch, as another producer would."""
         connection = self.platform.addresses.service_bus_connection
         async with EventHubProducerClient.from_connection_string(connection, eventhub_name=HUB) as producer:
-            events = [EventData(body) for body in bodies]
-            events[-1].properties = {"note": note}
-            await producer.send_batch(list(events), partition_id=partition)
+            await producer.send_batch([EventData(body) for body in bodies], partition_id=partition)
 
     async def until_processed(self, tasks: Sequence[str]) -> StoredTasks:
         """Wait until these orders are tasks that are `Processed`; others may be there, too."""
@@ -61,12 +58,6 @@ class HubBench:
         except TimeoutError:
             raise AssertionError(evidence.faults(tasks)) from None
         return evidence
-
-    async def rejected(self) -> list[dict[str, Any]]:
-        """Read what was set aside."""
-        storage = self.platform.addresses.storage_connection
-        async with TableServiceClient.from_connection_string(storage) as service:
-            return [dict(row) async for row in service.get_table_client("Rejected").list_entities()]
 
 
 @asynccontextmanager
@@ -88,3 +79,20 @@ async def running(folder: Path) -> AsyncIterator[HubBench]:
             "EventHubConnection": addresses.service_bus_connection,
         }
         yield HubBench(platform, to_both, made.app, {**made.settings, **connections})
+
+
+@asynccontextmanager
+async def another_host(data: Path, settings: Mapping[str, str], app: Path) -> AsyncIterator[Platform]:
+    """Run another host on what the settings name, and yield the platform that has it alone.
+
+    It receives from the same queues and uses the same tables, but has its own Schedulers: the local
+    Durable engine runs in one process, whereas Azure's instances share a task hub.
+    """
+    options = PlatformOptions(ports=ANY_PORTS, data=data, app=app, settings=settings)
+    async with Platform(options, blueprint=_host_only) as platform:
+        yield platform
+
+
+def _host_only(options: PlatformOptions, addresses: Addresses) -> Stages:
+    parts = (part for stage in whole_platform(options, addresses) for part in stage)
+    return [[part for part in parts if part.name is PartName.HOST]]

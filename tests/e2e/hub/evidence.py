@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from azure.data.tables.aio import TableServiceClient
 
-from functions.store.keys import shard_key
-from functions.store.tables import TASKS_TABLE
+from functions.storage.row_keys import shard_name
+from functions.table_setup import TASKS_TABLE
 
 _UNFINISHED = "RowKey ge '!due|' and RowKey lt '!due}'"
 
@@ -46,7 +46,7 @@ async def read_evidence(storage: str, shards: int) -> StoredTasks:
     columns = ["PartitionKey", "RowKey", "Timestamp", "ProcessState"]
     async with TableServiceClient.from_connection_string(storage) as service:
         table = service.get_table_client(TASKS_TABLE)
-        for shard in map(shard_key, range(shards)):
+        for shard in map(shard_name, range(shards)):
             async for row in table.query_entities(f"PartitionKey eq '{shard}'", select=columns):
                 digest.update(f"{shard} {row['RowKey']} {row.metadata['timestamp']}\n".encode())
                 evidence.rows += 1
@@ -56,7 +56,8 @@ async def read_evidence(storage: str, shards: int) -> StoredTasks:
                 elif kind == "task":
                     evidence.states[task] = row["ProcessState"]
         rejected = service.get_table_client("Rejected")
-        evidence.rejected = len([row async for row in rejected.list_entities(select=["RowKey"])])
+        keys = [row["RowKey"] async for row in rejected.list_entities(select=["RowKey"])]
+        evidence.rejected = sum(not key.startswith("!") for key in keys)
     evidence.digest = digest.hexdigest()
     return evidence
 

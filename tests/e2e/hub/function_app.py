@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
@@ -12,6 +11,6 @@ from tests.e2e.hub.letters import REGISTRATION
 wiring = Wiring(load_settings(), (REGISTRATION,))
 wiring.prepare()
 
-app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)

@@ -7,16 +7,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from functions.agents.endpoints import url_setting
-from functions.pattern.definition import Json, Step, Workflow
-from functions.pattern.identity import StepName, TaskId
-from functions.pattern.messages import SubmissionMessage
-from functions.pattern.states import Remedy
+from functions.agents.agent_catalog import setting_of
+from functions.messaging.message_format import SubmissionMessage
+from functions.workflow import Json, Results, Step, Workflow
 from functions.workflows.registration import Registration
 from local.bench.five_steps.workflow import NOBODY, IdleAgent
 from local.bench.workloads import Workload
 
-_STEP = StepName("post")
 _LETTER: dict[str, object] = {"to": "A-1042", "text": "The parcel is on its way, and comes tomorrow."}
 
 
@@ -27,25 +24,19 @@ class Letter(BaseModel):
     text: str
 
 
-def _request(letter: Letter, _results: object) -> Json:
+def _request(letter: Letter, _results: Results) -> Json:
     return letter.model_dump(mode="json")
 
 
-LETTERS = Workflow(
-    name="letters",
-    resource="letters",
-    payload=Letter,
-    on_failure=Remedy.COMPENSATE,
-    on_exhausted=Remedy.COMPENSATE,
-    steps=(Step(_STEP, agent=_STEP, request=_request, complete_within=60),),
-)
-REGISTRATION = Registration(LETTERS, agents={_STEP: IdleAgent})
+POST = Step("post", request=_request, complete_within=60)
+LETTERS = Workflow("letters", payload=Letter, steps=[POST])
+REGISTRATION = Registration(LETTERS, agents={POST.name: IdleAgent})
 
 
 def letter(task: str) -> SubmissionMessage:
     """Return an order with the id `task` that is submitted now."""
     return SubmissionMessage(
-        task_id=TaskId(task),
+        task_id=task,
         workflow=LETTERS.name,
         payload=_LETTER,
         submitter="bench",
@@ -56,7 +47,7 @@ def letter(task: str) -> SubmissionMessage:
 def workload(shards: int) -> Workload:
     """Return the application with this workflow and with an event hub."""
     settings = {
-        url_setting(_STEP): NOBODY,
+        setting_of(POST.name, "URL"): NOBODY,
         "EventHubConnection": "UseDevelopmentEmulator=true",
         "SAMPLE_SERVICES": "0",
         "STATE_SHARDS": f"{shards}",
@@ -66,4 +57,4 @@ def workload(shards: int) -> Workload:
         "SUPERVISOR_SCHEDULE": "0 */2 * * * *",
     }
     app = Path(__file__).with_name("function_app.py")
-    return Workload("stream", app, LETTERS.resource, _LETTER, settings)
+    return Workload("stream", app, LETTERS.resource, _LETTER, "run_agents", settings)

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
 
-from functions.bus.hub import HubSubmissions, connect_hub
-from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender, connect_bus
 from functions.connections import Connection
-from functions.machine import SystemClock
-from functions.pattern.request_figures import BusFigures
+from functions.machine import utc_now
+from functions.messaging.bus_clients import connect_bus, connect_hub
+from functions.messaging.hub_sender import HubSender
+from functions.messaging.senders import BusFigures, MessageSender
 from tests.e2e.hub.letters import letter
 
 HUB = "order-events"
@@ -23,21 +22,21 @@ HUB = "order-events"
 class Senders:
     """Senders to the queue and to the event hub of one application."""
 
-    queue: QueuedMessages
-    hub: HubSubmissions
+    queue: MessageSender
+    hub: HubSender
 
 
 @asynccontextmanager
 async def senders(broker: str) -> AsyncIterator[Senders]:
     """Connect to the queue and the event hub of a broker for the block."""
     connection, figures = Connection(broker, None, None), BusFigures()
-    hub, bus = connect_hub(connection, HUB), connect_bus(connection)()
-    async with bus, hub():
-        queued = QueuedMessages(lambda queue: QueueSender(bus, queue, figures), SystemClock())
-        yield Senders(queued, HubSubmissions(hub, figures))
+    hub, bus = connect_hub(connection, HUB), connect_bus(connection)
+    async with bus(), hub():
+        queue = MessageSender(bus, may_send=lambda _queue: True, now=utc_now, figures=figures)
+        yield Senders(queue, HubSender(hub, figures))
 
 
-async def send_until_accepted(hub: HubSubmissions, tasks: Sequence[str]) -> None:
+async def send_until_accepted(hub: HubSender, tasks: Sequence[str]) -> None:
     """Send orders to the hub, four batches of 500 at a time, and each again until it is accepted."""
     left = iter(batched(tasks, 500, strict=False))
 
@@ -45,7 +44,7 @@ async def send_until_accepted(hub: HubSubmissions, tasks: Sequence[str]) -> None
         for batch in left:
             messages = [letter(task) for task in batch]
             while messages:
-                results = await hub.submit_all(messages)
+                results = await hub.submit(messages)
                 messages = [each for each, error in zip(messages, results, strict=True) if error is not None]
                 if messages:
                     await asyncio.sleep(0.5)

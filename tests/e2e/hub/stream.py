@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from functions.connections import Connection
-from functions.pattern.errors import TransientError
 from functions.settings import Settings
 from local.checkpoints import HubReaders, open_readers
+from local.hub_positions import HubReadError
 from local.platform import PartName, Platform
 from tests.e2e.hub.evidence import StoredTasks, read_evidence, until_idle
 from tests.e2e.hub.letters import workload
@@ -104,7 +104,7 @@ class _Stream:
         """Count the events that were read; return 0 while the storage does not answer."""
         try:
             return sum(number + 1 for number in (await self.readers.positions.checkpoints()).values())
-        except TransientError:
+        except HubReadError:
             return 0
 
     async def _until_read(self, count: int) -> None:
@@ -121,7 +121,7 @@ class _Stream:
             try:
                 checkpoints = await self.readers.positions.checkpoints()
                 partitions = await self.readers.positions.partitions()
-            except TransientError:
+            except HubReadError:
                 partitions, checkpoints = [], {}
             if partitions and not any(each.waiting(checkpoints.get(each.id)) for each in partitions):
                 return

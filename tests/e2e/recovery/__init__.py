@@ -1,3 +1,1 @@
 """Recovery, undo and operators on the whole local platform, with time limits of a few seconds."""
-
-from __future__ import annotations

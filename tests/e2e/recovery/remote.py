@@ -15,9 +15,6 @@ from aiohttp import ClientSession, web
 
 from tests.fakes.web_server import served
 
-#: Seconds: longer than the lock of a request, and than an attempt at an idempotent call.
-_LATE = 15
-
 #: What a call requests, by its method.
 _ASKED = {"PUT": "do", "DELETE": "undo", "GET": "show"}
 
@@ -31,10 +28,6 @@ class Behaviour(Enum):
     FORGETS = "forgets"
     #: It does what is requested, and drops the connection before it answers.
     BREAKS_OFF = "breaks off"
-    #: It does what is requested, and a gateway before it answers 504.
-    TIMES_OUT = "times out"
-    #: It does what is requested, and answers after 15 seconds.
-    IS_LATE = "is late"
     #: It does what is requested, and answers that it refuses.
     BLUNDERS = "blunders"
     #: It does nothing, and never answers.
@@ -45,7 +38,7 @@ class Behaviour(Enum):
     IS_DOWN = "is down"
     #: It refuses permanently: 422.
     REFUSES = "refuses"
-    #: The same, with more to say than anybody wants to read, in every script.
+    #: It refuses with a text that is unprintable and too long.
     SHOUTS = "shouts"
     #: It does what is requested, and answers more than can be kept.
     FLOODS = "floods"
@@ -53,27 +46,14 @@ class Behaviour(Enum):
     BABBLES = "babbles"
 
 
-_DOES = frozenset(
-    {
-        Behaviour.ANSWERS,
-        Behaviour.FORGETS,
-        Behaviour.BREAKS_OFF,
-        Behaviour.BLUNDERS,
-        Behaviour.WAITS,
-        Behaviour.TIMES_OUT,
-        Behaviour.IS_LATE,
-        Behaviour.FLOODS,
-        Behaviour.BABBLES,
-    }
-)
+_DOES_NOTHING = {Behaviour.HANGS, Behaviour.IS_DOWN, Behaviour.REFUSES, Behaviour.SHOUTS}
 
-#: What nobody wants to read, and no row can hold.
+#: A text that is unprintable, and too long for a row.
 _NOISE = '\U0001f600\u202e\\"\x00' * 20_000
 
-#: The status and the text of what always says the same.
-_SAYS = {
+#: The status and the text of a constant answer.
+_ANSWERS = {
     Behaviour.IS_DOWN: (503, ""),
-    Behaviour.TIMES_OUT: (504, ""),
     Behaviour.REFUSES: (422, ""),
     Behaviour.BLUNDERS: (422, ""),
     Behaviour.SHOUTS: (422, _NOISE),
@@ -84,26 +64,16 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as it arrived: the effect that it requested, the time (UTC), and the path prefix.
-
-    The address of a service can have a prefix in its path, which shows a test who called.
-    """
+    """One call as it arrived: the effect that it requested, and the time (UTC)."""
 
     effect: str
     at: datetime
-    prefix: str
-
-    @property
-    def step(self) -> str:
-        """Name the step that called."""
-        return self.effect.split("/")[1]
 
 
 class RemoteService:
     """Serves the steps, the alert webhook, and a proxy of the sample payment service.
 
-    An undone step has a tombstone. `down` and `refusing` name the steps whose service is down, or refuses
-    permanently, whatever the scripts say.
+    An undone step has a tombstone.
     """
 
     def __init__(self) -> None:
@@ -112,8 +82,6 @@ class RemoteService:
         self.calls: list[Call] = []
         self.done: list[str] = []
         self.alerts: list[dict[str, Any]] = []
-        self.down: set[str] = set()
-        self.refusing: set[str] = set()
         self._scripts: dict[str, list[Behaviour]] = {}
         self._released: dict[str, list[asyncio.Event]] = {}
 
@@ -148,7 +116,6 @@ class RemoteService:
         app.router.add_post("/alerts", self._alert)
         app.router.add_route("*", "/payments/{task}", self._pass_on)
         app.router.add_route("*", "/{step}/{task}", self._step)
-        app.router.add_route("*", "/{prefix}/{step}/{task}", self._step)
         async with served(app) as self.url:
             yield self
 
@@ -160,28 +127,26 @@ class RemoteService:
         """Return what a step's service shows of a task; None for nothing, as here."""
 
     def given(self, _effect: str) -> Mapping[str, Any]:
-        """Return what the service answers when it has done what was requested."""
+        """Return the answer of a service that has done what was requested."""
         return {}
 
     def is_new(self, effect: str) -> bool:
-        """Tell whether the service does what is requested, or knows that it has done it before."""
+        """Return whether the service carries an effect out, or has done it before."""
         return effect not in self.done
 
     async def _step(self, request: web.Request) -> web.Response:
         step, resource = request.match_info["step"], request.match_info["task"]
-        asked = _ASKED[request.method]
-        if request.headers.get("Idempotency-Key") != (
-            None if asked == "show" else f"{resource}/{step}/{asked}"
-        ):
+        task, asked = resource.partition(".")[0], _ASKED[request.method]
+        key = None if asked == "show" else f"{resource}/{step}/{asked}"
+        if request.headers.get("Idempotency-Key") != key:
             return web.Response(status=400)
-        effect = f"{resource.partition('.')[0]}/{step}/{asked}"
-        return await self.carry_out(request, effect, request.match_info.get("prefix", ""))
+        return await self.carry_out(request, f"{task}/{step}/{asked}")
 
-    async def carry_out(self, request: web.Request, effect: str, prefix: str = "") -> web.Response:
-        """Handle a call as the script says, whatever its address is like."""
+    async def carry_out(self, request: web.Request, effect: str) -> web.Response:
+        """Handle a call of any address as the script says."""
         task, step, asked = effect.split("/")
-        behaviour = self._take(effect, prefix)
-        if behaviour not in _DOES:
+        behaviour = self._take(effect)
+        if behaviour in _DOES_NOTHING:
             return await self._answer(request, effect, behaviour, {})
         if asked == "do" and f"{task}/{step}/undo" in self.done:
             return web.Response(status=410)
@@ -192,25 +157,18 @@ class RemoteService:
             return web.Response(status=404)
         return await self._answer(request, effect, behaviour, content)
 
-    def _take(self, effect: str, prefix: str = "") -> Behaviour:
-        call = Call(effect, datetime.now(UTC), prefix)
-        self.calls.append(call)
-        if call.step in self.down:
-            return Behaviour.IS_DOWN
-        if call.step in self.refusing:
-            return Behaviour.REFUSES
+    def _take(self, effect: str) -> Behaviour:
+        self.calls.append(Call(effect, datetime.now(UTC)))
         script = self._scripts.get(effect, [Behaviour.ANSWERS])
         return script.pop(0) if len(script) > 1 else script[0]
 
     async def _answer(
         self, request: web.Request, effect: str, behaviour: Behaviour, content: Mapping[str, Any]
     ) -> web.Response:
-        if behaviour in _SAYS:
-            status, text = _SAYS[behaviour]
+        if behaviour in _ANSWERS:
+            status, text = _ANSWERS[behaviour]
             return web.Response(status=status, text=text)
         match behaviour:
-            case Behaviour.IS_LATE:
-                await asyncio.sleep(_LATE)
             case Behaviour.BREAKS_OFF:
                 assert request.transport
                 request.transport.abort()

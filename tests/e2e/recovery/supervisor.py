@@ -1,6 +1,6 @@
 """A Supervisor in a separate process, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
 
-Its clock can be ahead, and it can crash at the worst moment.
+Its clock can be ahead, or stand still.
 """
 
 from __future__ import annotations
@@ -8,31 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn
 
-from functions.bus.messages import QueuedMessages
-from functions.machine import SystemClock
-from functions.settings import load_settings
-from functions.wiring import Wiring
-from tests.e2e.recovery.workflows import REGISTRATIONS
+from functions import machine
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """How a Supervisor's process ended, and the number of tasks that it recovered."""
-
-    returncode: int
-    recovered: int = 0
-
-
-async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
-    """Run one Supervisor, with the settings of the application."""
+async def sweep(settings: Mapping[str, str], *options: str) -> int:
+    """Run one Supervisor with the settings of the application; return the number of recovered tasks."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", __name__, *options),
@@ -40,21 +25,29 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
         stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await process.communicate()
-    return Swept(process.returncode or 0, **json.loads(printed or b"{}"))
+    return int(json.loads(printed)["recovered"])
 
 
 async def _sweep_once() -> None:
-    settings = load_settings()
-    wiring = Wiring(settings, REGISTRATIONS)
-    figures = await wiring._supervision().sweep.run()
-    sys.stdout.write(json.dumps({"recovered": figures.recovered}))
+    # These modules import the clock, which `main` has replaced.
+    from functions.settings import load_settings  # noqa: PLC0415
+    from functions.supervisor.task_sweep import TaskSweep  # noqa: PLC0415
+    from functions.wiring import Wiring  # noqa: PLC0415
+    from tests.e2e.recovery.workflows import REGISTRATIONS  # noqa: PLC0415
+
+    wiring = Wiring(load_settings(), REGISTRATIONS)
+    tasks = wiring.tasks
+    supervisor = TaskSweep(
+        tasks.storage,
+        gates=tasks.gates,
+        registry=wiring._registry,
+        send=wiring._sender.send,
+        now=machine.utc_now,
+    )
+    report = await supervisor.run()
+    sys.stdout.write(json.dumps({"recovered": report.recovered}))
     sys.stdout.flush()
     os._exit(0)  # as a process that is stopped leaves its connections
-
-
-async def _die(*_: object) -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("unreachable")
 
 
 def main() -> None:
@@ -62,12 +55,9 @@ def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("--clock-ahead", type=float, default=0, help="seconds")
     parser.add_argument("--clock-stands-at", type=datetime.fromisoformat, help="a time in UTC")
-    parser.add_argument("--dies-before-sending", action="store_true")
     options = parser.parse_args()
     ahead, stands_at = timedelta(seconds=options.clock_ahead), options.clock_stands_at
-    setattr(SystemClock, "now", lambda _self: stands_at or datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses a plain assignment
-    if options.dies_before_sending:
-        setattr(QueuedMessages, "request", _die)  # noqa: B010 - the same
+    machine.utc_now = lambda: stands_at or datetime.now(UTC) + ahead
     asyncio.run(_sweep_once())
 
 

@@ -1,16 +1,11 @@
-"""Three steps a → b → c, in a workflow that is undone and in one that is held for an operator."""
+"""Chains of three steps a → b → c by failure policy, and workflows with a step that must not be repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.definition import Json, Step, Workflow
-from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy, Way
-from functions.workflows.registration import Registration
-from tests.fakes import orders
+from functions.workflow import Json, QueueStep, Results, Step, Workflow
+from functions.workflows.registration import Registration, load_registration
 
 STEPS = ("a", "b", "c")
 
@@ -20,7 +15,7 @@ COMPLETE_WITHIN = 5.0
 #: The same for a step that must not be repeated, and for the next: longer than a service that answers late.
 ONCE_WITHIN = 20.0
 
-#: What these tests order.
+#: The payload of all workflows here.
 CARGO = {"weight": 3}
 
 
@@ -32,67 +27,42 @@ class Cargo(BaseModel):
     weight: int
 
 
-def _request(cargo: Cargo, _results: Mapping[StepName, Json]) -> Json:
+class Receipt(BaseModel):
+    """The result of a step that must not be repeated."""
+
+    receipt: str | None = None
+
+
+def _request(cargo: Cargo, _results: Results) -> Json:
     return {"weight": cargo.weight}
 
 
-def _chain(name: str, resource: str, remedy: Remedy) -> Workflow:
-    return Workflow(
-        name=name,
-        resource=resource,
-        payload=Cargo,
-        on_failure=remedy,
-        on_exhausted=remedy,
-        steps=tuple(
-            Step(
-                StepName(step),
-                agent=step,
-                request=_request,
-                complete_within=COMPLETE_WITHIN,
-                needs=frozenset(map(StepName, STEPS[:number][-1:])),
-                undo=True,
-            )
-            for number, step in enumerate(STEPS)
-        ),
-    )
-
-
-UNDONE = _chain("undone", "undone", Remedy.COMPENSATE)
-HELD = _chain("held", "held", Remedy.HOLD)
-
-
-def _broken_request(_cargo: Cargo, _results: Mapping[StepName, Json]) -> Json:
+def _broken_request(_cargo: Cargo, _results: Results) -> Json:
     raise RuntimeError("\U0001f600\x00" * 100_000)
 
 
-#: Its first step can't be asked for.
-BROKEN = Workflow(
-    name="broken",
-    resource="broken",
-    payload=Cargo,
-    steps=(Step(StepName("a"), agent="a", request=_broken_request, complete_within=COMPLETE_WITHIN),),
-)
+_CHAIN = [
+    Step(name, needs=STEPS[:number][-1:], request=_request, complete_within=COMPLETE_WITHIN, undo=True)
+    for number, name in enumerate(STEPS)
+]
+UNDONE = Workflow("undone", payload=Cargo, steps=_CHAIN, on_failure="compensate", on_exhausted="compensate")
+KEPT = Workflow("kept", payload=Cargo, steps=_CHAIN, on_failure="keep", on_exhausted="keep")
+#: The request of its first step cannot be made.
+BROKEN = Workflow("broken", payload=Cargo, steps=[Step("a", request=_broken_request)])
 
-
-def _once(step: str, via: Way) -> Workflow:
-    """Make a workflow whose first step must not be repeated."""
-    first = StepName(step)
-    return Workflow(
-        name=f"by-{via}",
-        resource=f"by-{via}",
+_ONCE = {
+    "a": Step("a", request=_request, result=Receipt, complete_within=ONCE_WITHIN, idempotent=False),
+    "payment": QueueStep(
+        "payment", request=_request, result=Receipt, complete_within=ONCE_WITHIN, idempotent=False
+    ),
+}
+#: Workflows whose first step must not be repeated, by its name: by call, and by queue.
+ONCE = {
+    name: Workflow(
+        f"by-{first.step_type}",
         payload=Cargo,
-        steps=(
-            Step(first, agent=step, request=_request, complete_within=ONCE_WITHIN, idempotent=False, via=via),
-            Step(StepName("c"), "c", _request, ONCE_WITHIN, needs=frozenset({first}), undo=True),
-        ),
+        steps=[first, Step("c", needs=[first], request=_request, complete_within=ONCE_WITHIN, undo=True)],
     )
-
-
-ONCE = {"a": _once("a", Way.ACTIVITY), "payment": _once("payment", Way.QUEUE)}
-REGISTRATIONS = (
-    *map(Registration, ONCE.values()),
-    Registration(UNDONE),
-    Registration(HELD),
-    Registration(BROKEN),
-    orders.REGISTRATION,
-)
+    for name, first in _ONCE.items()
+}
+REGISTRATIONS = (*map(Registration, (UNDONE, KEPT, BROKEN, *ONCE.values())), load_registration("orders"))

@@ -1,3 +1,1 @@
 """The application's telemetry, end to end: spans, metrics and log records at an OTLP endpoint."""
-
-from __future__ import annotations

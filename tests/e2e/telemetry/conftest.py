@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.fleet.bench import running
+from tests.e2e.deliveries import running
 from tests.e2e.recovery.bench import Bench
 from tests.e2e.telemetry.receiver import Receiver
 

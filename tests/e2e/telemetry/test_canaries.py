@@ -15,8 +15,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from tests.e2e.caller import ORDER
-from tests.e2e.fleet.bench import APP, SETTINGS
-from tests.e2e.fleet.services import STEPS, FleetServices, asking
+from tests.e2e.deliveries import APP, SETTINGS, STEPS, DeliveryServices, addresses, asking
 from tests.e2e.recovery.bench import Bench, bench_with, until
 from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.telemetry.conftest import EXPORT_SETTINGS
@@ -48,7 +47,7 @@ _SECRETS = {
 }
 
 
-class _Services(FleetServices):
+class _Services(DeliveryServices):
     """Puts secrets into its confirmations, and once returns something that is no confirmation."""
 
     def __init__(self) -> None:
@@ -62,8 +61,9 @@ class _Services(FleetServices):
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
         """Show what no log may contain."""
-        if super().shown(step, task) is None:
-            return None
+        shown = super().shown(step, task)
+        if shown is None or step != "package":
+            return shown
         number = {_CANARY: f"{_CANARY}-confirmation"} if task == "confused" else f"{_CANARY}-number"
         return {"tracking_number": number}
 
@@ -80,9 +80,8 @@ async def _running(data: Path, receiver: Receiver) -> AsyncIterator[tuple[Bench,
     async with _Services().serving() as services:
         assert isinstance(services, _Services)
         services.url += f"/{_CANARY}-address"
-        addresses = {f"{step.upper()}_URL": f"{services.url}/{step}" for step in STEPS}
         exporting = {**EXPORT_SETTINGS, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
-        settings = {**SETTINGS, **addresses, **exporting, **_SECRETS}
+        settings = {**SETTINGS, **addresses(services.url), **exporting, **_SECRETS}
         async with bench_with(services, data, settings, app=APP) as bench:
             yield bench, services
 
@@ -100,9 +99,9 @@ async def test_secrets_are_in_no_log_and_no_telemetry(
     assert [body for body in receiver.raw if _CANARY.encode() in body.lower()] == []
     received = "".join(services.requests)
     assert all(f"{_CANARY}-{planted}" in received for planted in ("tag", "drone-key", "address", "account"))
-    assert {"submit", "recover", "resubmit"} <= {span.name for span in receiver.spans}
+    assert {"submit", "run_agents", "resubmit"} <= {span.name for span in receiver.spans}
     texts = [record.text for record in receiver.records]
-    for begun in ("operator alert ", "message invalid", "drone answered 503", "task hanging step drone"):
+    for begun in ("operator alert ", "message invalid rejected", "drone answered 503"):
         assert any(text.startswith(begun) for text in texts), begun
 
 

@@ -1,3 +1,1 @@
 """The sample workflows end to end, one folder each."""
-
-from __future__ import annotations

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from functions.pattern.errors import SettingsError
-from functions.pattern.messages import requests_queue
+from functions.connections import SettingsError
+from functions.messaging.agent_messages import requests_queue
 from functions.roles import AppRole
 from tests.infra import application
 from tests.infra.application import SampledAgent
@@ -187,15 +187,14 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     if "StateStore" not in connections:
         own -= {"StateStore__tableServiceUri", "StateStore__clientId"}
     sampled = _agents(infrastructure, environment)
-    agents = {agent.url_setting for agent in sampled}
-    agents |= {agent.key_setting for agent in sampled} if environment.app["callsAgents"] else set()
+    agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
     return own | hub | agents | HOST | durable
 
 
 def _agents(infrastructure: Infrastructure, environment: Environment) -> list[SampledAgent]:
     """Return the Agents of sample services that the app knows; those of a removed workflow can stay."""
     known = application.agents_of(environment.roles)
-    if environment.app["knowsAgents"]:
+    if environment.app["callsAgents"]:
         known |= _left(infrastructure, environment.roles)
     return [agent for agent in infrastructure.sampled_agents if agent.name in known]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[3] / "infra/queries"
 
 _HEAD = re.compile(r'Message startswith "([^"]+)"')
-_CHANGE = re.compile(r'Change startswith "([^"]+)"')
 _FACT = re.compile(r"\b(?:Facts|Figures)\.(\w+)")
 
 
@@ -17,13 +16,13 @@ _FACT = re.compile(r"\b(?:Facts|Figures)\.(\w+)")
 class Query:
     """A query file. `head` is the start of each line that it reads, None when it reads none of our lines.
 
-    `changes` are the possible continuations of a breaker's line; `facts` the JSON fields that it reads.
+    `facts` are the JSON fields that it reads. `errors_only`: it reads only lines of Python's level ERROR.
     """
 
     text: str
     head: str | None
-    changes: tuple[str, ...]
     facts: frozenset[str]
+    errors_only: bool
 
     def gives(self, column: str) -> bool:
         """Return whether the query's last operator names a column."""
@@ -37,8 +36,8 @@ def read_query(name: str) -> Query:
     return Query(
         text=text,
         head=head[1] if head else None,
-        changes=tuple(dict.fromkeys(_CHANGE.findall(text))),
         facts=frozenset(_FACT.findall(text)),
+        errors_only="SeverityLevel == 3" in text,
     )
 
 

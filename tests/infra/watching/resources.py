@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from tests.infra.bicep.deployment import Planned
@@ -11,6 +13,7 @@ ACTION_GROUP = "Microsoft.Insights/actionGroups"
 METRIC_ALERT = "Microsoft.Insights/metricAlerts"
 LOG_ALERT = "Microsoft.Insights/scheduledQueryRules"
 
+_DECLARED = Path(__file__).parents[3] / "infra/modules/watching/alerts.json"
 #: The prefix of the alerts' names in the tested plan.
 _PREFIX = "app-"
 
@@ -37,3 +40,10 @@ def criterion(alert: Planned) -> dict[str, Any]:
 def dimensions(alert: Planned) -> dict[str, list[str]]:
     """Return the values of an alert's dimensions, by name."""
     return {each["name"]: each["values"] for each in criterion(alert)["dimensions"]}
+
+
+def alerted_causes() -> set[str]:
+    """Return the causes of the query `operator-alerts` that `alerts.json` has an alert for."""
+    declared: list[dict[str, Any]] = json.loads(_DECLARED.read_text(encoding="utf-8"))["log"]
+    every = (dimension for alert in declared for dimension in alert["dimensions"])
+    return {cause for each in every if each["name"] == "Cause" for cause in each["values"]}

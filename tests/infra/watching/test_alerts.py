@@ -36,16 +36,14 @@ _MEASURED = {
     "burst": ("ActiveMessages", "Average", "GreaterThan", 1000),
     "old-messages": ("OldestSeconds", "Maximum", "GreaterThan", 900),
     "message-lost": (None, "Count", "GreaterThan", 0),
-    "agent-silent": (None, "Count", "GreaterThan", 0),
-    "tasks-late-together": (None, "Count", "GreaterThan", 0),
+    "gate-closed": (None, "Count", "GreaterThan", 0),
     "orders-refused": (None, "Count", "GreaterThan", 0),
-    "reply-refused": (None, "Count", "GreaterThan", 0),
-    "rows-unreadable": (None, "Count", "GreaterThan", 0),
+    "reply-rejected": (None, "Count", "GreaterThan", 0),
+    "corrupt-rows": (None, "Count", "GreaterThan", 0),
     "tasks-in-error": (None, "Count", "GreaterThan", 0),
     "failed-compensation": (None, "Count", "GreaterThan", 0),
     "supervisor-silent": (None, "Count", "GreaterThan", 0),
-    "overdue-tasks": ("OldestOverdue", "Maximum", "GreaterThan", 90),
-    "open-breaker": (None, "Count", "GreaterThan", 0),
+    "overdue-tasks": ("LateSeconds", "Maximum", "GreaterThan", 90),
     "log-cap": (None, "Count", "GreaterThan", 0),
     "failure-rate": ("FailedPercent", "Average", "GreaterThan", 5),
     "hub-late": ("AgeSeconds", "Maximum", "GreaterThan", 600),
@@ -67,13 +65,12 @@ def test_everything_that_matters_has_an_alert(plan: list[Planned]) -> None:
 
 #: The alerts on log lines that the application writes as it posts the same event.
 _POSTED = {
-    "agent-silent",
+    "corrupt-rows",
     "failed-compensation",
+    "gate-closed",
     "message-lost",
-    "reply-refused",
-    "rows-unreadable",
+    "reply-rejected",
     "tasks-in-error",
-    "tasks-late-together",
 }
 
 
@@ -148,15 +145,16 @@ def test_an_error_raises_one_alert(plan: list[Planned]) -> None:
     """The task was either carried out or undone."""
     asked = {name: dimensions(alerts(plan)[name]) for name in ("tasks-in-error", "failed-compensation")}
     assert asked == {
-        "tasks-in-error": {"Workflow": ["*"], "Direction": ["do"]},
-        "failed-compensation": {"Workflow": ["*"], "Direction": ["undo"]},
+        "tasks-in-error": {"Cause": ["error"], "Workflow": ["*"], "Direction": ["do"]},
+        "failed-compensation": {"Cause": ["error"], "Workflow": ["*"], "Direction": ["undo"]},
     }
 
 
-def test_each_service_and_queue_has_its_own_alert(plan: list[Planned]) -> None:
-    """While one alert is active, another service or queue still raises its own."""
+def test_each_gate_queue_and_step_has_its_own_alert(plan: list[Planned]) -> None:
+    """While one alert is active, another gate, queue or step still raises its own."""
     found = alerts(plan)
-    assert dimensions(found["open-breaker"]) == {"Service": ["*"], "State": ["open"]}
+    assert dimensions(found["gate-closed"]) == {"Cause": ["gate closed"], "Gate": ["*"]}
+    assert dimensions(found["reply-rejected"]) == {"Step": ["*"]}
     assert dimensions(found["message-lost"]) == {"Queue": ["*"]}
     assert dimensions(found["old-messages"]) == {"Queue": ["*"]}
 
@@ -213,18 +211,14 @@ _WORKBOOK = (ROOT / "infra/workbook/workbook.json").read_text(encoding="utf-8")
 _SHOWN = {
     "states": "task-counts",
     "durations": "task-durations",
-    "errors": "tasks-in-error",
+    "alerts": "operator-alerts",
     "recoveries": "task-counts",
     "overdue": "sweeps",
-    "breakers": "breakers",
     "queue-depths": None,
     "waiting": "waiting-messages",
     "dead-letters": None,
     "lost-messages": "lost-messages",
-    "unreadable-rows": "unreadable-rows",
-    "refused-replies": "refused-replies",
-    "silent-agents": "silent-agents",
-    "crowds": "crowds",
+    "rejected-replies": "rejected-replies",
     "refused-orders": "refused-orders",
     "failure-rate": "failed-requests",
 }

@@ -1,3 +1,1 @@
 """Tests of the sample workflows, one folder each."""
-
-from __future__ import annotations

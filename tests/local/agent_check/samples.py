@@ -25,8 +25,8 @@ ledger.execute("BEGIN EXCLUSIVE")
 print("held", flush=True)
 time.sleep(600)
 """
-#: An Agent tries a ledger in SQLite that stays busy again until complete-by, then is rightly silent: in which
-#: of its tries `--hold` ends is chance. `test_late_work.py` sees this check pass, and fail.
+#: An Agent whose ledger is locked until the deadline has not begun, and rightly replies `not_taken`.
+#: `test_samples.py` sees this check pass, and fail.
 GIVES_UP_A_BUSY_LEDGER = frozenset({"sent once work that ends late"})
 
 

@@ -37,6 +37,13 @@ def _without(name: str) -> bytes:
 
 
 _KEY = json.loads(_BODY)["effect_key"]
+
+
+def _look_up_of_undo() -> bytes:
+    changes = {"kind": "find", "direction": "undo", "effect_key": _KEY.removesuffix("do") + "undo"}
+    return json.dumps(json.loads(_BODY) | changes).encode()
+
+
 _WRONG = {
     "nothing": b"",
     "half an object": _BODY[: len(_BODY) // 2],
@@ -47,9 +54,9 @@ _WRONG = {
     "not UTF-8 in the request": _with("request", {"note": "?"}).replace(b"?", b"\xe9"),
     **{
         f"half a character in {name}": _with(name, "\ud800" + _KEY)
-        for name in ("effect_key", "task_id", "token")
+        for name in ("effect_key", "task_id", "start_id")
     },
-    **{f"no {name}": _without(name) for name in json.loads(_BODY) if name != "result"},
+    **{f"no {name}": _without(name) for name in json.loads(_BODY).keys() - {"kind", "result"}},
     **{f"{name} is null": _with(name, None) for name in json.loads(_BODY) if name != "result"},
     **{f"{name} is a list": _with(name, []) for name in json.loads(_BODY) if name != "result"},
     "version 2": _with("schema_version", 2),
@@ -57,6 +64,8 @@ _WRONG = {
     "idempotent is a text": _with("idempotent", "false"),
     "idempotent is a number": _with("idempotent", 0),
     "the key of the undo": _with("effect_key", _KEY.removesuffix("do") + "undo"),
+    "another kind": _with("kind", "guess"),
+    "a look-up of an undo": _look_up_of_undo(),
     "no zone": _with("complete_by", "2026-11-21T12:01:00"),
 }
 
@@ -118,7 +127,7 @@ def test_python_waits_for_its_ledger(held: sqlite3.Connection, monkeypatch: pyte
     monkeypatch.setattr(sample.time, "sleep", lambda _: held.execute("COMMIT"))
     held.executescript(f"{sample.TABLES} BEGIN EXCLUSIVE")
     with closing(sqlite3.connect("payments.db", timeout=0, isolation_level=None)) as busy:
-        assert sample.answer(busy, _request(60))["outcome"] == "completed"
+        assert sample.answer(busy, _request(60))["outcome"] == "done"
 
 
 def test_python_is_silent_while_its_ledger_stays_busy(held: sqlite3.Connection) -> None:
@@ -142,7 +151,7 @@ def test_python_starts_while_its_ledger_is_busy(
         sample.main()
 
 
-@pytest.mark.parametrize(("seconds", "answer"), [(60, "completed"), (-1, "silent")])
+@pytest.mark.parametrize(("seconds", "answer"), [(60, "done"), (-1, "not_taken")])
 def test_javascript_waits_for_its_ledger(
     seconds: float, answer: str, held: sqlite3.Connection, tmp_path: Path
 ) -> None:

@@ -1,3 +1,1 @@
 """`python -m local bench`."""
-
-from __future__ import annotations

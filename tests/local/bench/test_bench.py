@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from local.platform import ROOT
-from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process
 
@@ -42,22 +40,3 @@ def test_a_run_prints_two_tables_and_writes_the_flame_graph(tmp_path: Path) -> N
     assert re.search(r"azure-functions-durable [\d.]+, ", run.stdout)
     assert "<svg" in graph.read_text()
     assert [path.name for path in tmp_path.iterdir()] == [graph.name]
-
-
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """No process and no file, and the exit code is not that of success."""
-    with subprocess.Popen(
-        _BENCH,
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as bench:
-        assert bench.stdout
-        assert "to warm up" in bench.stdout.readline()
-        processes = descendants(bench.pid)
-        bench.send_signal(signal.SIGINT)
-        assert bench.wait(PATIENCE) == 130
-    assert left_running(processes) == []
-    assert list(tmp_path.iterdir()) == []

@@ -43,17 +43,18 @@ def test_counts_of_a_phase_leave_out_what_was_before() -> None:
     assert after.since(before) == Figures(10, 20, 30, 40, 50, 60, 70)
 
 
-async def test_orchestrations_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was shown on the way is what was completed."""
+async def test_orders_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order is complete when its orchestration and its last function are."""
 
     async def status(_: web.Request) -> web.Response:
         await asyncio.sleep(0)
-        return web.json_response({"durable": {"orchestrations_completed": 3}})
+        functions = {"agent_replies": {"succeeded": 3}}
+        return web.json_response({"durable": {"orchestrations_completed": 4}, "functions": functions})
 
     monkeypatch.setattr(host_figures, "_PATIENCE", 3.0)
     app, shown = web.Application(), set[int]()
     app.router.add_get("/admin/host/status", status)
     async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/")) as session:
-        with pytest.raises(TimeoutError, match=r"^2 orchestrations were not completed within 3 s$"):
-            await until_completed(session, 5, shown.add)
+        with pytest.raises(TimeoutError, match=r"^2 orders were not completed within 3 s$"):
+            await until_completed(session, "agent_replies", 5, shown.add)
     assert shown == {3}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
+from functions.workflow import Results
 from local.bench.five_steps.workflow import PARCEL, PARCELS
 from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
 from local.platform import ROOT
@@ -26,7 +26,8 @@ def test_an_app_has_the_host_json_and_the_queues_of_the_application(
 
 def test_the_five_steps_run_in_order() -> None:
     """Each needs the one before, and its request is the whole payload."""
-    steps = PARCELS.steps
-    assert [step.needs for step in steps] == [frozenset(), *(frozenset({step.name}) for step in steps[:-1])]
-    parcel: BaseModel = PARCELS.payload.model_validate(PARCEL)
-    assert [step.request(parcel, {}) for step in steps] == [PARCEL] * 5
+    specs = PARCELS.specs
+    assert [spec.needs for spec in specs] == [frozenset(), *(frozenset({spec.name}) for spec in specs[:-1])]
+    parcel = PARCELS.payload.model_validate(PARCEL)
+    requests = [step.request(parcel, Results({}, "")) for step in PARCELS.steps.values() if step.request]
+    assert requests == [PARCEL] * 5

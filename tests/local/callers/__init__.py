@@ -1,3 +1,1 @@
 """Tests of the sample callers, against an API of canned answers."""
-
-from __future__ import annotations

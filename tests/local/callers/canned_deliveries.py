@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ class CannedDeliveries:
 
     has_services: bool = True
     left_behind: frozenset[str] = frozenset()
-    refused: Mapping[str, Any] | None = None
     #: What was received: the size of each batch, and each delivery by its id.
     batches: list[int] = field(default_factory=list)
     bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -46,8 +44,6 @@ class CannedDeliveries:
         self.batches.append(len(orders))
         self.bodies |= {order["id"]: order for order in orders}
         results = [{"index": index, "status": 202, "id": each["id"]} for index, each in enumerate(orders)]
-        if self.refused is not None:
-            results[-1] = {"index": len(orders) - 1, "status": 422, "problem": dict(self.refused)}
         return web.json_response({"results": results})
 
     async def _look(self, request: web.Request) -> web.Response:
@@ -64,9 +60,9 @@ class CannedDeliveries:
         if delivery["dropoff"]["latitude"] > 47:
             steps["transport"] = "Skipped"
         if order_id in self.refused_drones:
-            steps |= {"package": "Undone", "drone": "Undone", "delivery": "NotStarted"}
+            steps |= {"package": "Undone", "drone": "Undone", "delivery": "Not started"}
         if delivery["account"] in self.suspended:
-            steps = dict.fromkeys(_STEPS, "NotStarted") | {"account": "Failed"}
+            steps = dict.fromkeys(_STEPS, "Not started") | {"account": "Refused"}
         return steps
 
     async def _suspend(self, request: web.Request) -> web.Response:

@@ -17,11 +17,11 @@ from local.callers.cases import Case, Submission, submissions
 from local.callers.client import (
     SAMPLE_DELIVERY,
     SAMPLE_ORDER,
+    CalledStep,
     OrderClient,
     OrderRefusedError,
     OrderState,
     OrderStatus,
-    StepStatus,
 )
 from local.callers.demo import DemoResult, run_demo
 from local.callers.one_order import next_command, show_one_order
@@ -45,15 +45,6 @@ async def test_all_are_followed_to_their_end() -> None:
     assert len(result.submit_seconds) == 4
     submitted, finished = ["submitted: 20 …", "submitted: 20 of 20"], ["finished: 20 …", "finished: 20 of 20"]
     assert screen.getvalue().splitlines() == [*submitted, *finished]
-
-
-async def test_a_terminal_gets_two_progress_bars() -> None:
-    """And no lines between them."""
-    screen = io.StringIO()
-    async with canned_api(deliveries=CannedDeliveries()) as url:
-        await run_demo(url, Console(file=screen, force_terminal=True, width=100), orders=1, deliveries=2)
-    assert "3/3" in screen.getvalue()
-    assert "3 of 3" not in screen.getvalue()
 
 
 async def test_deliveries_go_in_one_request() -> None:
@@ -119,13 +110,6 @@ async def test_a_refused_order_ends_the_demo() -> None:
             await _run(url, 50)
 
 
-async def test_a_delivery_refused_in_its_batch_ends_the_demo() -> None:
-    """With the API's reason."""
-    async with canned_api(deliveries=CannedDeliveries(refused={"detail": "no such thing"})) as url:
-        with pytest.raises(OrderRefusedError, match="no such thing"):
-            await _run(url, 0, 3)
-
-
 async def test_without_sample_services_the_error_names_the_fix() -> None:
     """An application elsewhere may not serve them."""
     async with canned_api(deliveries=CannedDeliveries(has_services=False)) as url:
@@ -148,7 +132,7 @@ async def test_without_the_workflow_the_demo_is_refused_in_one_line(
 
 
 def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
-    shown = tuple(StepStatus(name=name, state=of_step) for name, of_step in steps.items())
+    shown = tuple(CalledStep(name=name, state=of_step) for name, of_step in steps.items())
     at = datetime(2026, 11, 21, tzinfo=UTC)
     return OrderStatus(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
 
@@ -207,24 +191,9 @@ async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
     assert lines[-1] == "Processed after 0.25 s"
 
 
-async def test_a_terminal_gets_a_table_of_steps_with_times() -> None:
-    """It is redrawn at each change."""
-    screen = await _shown("Processing", "Processed", terminal=True)
-    assert "payment" in screen
-    assert "10:00:00.250" in screen
-
-
 async def test_the_reason_of_an_error_is_shown() -> None:
     """It is the API's last error, in the last line."""
     assert (await _shown("Error")).splitlines()[-1] == "Error after 0.25 s: the card was refused"
-
-
-async def test_an_order_that_never_ends_is_given_up() -> None:
-    """The wait has a limit."""
-    async with canned_api(["Processing"]) as url, OrderClient.at(url) as client:
-        await client.submit("stuck")
-        with pytest.raises(TimeoutError):
-            [order async for order in client.follow("stuck", within=0.2)]
 
 
 async def test_a_refused_order_raises_the_apis_reason() -> None:
@@ -245,7 +214,7 @@ def _order_in(
     order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER
 ) -> OrderStatus:
     finished = SUBMITTED + timedelta(seconds=seconds) if seconds is not None else None
-    steps = tuple(StepStatus(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
+    steps = tuple(CalledStep(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
     return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
 
 
@@ -290,28 +259,6 @@ def test_a_case_with_one_exception_is_crossed() -> None:
     assert row in _printed(result)
 
 
-def test_what_is_left_behind_is_crossed() -> None:
-    """The right state alone is not enough."""
-    result = DemoResult(
-        [Submission("a", Case.NO_DRONE)],
-        {"a": _order_in("a", OrderState.COMPENSATED, 1, Case.NO_DRONE)},
-        leftovers={"a": "there is still something at packages"},
-    )
-    assert _printed(result)[0][0] == "✗"
-    assert _printed(result)[0][-1] == "1 there is still something at packages"
-
-
-def test_ticks_and_crosses_are_coloured_on_a_terminal() -> None:
-    """Green and red."""
-    screen = io.StringIO()
-    good, bad = _order_in("a", OrderState.PROCESSED, 1), _order_in("b", OrderState.ERROR, 1)
-    for order in (good, bad):
-        console = Console(file=screen, force_terminal=True, color_system="standard", width=160)
-        console.print(summary(_result(order)))
-    assert "\x1b[32m✓" in screen.getvalue()
-    assert "\x1b[31m✗" in screen.getvalue()
-
-
 def test_figures_are_the_services_own() -> None:
     """From submission to end."""
     result = _result(_order_in("a", OrderState.PROCESSED, 0.5), _order_in("b", OrderState.ERROR, 2.0))
@@ -323,11 +270,6 @@ def test_figures_are_the_services_own() -> None:
     assert ["submit a batch p50 / p99", "300 ms / 300 ms"] in rows
     assert ["end to end p50 / p99", "500 ms / 2000 ms"] in rows
     assert ["orders/s", "1.0"] in rows
-
-
-def test_a_summary_without_any_result_is_still_a_summary() -> None:
-    """There is no division by zero."""
-    assert ["orders/s", "-"] in _printed(_result(never_seen=1))
 
 
 def test_orders_per_second_needs_an_end() -> None:

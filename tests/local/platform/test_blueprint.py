@@ -120,6 +120,13 @@ def test_the_hubs_are_those_that_the_app_declares(tmp_path: Path) -> None:
     assert command[command.index("--hubs") + 1] == str(declared)
 
 
+def test_the_broker_expires_messages_on_receive_with_the_option() -> None:
+    """By default, it expires them at the end of their time to live."""
+    assert "--expire-on-receive" not in _part(PartName.BROKER).command
+    command = _part(PartName.BROKER, PlatformOptions(expire_on_receive=True)).command
+    assert "--expire-on-receive" in command
+
+
 def test_without_declared_queues_the_bindings_are_read_before_the_broker_starts(tmp_path: Path) -> None:
     """Into a file of the broker's own folder, which `reset` deletes."""
     broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path, data=tmp_path / "data"))

@@ -128,16 +128,6 @@ def test_a_part_that_failed_ends_with_code_1(
     )
 
 
-def test_reset_says_what_it_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second reset finds nothing."""
-    (tmp_path / "servicebus").mkdir()
-    (tmp_path / "lock").touch()
-    assert main(["reset", "--data", str(tmp_path)]) == 0
-    assert main(["reset", "--data", str(tmp_path)]) == 0
-    deleted = f"deleted {tmp_path / 'servicebus'} (0 bytes)\nnothing to delete in {tmp_path}\n"
-    assert capsys.readouterr().out == deleted
-
-
 def test_a_demo_against_nothing_ends_with_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     """The error says which address does not answer."""
     assert main(["demo", "--orders", "1", "--url", "http://127.0.0.1:9"]) == 1
@@ -364,20 +354,6 @@ def test_a_terminal_gets_a_coloured_prefix(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert _written(monkeypatch, _Terminal()) == "\033[33mhost       |\033[0m started\n"
-
-
-@pytest.mark.parametrize("part", PartName)
-def test_every_part_has_a_colour(part: PartName, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of single roles too."""
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert _written(monkeypatch, _Terminal(), part).startswith("\033[")
-
-
-def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As https://no-color.org asks."""
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert _written(monkeypatch, _Terminal()) == "host       | started\n"
 
 
 def test_a_reader_that_has_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,15 +135,6 @@ async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
         assert await platform.unless_a_part_fails(asyncio.sleep(0, "fine")) == "fine"
 
 
-async def test_a_restarted_part_is_a_new_process(tmp_path: Path) -> None:
-    """It serves the same address."""
-    async with Platform(options(tmp_path), fakes()) as platform:
-        before = platform.pid(PartName.BROKER)
-        await platform.stop(PartName.BROKER)
-        await platform.start(PartName.BROKER)
-        assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER) != before
-
-
 async def test_a_paused_part_does_not_answer_until_it_is_resumed(tmp_path: Path) -> None:
     """Like a machine that hangs: connections are accepted, and nothing is answered."""
     async with Platform(options(tmp_path), fakes()) as platform:
@@ -306,14 +297,6 @@ def test_a_killed_platform_leaves_no_process(start: Start) -> None:
     platform = start("with-child")
     processes = descendants(platform.pid)
     assert len(processes) >= 5, "the platform, two parts, a child of one, and the watchdog"
-    platform.kill()
-    assert left_running(processes) == []
-
-
-def test_a_killed_platform_leaves_no_part_that_does_not_stop(start: Start) -> None:
-    """The watchdog stops it gently first, then with SIGKILL."""
-    platform = start("ignore-sigterm")
-    processes = descendants(platform.pid)
     platform.kill()
     assert left_running(processes) == []
 

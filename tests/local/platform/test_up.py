@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from local.platform import ROOT
@@ -121,34 +119,6 @@ def test_an_app_that_cannot_be_loaded_is_refused_with_its_reason(up: Up, tmp_pat
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
     assert up(tmp_path).wait(PATIENCE) == 1
     assert "no such thing as this" in (tmp_path / "log").read_text()
-
-
-def test_a_second_start_on_the_same_folder_is_refused_in_one_line(up: Up, tmp_path: Path) -> None:
-    """The first is not affected."""
-    first = up(_TINY_APP)
-    _, host = _until_ready(first)
-    (tmp_path / "log").write_text("")
-    second = up(_TINY_APP)
-    assert second.wait(PATIENCE) == 2
-    refusal = [line for line in (tmp_path / "log").read_text().splitlines() if "|" not in line]
-    assert len(refusal) == 1
-    assert f"in use by a running platform (process {first.pid})" in refusal[0]
-    assert _get(f"{host}/api/setting/NO_SUCH_SETTING") == ""
-
-
-def test_a_host_that_dies_ends_the_platform_and_is_named(up: Up, tmp_path: Path) -> None:
-    """The others are stopped, and the last lines are about the part that died."""
-    platform = up(_TINY_APP)
-    _until_ready(platform)
-    processes = descendants(platform.pid)
-    os.kill(next(process.pid for process in processes if _is_host(process)), signal.SIGKILL)
-    assert platform.wait(PATIENCE) == 1
-    assert left_running(processes) == []
-    assert "The host ended with exit code -9. Its last lines:" in (tmp_path / "log").read_text()
-
-
-def _is_host(process: psutil.Process) -> bool:
-    return "functions_local" in process.cmdline()
 
 
 _REAL = Path(sys.executable)

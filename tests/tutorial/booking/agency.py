@@ -1,4 +1,4 @@
-"""Books trips with the recipe's workflow, on a platform of its own, and sees what is left of them."""
+"""Books trips with the recipe's workflow on a platform, and checks their effects at the services."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from functions.pattern.states import Way
+from functions.core.record import StepType
 from tests.e2e.recovery.bench import Bench, Task, bench_with
 from tests.tutorial.booking.services import SERVICES, TravelServices
 from tests.tutorial.project import RECIPES, follow
 
-#: What has no undo: an e-mail that was sent.
+#: The step without an undo: an e-mail that was sent.
 _STAYS = frozenset({"ticket"})
 _PAID_BEFORE = timedelta(days=30)
 
@@ -30,13 +30,13 @@ class Agency:
     app: Path
 
     async def book(self, booking: str, *, paid_in: float = 0, **other: Any) -> None:
-        """Book a trip of three nights with a car, whose pay-day is in so many seconds."""
+        """Book a trip of three nights with a car, whose pay-day is in `paid_in` seconds."""
         departure = datetime.now(UTC) + _PAID_BEFORE + timedelta(seconds=paid_in)
         trip = {"traveller": "ada@example.com", "nights": 3, "car": True, "price": 900, **other}
         await self.bench.submit(booking, "bookings", {**trip, "departure": departure.isoformat()})
 
-    async def say(self, booking: str, *, approved: bool) -> None:
-        """Approve or refuse, as soon as the booking is recorded."""
+    async def approve(self, booking: str, *, approved: bool) -> None:
+        """Send the approver's decision as soon as the booking is recorded."""
         await self.bench.until(booking, bool)
         url = f"/api/bookings/{booking}/events/approval"
         async with self.bench.session.post(url, json={"approved": approved}) as answer:
@@ -47,44 +47,49 @@ class Agency:
         async with self.bench.session.delete(f"/api/{resource}/{booking}") as answer:
             assert answer.status == HTTPStatus.ACCEPTED, await answer.text()
 
-    async def answer_to(self, booking: str, resource: str = "bookings") -> Mapping[str, Any]:
-        """Read what the caller is answered."""
+    async def output_of(self, booking: str, resource: str = "bookings") -> Mapping[str, Any]:
+        """Return the output of a processed booking."""
         async with self.bench.session.get(f"/api/{resource}/{booking}") as answer:
-            found: Mapping[str, Any] = (await answer.json())["answer"]
+            found: Mapping[str, Any] = (await answer.json())["output"]
             return found
 
     async def is_booked(self, booking: str, *, effects: int = 7) -> Task:
-        """See that it is processed, and that each step that is completed had its effect once."""
+        """Check that it is processed, and that each completed step had its effect once."""
         task = await self.bench.until_state(booking, "Processed")
         found = self.services.effects(booking)
         completed = [f"{step['name']}/do" for step in _called(task) if step["state"] == "Completed"]
         assert sorted(found) == sorted(completed)
         assert len(found) == effects
-        self._have_one_key(booking)
+        self._check_keys(booking)
         return task
 
     async def is_undone(self, booking: str) -> Task:
-        """See that nothing is left of it, and that all that was begun was undone once, in reverse order."""
+        """Check that each step that was started was undone once, in reverse order, and has no effect left."""
         task = await self.bench.until_state(booking, "Compensated")
         effects = self.services.effects(booking)
         done = [effect.removesuffix("/do") for effect in effects if effect.endswith("/do")]
         undone = [effect.removesuffix("/undo") for effect in effects if effect.endswith("/undo")]
-        begun = [step["name"] for step in _called(task) if step["name"] not in _STAYS]
-        assert undone == list(reversed(begun))
+        started = [step["name"] for step in _called(task) if step["name"] not in _STAYS]
+        assert undone == list(reversed(started))
         assert len(done) == len({*done}), done
         assert {*done} - _STAYS <= {*undone}
-        self._have_one_key(booking)
+        self._check_keys(booking)
         return task
 
-    def _have_one_key(self, booking: str) -> None:
+    def _check_keys(self, booking: str) -> None:
+        """Check that each effect has one key."""
         for effect, keys in self.services.keys.items():
             assert len(keys) == 1 or not effect.startswith(f"{booking}/"), keys
 
 
 def _called(task: Task) -> Sequence[Mapping[str, Any]]:
-    """Give the steps that were begun and ask a service, in the order in which they began."""
-    begun = [step for step in task["steps"] if step["started_at"] and step["via"] == Way.ACTIVITY]
-    return sorted(begun, key=lambda step: datetime.fromisoformat(step["started_at"]))
+    """Return the steps with a service that were started, in the order of their starts."""
+    started = [
+        step
+        for step in task["steps"]
+        if step["do"]["number"] is not None and step["spec"]["type"] == StepType.ACTIVITY
+    ]
+    return sorted(started, key=lambda step: int(step["do"]["number"]))
 
 
 @asynccontextmanager

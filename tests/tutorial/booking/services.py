@@ -1,4 +1,4 @@
-"""The services of a trip, which do what a test's script says: flight, hotel, car, card, ticket, insurance."""
+"""The scripted services of a trip: flight, hotel, car, card, ticket, insurance."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SERVICES = ("flight", "hotel", "car", "card", "ticket", "insurance")
 
 
 class TravelServices(RemoteService):
-    """Go by the idempotency key, but for a charge: the card is charged as often as that is asked for."""
+    """Honour the idempotency key, except for a charge: each request charges the card."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: What was asked for last, and under which keys, by effect.
-        self.asked: dict[str, Any] = {}
+        #: The latest request, and the keys, by effect.
+        self.requests: dict[str, Any] = {}
         self.keys: defaultdict[str, set[str]] = defaultdict(set)
 
     def given(self, effect: str) -> Mapping[str, Any]:
@@ -27,14 +27,14 @@ class TravelServices(RemoteService):
         return {"reference": f"reference of {effect}"}
 
     def is_new(self, effect: str) -> bool:
-        """Tell whether the service does it."""
+        """Return whether the service carries it out."""
         return effect.endswith("/charge/do") or super().is_new(effect)
 
     async def _step(self, request: web.Request) -> web.Response:
         key = request.headers["Idempotency-Key"]
-        resource, step, asked = key.split("/")
-        effect = f"{resource.partition('.')[0]}/{step}/{asked}"
+        resource, step, direction = key.split("/")
+        effect = f"{resource.partition('.')[0]}/{step}/{direction}"
         self.keys[effect].add(key)
         if request.can_read_body:
-            self.asked[effect] = await request.json()
+            self.requests[effect] = await request.json()
         return await self.carry_out(request, effect)

@@ -1,4 +1,4 @@
-"""A booking comes to each of its ends: all of it is booked, or nothing, or an operator is asked."""
+"""Each end of a booking: all of it is booked, or nothing, or an operator decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tutorial.booking.agency import Agency, open_agency
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-#: Two days are a few seconds, and whoever is down for long is given up soon.
+#: Two days are a few seconds, and recoveries end soon.
 _SETTINGS = {
     "STEP_SECONDS": ",".join(
         f"booking.{name}={seconds}"
@@ -29,7 +29,7 @@ _SETTINGS = {
     "SUPERVISOR_THRESHOLD": "1",
     "EXTENDED_WAITS": "1",
 }
-#: What is asked of each service that can be down without harm, and called again.
+#: The steps that are called again when their service is down.
 _REPEATABLE = ("flight", "hotel.1", "car")
 
 
@@ -41,18 +41,18 @@ async def agency(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agen
 
 
 async def test_approved_trip_is_booked(agency: Agency) -> None:
-    """Each of its parts once; without the operator, nothing was charged."""
+    """Each step has its effect once."""
     await agency.book("approved", price=2400)
-    await agency.say("approved", approved=True)
+    await agency.approve("approved", approved=True)
     task = await agency.is_booked("approved")
     assert {each["state"] for each in task["steps"]} == {"Completed"}
-    answer = await agency.answer_to("approved")
-    assert answer["rooms"] == [f"reference of approved/hotel.{night}/do" for night in range(3)]
-    assert answer["ticket_sent"] is True
+    output = await agency.output_of("approved")
+    assert output["rooms"] == [f"reference of approved/hotel.{night}/do" for night in range(3)]
+    assert output["ticket_sent"] is True
 
 
-async def test_cheap_trip_without_a_car_asks_nobody(agency: Agency) -> None:
-    """Neither approver nor car service."""
+async def test_cheap_trip_without_a_car_skips_approval_and_car(agency: Agency) -> None:
+    """Neither the approver nor the car service is needed."""
     await agency.book("cheap", price=900, car=False)
     task = await agency.is_booked("cheap", effects=6)
     assert [each["name"] for each in task["steps"] if each["state"] == "Skipped"] == ["car", "approval"]
@@ -61,29 +61,29 @@ async def test_cheap_trip_without_a_car_asks_nobody(agency: Agency) -> None:
 async def test_refused_trip_is_undone(agency: Agency) -> None:
     """By the approver: the card is never charged. By a service: the same way."""
     await agency.book("refused", price=2400)
-    await agency.say("refused", approved=False)
+    await agency.approve("refused", approved=False)
     agency.services.script("full/hotel.2/do", Behaviour.REFUSES)
     await agency.book("full")
     refused = await agency.is_undone("refused")
-    assert refused["last_error"] == "charge: the approver has refused it"
+    assert refused["reason"] == "charge: the approver has refused it"
     assert agency.services.called("refused/charge/do") == 0
-    assert agency.services.asked["refused/charge/undo"] == {"eur": 2400, "receipt": None}
+    assert agency.services.requests["refused/charge/undo"] == {"eur": 2400, "receipt": None}
     full = await agency.is_undone("full")
-    assert full["last_error"] == "hotel.2: hotel answered 422"
+    assert full["reason"] == "hotel.2: hotel answered 422"
 
 
 async def test_trip_that_nobody_approves_is_undone(agency: Agency) -> None:
     """When the time is over."""
     await agency.book("expired", price=2400)
     task = await agency.is_undone("expired")
-    assert step(task, "approval")["state"] == "Failed"
-    assert step(task, "charge")["state"] == "NotStarted"
+    assert step(task, "approval")["state"] == "Refused"
+    assert step(task, "charge")["state"] == "Not started"
 
 
 async def test_cancelled_trip_is_undone(agency: Agency) -> None:
     """While it waits for its pay-day; and after the charge, which is refunded by its receipt."""
     await agency.book("waits", paid_in=3_600)
-    await agency.bench.until("waits", lambda task: step(task, "pay-day")["state"] == "Running")
+    await agency.bench.until("waits", lambda task: step(task, "pay-day")["state"] == "Waiting")
     await agency.cancel("waits")
     await agency.book("paid")
     await agency.is_booked("paid")
@@ -91,7 +91,7 @@ async def test_cancelled_trip_is_undone(agency: Agency) -> None:
     await agency.is_undone("waits")
     await agency.is_undone("paid")
     receipt = "reference of paid/charge/do"
-    assert agency.services.asked["paid/charge/undo"] == {"eur": 900, "receipt": receipt}
+    assert agency.services.requests["paid/charge/undo"] == {"eur": 900, "receipt": receipt}
 
 
 async def test_each_service_may_be_down(agency: Agency) -> None:
@@ -106,26 +106,26 @@ async def test_each_service_may_be_down(agency: Agency) -> None:
         await agency.is_booked(_trip(name, "short"))
     for name in _REPEATABLE:
         task = await agency.is_undone(_trip(name, "long"))
-        assert "still overdue after 2 recoveries" in task["last_error"]
+        assert "overdue after 2 recoveries" in task["reason"]
     await agency.is_booked(_trip("ticket", "long"), effects=6)
-    assert (await agency.answer_to(_trip("ticket", "long")))["ticket_sent"] is False
+    assert (await agency.output_of(_trip("ticket", "long")))["ticket_sent"] is False
 
 
 def _trip(name: str, outage: str) -> str:
     return f"{name.replace('.', '-')}-is-down-for-{outage}"
 
 
-async def test_charge_without_a_clear_answer_is_an_operators(agency: Agency) -> None:
-    """It is not asked for again by itself: who looks says what was found, and the trip is booked."""
-    for name, behaviour in {"charged": Behaviour.TIMES_OUT, "not-charged": Behaviour.IS_DOWN}.items():
+async def test_charge_without_a_clear_answer_waits_for_an_operator(agency: Agency) -> None:
+    """It is not repeated automatically. After the operator's verdict, the trip is booked."""
+    for name, behaviour in {"charged": Behaviour.BREAKS_OFF, "not-charged": Behaviour.IS_DOWN}.items():
         agency.services.script(f"{name}/charge/do", behaviour, Behaviour.ANSWERS)
         await agency.book(name)
     for name in ("charged", "not-charged"):
         task = await agency.bench.until_state(name, "Error")
-        assert task["last_error"].startswith("charge: its outcome is unknown, and it must not run twice")
+        assert task["reason"].startswith("charge: its outcome is unknown")
         assert agency.services.called(f"{name}/charge/do") == 1
     assert await agency.bench.act("charged", "steps/charge/done", result={"reference": "found"}) == 202
     assert await agency.bench.act("not-charged", "steps/charge/not-done") == 202
     await agency.is_booked("charged")
     await agency.is_booked("not-charged")
-    assert (await agency.answer_to("charged"))["receipt"] == "found"
+    assert (await agency.output_of("charged"))["receipt"] == "found"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 
 import pytest
 import pytest_asyncio
 
-from functions.pattern.identity import Birth, StepName, TaskId, child_id, resource_id
 from local.platform import PartName
 from tests.e2e.recovery.bench import Task
 from tests.e2e.recovery.remote import Behaviour
@@ -31,22 +31,27 @@ async def agency(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agen
 
 
 async def _depart(agency: Agency, journey: str, *drivers: str) -> Sequence[str]:
-    """Submit a journey, and hold it at its flight; give the ids that its rentals will have."""
+    """Submit a journey that stops at its flight; return the ids that its rentals will have."""
     agency.services.script(f"{journey}/flight/do", Behaviour.IS_DOWN)
     await agency.bench.submit(journey, "journeys", {"traveller": "ada", "drivers": drivers or ("ada",)})
     await agency.bench.until_called(f"{journey}/flight/do")
     task = await agency.bench.until(journey, bool)
-    resource = resource_id(TaskId(journey), Birth(task["birth"]))
-    return [child_id(resource, StepName(f"car.{item}")) for item in range(len(drivers) or 1)]
+    key = f"{journey}.{task['order']['run_id']}/car."
+    return [_child(f"{key}{item}/do") for item in range(len(drivers) or 1)]
+
+
+def _child(effect_key: str) -> str:
+    """Return the id of the task of a workflow step."""
+    return "c-" + hashlib.sha256(effect_key.encode()).hexdigest()[:40]
 
 
 def _flies(agency: Agency, journey: str) -> None:
-    """Let the flight be booked, after which the rentals begin."""
+    """Let the flight be booked: the rentals follow."""
     agency.services.script(f"{journey}/flight/do", Behaviour.ANSWERS)
 
 
 async def _ends(agency: Agency, journey: str, rentals: Sequence[str], state: str) -> Task:
-    """See that all came to the same end, and that nothing is left of what is undone."""
+    """Check that all have the same end, and that every effect of an undone one is undone."""
     task = await agency.bench.until_state(journey, state)
     for rental in rentals:
         await agency.bench.until_state(rental, state)
@@ -59,20 +64,21 @@ async def _ends(agency: Agency, journey: str, rentals: Sequence[str], state: str
 
 
 async def test_journey_is_done_with_its_rentals(agency: Agency) -> None:
-    """Each shows the other to operators; the rental's caller can't cancel it by itself."""
+    """Each shows the other to operators; the rental's caller cannot cancel it alone."""
     rentals = await _depart(agency, "done", "ada", "bob")
     _flies(agency, "done")
     task = await _ends(agency, "done", rentals, "Processed")
     assert (task["epoch"], task["failure_count"]) == (1, 0)
-    assert task["children"] == {f"car.{item}": rental for item, rental in enumerate(rentals)}
+    children = {each["name"]: each["child"] for each in task["steps"] if each["child"] is not None}
+    assert children == {f"car.{item}": rental for item, rental in enumerate(rentals)}
     found = await agency.bench.look_at(rentals[1])
     assert found is not None
-    assert found["parent"] == {"task": "done", "step": "car.1"}
+    assert (found["order"]["parent"], found["order"]["parent_step"]) == ("done", "car.1")
     async with agency.bench.session.delete(f"/api/rentals/{rentals[1]}") as answer:
         assert answer.status == HTTPStatus.CONFLICT
-        assert "cancel that instead" in await answer.text()
-    answers = await agency.answer_to("done", "journeys")
-    assert answers["cars"] == [f"reference of {rental}/car/do" for rental in rentals]
+        assert "Cancel that order instead" in await answer.text()
+    output = await agency.output_of("done", "journeys")
+    assert output["cars"] == [f"reference of {rental}/car/do" for rental in rentals]
 
 
 async def test_host_that_dies_disturbs_neither(agency: Agency) -> None:

@@ -1,3 +1,1 @@
-"""Tests of the Agents and of what runs them."""
-
-from __future__ import annotations
+"""Tests of the Agents."""

@@ -1,3 +1,0 @@
-"""Tests of the callers' HTTP interface."""
-
-from __future__ import annotations

@@ -1,315 +1,291 @@
-"""An event is recorded once, from a bearer of its role, by the model of the recorded version."""
+"""An event is recorded once, from a caller with the role of its step, by the model of the task's version."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from datetime import date
+from typing import Annotated, Any
 
 import pytest
-from pydantic import ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, create_model
 
-from functions.pattern.definition import Workflow
-from functions.pattern.records import TaskRecord
-from functions.pattern.states import StepState
+from functions.core.record import OperationState
+from functions.core.task_events import Resumed, StepSkipped, Suspended
 from tests.fakes.asgi import AsgiClient
-from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, submitter
-from tests.fakes.interventions import cancellation, done
-from tests.fakes.tasks import claimed, pending, skipped, started, told
-from tests.fakes.workflows import TASK, Approval, awaiting, step, workflow
-from tests.unit.api.conftest import Api
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
 from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.scene import CANCELLED, TASK, Api, Approval, bookings
 
-
-def _bookings(role: str = "Operator", version: int = 1) -> Workflow:
-    flow = workflow(
-        step("room", undo=True), awaiting("approve", "room", role=role), name="booking", resource="bookings"
-    )
-    return replace(flow, version=version)
-
-
-BOOKINGS = _bookings()
+BOOKINGS = bookings()
 PATH = f"/api/bookings/{TASK}/events/approve"
 YES: Any = {"approved": True}
-_NOBODY = "no event came by 2026-11-24 10:00:00 UTC"
-
-
-def waiting(of: Workflow = BOOKINGS) -> TaskRecord:
-    """Create a task that waits for its approval."""
-    return told(pending(of), claimed(), *done("room"), started("approve", complete_by=3600))
 
 
 @pytest.fixture
-def client(api: Api) -> AsgiClient:
-    """Serve bookings, one of which waits."""
-    api.store.put(waiting())
-    return api.serving(BOOKINGS)
+def api() -> Api:
+    """Return an application with bookings."""
+    return Api(BOOKINGS)
 
 
-async def test_event_completes_its_step_and_the_same_again_is_answered_alike(
-    api: Api, client: AsgiClient
-) -> None:
-    """200 both times; it is recorded once."""
-    answer = await client.post(PATH, YES)
+async def _event(api: Api) -> tuple[OperationState, str | None, str | None]:
+    step = (await api.record()).step("approve")
+    return step.do.state, step.event, step.event_by
+
+
+async def test_event_completes_its_step_and_is_recorded_once(api: Api) -> None:
+    """The same event again gets the same answer, and another one 409."""
+    await api.wait_for_approval(BOOKINGS)
+    answer = await api.client.post(PATH, YES)
     assert (answer.status, answer.json) == (200, {"id": TASK, "step": "approve", "state": "Completed"})
-    assert api.store.record(TASK).steps[1].known_result == b'{"approved":true}'
-    writes = api.store.writes
-    assert await client.post(PATH, YES) == answer
-    assert api.store.writes == writes
+    recorded = (OperationState.DONE, '{"approved":true}', "tester")
+    assert await _event(api) == recorded
+    written = len(api.table.transactions)
+    assert await api.client.post(PATH, YES) == answer
+    assert len(api.table.transactions) == written
+    other = problem(await api.client.post(PATH, {"approved": False}), 409)
+    assert other["detail"] == "Another event was recorded for this step before."
+    assert await _event(api) == recorded
 
 
-async def test_event_counts_before_its_step_has_begun(api: Api, client: AsgiClient) -> None:
-    """As soon as the task is recorded."""
-    api.store.put(pending(BOOKINGS))
-    assert (await client.post(PATH, YES)).json["state"] == "NotStarted"
-    assert api.store.record(TASK).steps[1].received == b'{"approved":true}'
-
-
-async def test_another_event_is_refused(client: AsgiClient) -> None:
-    """The first one counts."""
-    await client.post(PATH, YES)
-    answer = problem(await client.post(PATH, {"approved": False}), 409)
-    assert answer["detail"] == "Another event was told for this step before."
+async def test_event_counts_before_its_step_has_started(api: Api) -> None:
+    """As soon as the task is on record."""
+    await api.admit(BOOKINGS)
+    assert (await api.client.post(PATH, YES)).json["state"] == "Not started"
+    assert await _event(api) == (OperationState.NOT_STARTED, '{"approved":true}', "tester")
 
 
 @pytest.mark.parametrize(
-    ("record", "reason"),
+    ("state", "reason"),
     [
-        (told(waiting(), cancellation()), "It has ended, or is being undone."),
-        (
-            told(pending(BOOKINGS), claimed(), *done("room"), skipped("approve")),
-            "It has ended, or is being undone.",
-        ),
-        (
-            waiting().with_step(
-                replace(
-                    waiting().steps[1],
-                    state=StepState.FAILED,
-                    error="no event came by 2026-11-24 10:00:00 UTC",
-                )
-            ),
-            f"The step has ended: {_NOBODY}.",
-        ),
-        (
-            waiting().with_step(replace(waiting().steps[1], state=StepState.SKIPPED)),
-            "The step has ended: it was not needed, or went on without.",
-        ),
+        ("undone", "The task has ended, or is being undone."),
+        ("processed", "The task has ended, or is being undone."),
+        ("expired", "The step has ended: no event arrived by 2026-11-21 11:00:00 UTC."),
+        ("not needed", "The step has ended: it was not needed, or continued without the event."),
     ],
-    ids=["undone", "processed", "expired", "not needed"],
 )
-async def test_event_that_comes_too_late_is_told_why(
-    api: Api, client: AsgiClient, record: TaskRecord, reason: str
-) -> None:
-    """409, and nothing changes."""
-    api.store.put(record)
-    assert problem(await client.post(PATH, YES), 409)["detail"] == reason
-    assert api.store.record(TASK) == record
+async def test_late_event_is_409_with_the_reason(state: str, reason: str) -> None:
+    """Nothing changes."""
+    api = Api(BOOKINGS)
+    await (api.admit(BOOKINGS) if state == "processed" else api.wait_for_approval(BOOKINGS))
+    if state == "undone":
+        await api.change(CANCELLED)
+    elif state == "processed":
+        await api.run("room")
+        await api.change(StepSkipped(epoch=1, step="approve"))
+    else:
+        _end_wait(api, is_expired=state == "expired")
+    before = await api.record()
+    assert problem(await api.client.post(PATH, YES), 409)["detail"] == reason
+    assert await api.record() == before
 
 
-async def test_body_is_checked_strictly_by_the_model(api: Api, client: AsgiClient) -> None:
-    """422 names the fields; what is no object is none, and "no" is no bool: it would count as true."""
-    for text in ("no", "false", "0", 0):
-        assert wrong_fields(await client.post(PATH, {"approved": text})) == ["approved"]
-    assert wrong_fields(await client.post(PATH, {"approved": True, "by": "me"})) == ["by"]
-    assert wrong_fields(await client.post(PATH, {})) == ["approved"]
-    problem(await client.post(PATH, []), 422)
-    assert api.store.record(TASK).steps[1].received is None
+def _end_wait(api: Api, *, is_expired: bool) -> None:
+    """Change the row of the step: its wait has ended, and the task has not."""
+    error = '"error":"no event arrived by 2026-11-21 11:00:00 UTC",'
+    for (_, key), row in api.table.rows.items():
+        if key.endswith("|step|approve"):
+            state = f'{{{error}"state":"refused"' if is_expired else '{"state":"skipped"'
+            row["Do"] = row["Do"].replace('{"state":"running"', state)
+
+
+async def test_event_is_validated_strictly(api: Api) -> None:
+    """The text "no" would be true. The fields are named."""
+    await api.wait_for_approval(BOOKINGS)
+    for value in ("no", "false", "0", 0):
+        assert wrong_fields(await api.client.post(PATH, {"approved": value})) == ["approved"]
+    assert wrong_fields(await api.client.post(PATH, {"approved": True, "by": "me"})) == ["by"]
+    assert wrong_fields(await api.client.post(PATH, {})) == ["approved"]
+    problem(await api.client.post(PATH, []), 422)
+    assert (await _event(api))[1] is None
+
+
+async def test_dates_are_texts_and_secrets_are_not_named() -> None:
+    """Also below a validator, where pydantic requires a date that JSON does not have."""
+    same: Any = BeforeValidator(lambda given: given)
+    model = create_model("Day", day=(Annotated[date, same], ...), pins=(dict[SecretStr, int], {}))
+    flow = bookings(event=model)
+    api = Api(flow)
+    await api.wait_for_approval(flow)
+    answer = await api.client.post(PATH, {"day": "2026-11-24", "pins": {"c4n4ry": []}})
+    assert wrong_fields(answer)[-1] == "pins"
+    assert "c4n4ry" not in answer.body.decode()
+    assert (await api.client.post(PATH, {"day": "2026-11-24"})).status == 200
 
 
 @pytest.mark.parametrize("path", ["unknown/events/approve", f"{TASK}/events/room", f"{TASK}/events/other"])
-async def test_only_a_recorded_task_and_a_step_that_waits_take_events(client: AsgiClient, path: str) -> None:
-    """Before, or elsewhere: 404."""
-    problem(await client.post(f"/api/bookings/{path}", YES), 404)
+async def test_only_an_event_step_of_a_known_task_is_found(api: Api, path: str) -> None:
+    """Everything else is 404, also the task of another resource."""
+    await api.wait_for_approval(BOOKINGS)
+    problem(await api.client.post(f"/api/bookings/{path}", YES), 404)
+    problem(await api.client.get(f"/api/bookings/{path}"), 404)
 
 
-async def test_event_is_bounded(api: Api) -> None:
-    """As results are; what is too large is not looked at any further."""
-
-    class Note(Approval):
-        text: str
-
-    flow = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Note)))
-    api.store.put(waiting(flow))
-    problem(await api.serving(flow).post(PATH, {"other": 1, "text": "x" * 24 * 1024}), 413)
+async def test_event_is_bounded() -> None:
+    """By its bytes in the table."""
+    flow = bookings(event=create_model("Note", text=(str, ...)))
+    api = Api(flow)
+    await api.wait_for_approval(flow)
+    problem(await api.client.post(PATH, {"text": "x" * 30_000}), 413)
+    assert (await api.client.post(PATH, {"text": "x" * 29_900})).status == 200
 
 
-@pytest.mark.parametrize(
-    ("role", "who", "status"),
-    [
-        ("Operator", operator(BERT), 200),
-        ("Operator", submitter(ANNA), 403),
-        ("Submitter", submitter(ANNA), 200),
-        ("Submitter", submitter(BERT), 404),
-        ("Submitter", operator(BERT), 403),
-        ("Submitter", principal(BERT, "Operator", "Submitter"), 403),
-        ("Operator", principal(BERT), 403),
-        ("Approver", principal(BERT, "Approver"), 200),
-        ("Approver", principal(BERT, "Reviewer"), 404),
-        ("Approver", operator(BERT), 403),
-        ("Approver", submitter(ANNA), 403),
-        ("Approver", principal(BERT, "Submitter", "Reviewer"), 404),
-        ("Operator", principal(BERT, "Approver"), 404),
-        ("Operator", {}, 401),
-    ],
-)
-async def test_only_the_steps_role_tells_its_event(role: str, who: dict[str, str], status: int) -> None:
-    """A submitter that of its own tasks only; of others it does not even hear that they are there."""
-    assert (await _client(role, who).post(PATH, YES)).status == status
+# Roles
+
+
+async def _client(role: str, who: dict[str, str], submitted_by: str = ANNA) -> AsgiClient:
+    """Return a client for a task of Anna's whose event requires a role."""
+    api, flow = Api(bookings(role), guard=SIGN_IN), bookings(role)
+    await api.wait_for_approval(flow, submitter=submitted_by)
+    return api.serving(headers=who)
 
 
 @pytest.mark.parametrize(
-    ("role", "who", "status"),
+    ("role", "who", "shown", "sent"),
     [
-        ("Approver", principal(BERT, "Approver"), 200),
-        ("Approver", submitter(ANNA), 200),
-        ("Approver", operator(BERT), 200),
-        ("Approver", submitter(BERT), 404),
-        ("Approver", principal(BERT, "Reviewer"), 404),
-        ("Submitter", submitter(BERT), 404),
+        ("Operator", operator(BERT), 200, 200),
+        ("Operator", submitter(ANNA), 200, 403),
+        ("Operator", principal(BERT, "Approver"), 404, 404),
+        ("Operator", principal(BERT), 403, 403),
+        ("Operator", {}, 401, 401),
+        ("Submitter", submitter(ANNA), 200, 200),
+        ("Submitter", submitter(BERT), 404, 404),
+        ("Submitter", operator(BERT), 200, 403),
+        ("Submitter", principal(BERT, "Operator", "Submitter"), 200, 403),
+        ("Approver", principal(BERT, "Approver"), 200, 200),
+        ("Approver", principal(BERT, "Reviewer"), 404, 404),
+        ("Approver", principal(BERT, "Submitter", "Reviewer"), 404, 404),
+        ("Approver", operator(BERT), 200, 403),
+        ("Approver", submitter(ANNA), 200, 403),
+        ("Approver", reader(BERT), 200, 403),
     ],
 )
-async def test_awaited_event_is_shown_to_its_role_and_to_whoever_sees_the_task(
-    role: str, who: dict[str, str], status: int
+async def test_only_the_role_of_the_step_sends_its_event(
+    role: str, who: dict[str, str], shown: int, sent: int
 ) -> None:
-    """For others it is not there."""
-    assert (await _client(role, who).get(PATH)).status == status
+    """It is shown to this role, and to callers that may see the task. Submitters have their own tasks."""
+    client = await _client(role, who)
+    assert (await client.get(PATH)).status == shown
+    assert (await client.post(PATH, YES)).status == sent
 
 
-async def test_bearer_of_a_role_sees_that_step_and_nothing_else() -> None:
-    """Neither the payload nor another step nor the task, and no event of another role."""
-    client = _client("Approver", principal(BERT, "Approver"))
-    shown = (await client.get(PATH)).json
-    assert shown == {
+async def test_403_names_the_role() -> None:
+    """The caller lacks it, or is not the submitter of the task."""
+    client = await _client("Approver", operator(BERT))
+    assert "lacks the role Approver." in problem(await client.post(PATH, YES), 403)["detail"]
+    client = await _client("Submitter", principal(BERT, "Operator", "Submitter"))
+    assert "Only the submitter" in problem(await client.post(PATH, YES), 403)["detail"]
+
+
+async def test_role_of_a_step_sees_this_step_and_nothing_else() -> None:
+    """Neither the payload, nor another step, nor the task."""
+    client = await _client("Approver", principal(BERT, "Approver"))
+    assert (await client.get(PATH)).json == {
         "id": TASK,
         "step": "approve",
         "role": "Approver",
-        "state": "Running",
-        "since": "2026-11-21T10:00:00.123457Z",
+        "state": "Waiting",
+        "since": "2026-11-21T10:00:00.123456Z",
         "complete_by": "2026-11-21T11:00:00.123456Z",
         "body": Approval.model_json_schema(),
     }
-    for path in (f"{TASK}/events/room", "unknown/events/approve"):
-        problem(await client.get(f"/api/bookings/{path}"), 404)
     for task in (TASK, "unknown"):
         problem(await client.get(f"/api/bookings/{task}"), 403)
     problem(await client.delete(f"/api/bookings/{TASK}"), 403)
     problem(await client.post("/api/bookings", {"weight": 3}), 403)
+    both = await _client("Approver", principal(BERT, "Submitter", "Approver"))
+    assert (await both.get(PATH)).status == 200
+    problem(await both.get(f"/api/bookings/{TASK}"), 404)
 
 
-async def test_submitter_with_a_role_besides_sees_no_more_of_others_tasks() -> None:
-    """Of the task, 404 as for one that is not there."""
-    client = _client("Approver", principal(BERT, "Submitter", "Approver"))
-    assert (await client.get(PATH)).status == 200
-    problem(await client.get(f"/api/bookings/{TASK}"), 404)
-    problem(await client.delete(f"/api/bookings/{TASK}"), 404)
-
-
-async def test_awaited_event_is_shown_while_its_version_is_not_deployed(api: Api) -> None:
-    """Without the schema of what can be told."""
-    api.store.put(waiting())
-    shown = (await api.serving(replace(BOOKINGS, version=2)).get(PATH)).json
-    assert (shown["state"], shown["body"]) == ("Running", None)
-
-
-async def test_role_of_a_version_that_is_not_deployed_is_told_to_try_again() -> None:
-    """What is recorded says which role it takes."""
-    api = Api(SIGN_IN)
-    api.store.put(waiting(_bookings("Approver")))
-    app = api.application_of(replace(_bookings("Manager"), version=2))
-    problem(await AsgiClient(app, principal(BERT, "Approver")).post(PATH, YES), 503)
-
-
-async def test_who_told_an_event_is_recorded() -> None:
-    """The first who did: the same again changes nothing."""
-    api, flow = Api(SIGN_IN), _bookings("Approver")
-    api.store.put(waiting(flow))
+async def test_first_sender_is_recorded() -> None:
+    """A repetition by another sender changes nothing."""
+    flow = bookings("Approver")
+    api = Api(flow, guard=SIGN_IN)
+    await api.wait_for_approval(flow)
     for who in (BERT, ANNA):
-        client = AsgiClient(api.application_of(flow), principal(who, "Approver"))
-        assert (await client.post(PATH, YES)).status == 200
-    assert api.store.record(TASK).steps[1].told_by == BERT
+        assert (await api.serving(headers=principal(who, "Approver")).post(PATH, YES)).status == 200
+    assert (await _event(api))[2] == BERT
 
 
-def _client(role: str, who: dict[str, str]) -> AsgiClient:
-    """Ask as this one, where the event of a task of Anna's takes this role."""
-    api, flow = Api(SIGN_IN), _bookings(role)
-    record = waiting(flow)
-    api.store.put(replace(record, order=replace(record.order, submitter=ANNA)))
-    return AsgiClient(api.application_of(flow), who)
+# Versions
 
 
-class _Signed(Approval):
-    """The event's model after a deployment: with an optional field more, which needs no version."""
+class Signed(Approval):
+    """The event of a later version."""
 
-    by: str | None = None
-
-
-async def test_event_told_again_after_a_deployment_is_the_same(api: Api) -> None:
-    """What counts is what was sent, not what a model makes of it."""
-    api.store.put(waiting())
-    assert (await api.serving(BOOKINGS).post(PATH, YES)).status == 200
-    changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Signed)))
-    assert (await api.serving(changed).post(PATH, YES)).status == 200
-    assert (await api.serving(changed).post(PATH, YES | {"by": "anna"})).status == 409
+    by: str
 
 
-class _Checked(Approval):
-    """An event's model with what has no JSON schema."""
+async def test_event_is_validated_by_the_model_of_the_recorded_version(api: Api) -> None:
+    """Beside a newer version. A step without the model of the event counts as not deployed."""
+    await api.wait_for_approval(BOOKINGS)
+    newer = bookings(event=Signed, version=2)
+    assert (await api.serving(newer, BOOKINGS).post(PATH, YES)).status == 200
+
+
+async def test_event_of_a_version_that_is_not_deployed_is_503_and_the_task_is_suspended(api: Api) -> None:
+    """Its deadline does not run, so the sender has more time. A repetition writes nothing."""
+    await api.wait_for_approval(BOOKINGS)
+    client = api.serving(bookings(event=Signed, version=2, name="other"))
+    shown = (await client.get(PATH)).json
+    assert (shown["state"], shown["body"]) == ("Waiting", None)
+    for _ in range(3):
+        answer = await client.post(PATH, YES)
+        problem(answer, 503)
+        assert answer.headers["retry-after"] == "5"
+        written = len(api.table.transactions)
+    assert len(api.table.transactions) == written
+    suspension = (await api.record()).suspension
+    assert suspension is not None
+    assert not suspension.by_operator
+    problem(await api.client.post(PATH, YES), 503)  # until it is resumed
+    api.clock.advance(100)
+    await api.change(Resumed())
+    assert (await api.client.post(PATH, YES)).status == 200
+    complete_by = (await api.record()).do("approve").complete_by
+    assert complete_by is not None
+    assert (complete_by - api.clock.now()).total_seconds() == 3600
+
+
+async def test_known_event_needs_no_version(api: Api) -> None:
+    """A repeated or late event is not sent again forever."""
+    await api.wait_for_approval(BOOKINGS)
+    assert (await api.client.post(PATH, YES)).status == 200
+    client = api.serving(bookings(version=2))
+    assert (await client.post(PATH, YES)).json["state"] == "Completed"
+    problem(await client.post(PATH, {"approved": False}), 409)
+    await api.change(CANCELLED)
+    assert (await client.post(PATH, YES)).json["id"] == TASK
+    assert (await api.record()).suspension is None
+
+
+async def test_event_counts_while_an_operator_has_suspended_the_task(api: Api) -> None:
+    """The version is deployed."""
+    await api.wait_for_approval(BOOKINGS)
+    await api.change(Suspended(reason="wait", by_operator=True))
+    assert (await api.client.post(PATH, YES)).status == 200
+
+
+async def test_event_is_the_same_after_a_deployment(api: Api) -> None:
+    """The body that was sent counts, not the model's defaults."""
+    await api.wait_for_approval(BOOKINGS)
+    assert (await api.client.post(PATH, YES)).status == 200
+    changed = api.serving(bookings(event=create_model("More", __base__=Approval, by=(str | None, None))))
+    assert (await changed.post(PATH, YES)).status == 200
+    problem(await changed.post(PATH, YES | {"by": "anna"}), 409)
+
+
+class Sealed(BaseModel):
+    """A model without JSON schema."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     seal: range | None = None
 
 
-async def test_awaited_event_is_shown_without_a_schema_where_its_model_has_none(api: Api) -> None:
-    """What can be told is for the bearer to know; when, is shown."""
-    api.store.put(waiting())
-    changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Checked)))
-    answer = await api.serving(changed).get(PATH)
-    assert (answer.status, answer.json["state"], answer.json["body"]) == (200, "Running", None)
-
-
-async def test_model_is_the_recorded_versions(api: Api) -> None:
-    """While that is not deployed, the caller tries again later."""
-    api.store.put(waiting())
-
-    class Signed(Approval):
-        by: str
-
-    newer = replace(
-        BOOKINGS, version=2, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Signed))
-    )
-    assert (await api.serving(BOOKINGS, newer).post(PATH, YES)).status == 200
-    api.store.put(waiting())
-    problem(await api.serving(newer).post(PATH, YES), 503)
-    in_place = replace(BOOKINGS, steps=(BOOKINGS.steps[0], step("approve", "room")))
-    problem(await api.serving(in_place, newer).post(PATH, YES), 503)
-
-
-async def test_event_of_a_version_before_is_refused_for_now_where_none_waits_any_more(api: Api) -> None:
-    """503, not 404: the task waits for it, and hosts with its version run beside this one, or come back."""
-    api.store.put(waiting())
-    client = api.serving(replace(workflow(step("room"), name="booking", resource="bookings"), version=2))
-    problem(await client.post(PATH, YES), 503)
-    assert (await client.get(PATH)).json["state"] == "Running"
-
-
-async def test_teller_who_is_turned_away_is_noted_once(api: Api) -> None:
-    """By that, the step is awaited for longer, and whoever asks again and again writes nothing."""
-    api.store.put(waiting())
-    client, before = api.serving(replace(BOOKINGS, version=2)), api.store.writes
-    for _ in range(3):
-        problem(await client.post(PATH, YES), 503)
-    assert api.store.writes == before + 1
-    assert api.store.record(TASK).steps[1].turned_away_at is not None
-
-
-async def test_what_is_known_is_told_where_the_version_is_gone(api: Api) -> None:
-    """What was recorded, or comes too late, is not tried again for ever: the version may never come back."""
-    api.store.put(waiting())
-    assert (await api.serving(BOOKINGS).post(PATH, YES)).status == 200
-    gone = api.serving(replace(BOOKINGS, version=2))
-    assert (await gone.post(PATH, YES)).json["state"] == "Completed"
-    other = problem(await gone.post(PATH, {"approved": False}), 409)
-    assert other["detail"] == "Another event was told for this step before."
-    api.store.put(told(waiting(), cancellation(by_operator=True)))
-    ended = problem(await gone.post(PATH, YES), 409)
-    assert ended["detail"] == "It has ended, or is being undone."
+async def test_event_without_schema_is_shown_without_it() -> None:
+    """The other fields are there."""
+    flow = bookings(event=Sealed)
+    api = Api(flow)
+    await api.wait_for_approval(flow)
+    answer = await api.client.get(PATH)
+    assert (answer.status, answer.json["state"], answer.json["body"]) == (200, "Waiting", None)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import azure.durable_functions as df
-import azure.functions as func
 import pytest
 
 import functions.console
-from functions.console.blueprint import console_application, console_blueprint
+from functions.console.console_page import console_application
 from tests.fakes.asgi import AsgiClient
 from tests.unit.api.samples import problem
 
@@ -31,7 +29,7 @@ def browser() -> AsgiClient:
     ],
 )
 async def test_page_and_files_are_kept_from_harm(browser: AsgiClient, path: str, media_type: str) -> None:
-    """By a policy that takes scripts, styles and data from us alone, and lets nobody frame the page."""
+    """The policy allows scripts, styles and data of the application only, and no frames."""
     answer = await browser.get(f"/api/ops{path}")
     assert (answer.status, answer.headers["content-type"]) == (200, media_type)
     assert answer.headers["content-security-policy"].split("; ") == [
@@ -61,18 +59,6 @@ async def test_file_that_is_known_is_not_sent_again() -> None:
 async def test_nothing_else_is_served(browser: AsgiClient, name: str) -> None:
     """Names are looked up among the files, never on the disk."""
     problem(await browser.get(f"/api/ops/console/{name}"), 404)
-
-
-def test_page_and_files_need_no_key() -> None:
-    """A browser can't send one with a script; the data behind them needs one."""
-    app = df.DFApp()
-    app.register_functions(console_blueprint())
-    triggers = {each.get_function_name(): each.get_trigger() for each in app.get_functions()}
-    assert {name: trigger.route for name, trigger in triggers.items()} == {
-        "console_page": "ops",
-        "console_files": "ops/console/{name}",
-    }
-    assert {trigger.auth_level for trigger in triggers.values()} == {func.AuthLevel.ANONYMOUS}
 
 
 FOLDER = Path(functions.console.__file__).parent / "static"
@@ -118,7 +104,7 @@ def test_page_has_no_script_nor_style_of_its_own() -> None:
 
 
 def test_nothing_comes_from_elsewhere() -> None:
-    """Whatever is loaded is ours; an XML namespace is no address."""
+    """All files are the application's own; an XML namespace is no address."""
     for path in FOLDER.iterdir():
         addresses = re.findall(r"(?:https?:)?//[\w.-]+\.\w+[\w/.]*", path.read_text(encoding="utf-8"))
         assert {each for each in addresses if each != "http://www.w3.org/2000/svg"} == set(), path.name
@@ -132,7 +118,7 @@ def test_files_have_one_subject(path: Path) -> None:
 
 _THEME = (Path(functions.console.__file__).parent / "static" / "theme.css").read_text(encoding="utf-8")
 
-#: Contrast of text (WCAG 2.2, 1.4.3), and of what is drawn (1.4.11).
+#: Contrast of text (WCAG 2.2, 1.4.3), and of graphics (1.4.11).
 TEXT = 4.5
 DRAWN = 3.0
 
@@ -154,7 +140,7 @@ def _colours(scheme: str) -> dict[str, str]:
 
 
 def _luminance(colour: str) -> float:
-    """Give the relative luminance (WCAG 2.2, "relative luminance")."""
+    """Return the relative luminance (WCAG 2.2, "relative luminance")."""
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
@@ -176,7 +162,7 @@ def test_contrast_is_measured_as_the_standard_says() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("front", "back"), _TEXTS)
 def test_text_can_be_read(scheme: str, front: str, back: str) -> None:
-    """On every ground that it stands on."""
+    """On each background."""
     colours = _colours(scheme)
     assert _contrast(colours[front], colours[back]) >= TEXT
 

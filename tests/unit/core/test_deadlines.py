@@ -84,10 +84,22 @@ def test_recoveries_end() -> None:
                 is_extended,
                 [] if is_extended else ["a"],
             )
-            record = after(record, LOOK, seconds=seconds + 9_000) if is_extended else record
+            if record.resume_at is not None:
+                wait = SETTINGS.extended_waits[failures - SETTINGS.threshold - 1]
+                assert 1 <= (record.resume_at - at(seconds)) / wait <= 1.25
+                record = after(record, LOOK, seconds=seconds + 9_000)
         record = after(record, LOOK, seconds=seconds + 20_000)
         assert (derive(record).state, record.direction) == (state, direction)
         assert record.reason == "the task: overdue after 5 recoveries"
+        assert alerts(record) == ["error" if policy is FailurePolicy.KEEP else "exhausted"]
+
+
+def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
+    """Its next run has `start_within` for the pick-up."""
+    record = new(spec("a"))
+    columns = derive(after(after(record, start(record, "a")), LOOK, seconds=60))
+    assert (columns.state, columns.locked_by) == (ProcessState.PENDING, None)
+    assert columns.complete_by == at(60) + SETTINGS.start_within
 
 
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
@@ -117,6 +129,8 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     record = after(record, start(record, "pay"))
     unknown = after(record, Due(), seconds=60)
     assert (look_ups(unknown), unknown.do("pay").find_by) == (["pay"], at(90))
+    begun = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
+    assert begun is unknown  # the run looks up the outcome itself
     assert (unknown.run, unknown.finished_at) == (2, None)
     assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
     for kind, state in (
@@ -280,6 +294,9 @@ def test_event_that_does_not_arrive_in_time_applies_its_policy() -> None:
         ProcessState.ERROR,
         "w: no event arrived by 2026-01-01 00:00:30 UTC",
     )
+    optional = after(_waiting(StepType.EVENT, on_failure=FailurePolicy.CONTINUE), Due(), seconds=30)
+    assert (derive(optional).state, optional.do("w").result) == (ProcessState.PROCESSED, None)
+    assert derive(after(_waiting(StepType.EVENT), Due(), seconds=30)).state is ProcessState.COMPENSATED
     default = after(_waiting(StepType.EVENT, default='{"ok":0}'), Due(), seconds=30)
     assert (derive(default).state, default.do("w").result) == (ProcessState.PROCESSED, '{"ok":0}')
 

@@ -116,6 +116,18 @@ def test_hold_does_not_count() -> None:
     assert again.do("a").defer_by == at(8_001 + 1 + _BOUND + 7_199 - 8_000)
 
 
+def test_hold_delays_an_undo_without_bound() -> None:
+    """It neither counts a failure nor ends as a refused undo."""
+    record = after(run(new(spec("a", agent="s", undo=True), spec("b", "a")), "a"), cancel())
+    record, seconds = after(record, StepDeferred(epoch=record.epoch, step="a")), 1.0
+    for _ in range(9):
+        seconds += 2 * _BOUND
+        record = after(record, Due(may_recover=True, holds={"s": (_HELD,)}), seconds=seconds)
+        assert (record.failures, record.step("a").undo.gate, record.finished_at) == (0, "s", None)
+    record = after(record, GateReleased(gate="s", most=1), seconds=seconds)
+    assert ready_steps(record) == ["a"]
+
+
 def test_time_limit_waits_for_the_end_of_a_hold() -> None:
     """A task behind a held gate is examined again later."""
     record = new(spec("a", agent="s"), complete_within=600)

@@ -13,26 +13,15 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
 from functions.core import workflow_definition
 from functions.core.record import FailurePolicy, StepSpec, StepType
-from functions.core.step_definition import (
-    BaseStep,
-    EventStep,
-    Json,
-    QueueStep,
-    Results,
-    Retry,
-    Step,
-    TimerStep,
-    WorkflowStep,
-    days,
-    hours,
-    minutes,
-)
+from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
+from functions.core.step_results import BaseStep, Results
 from functions.core.workflow_definition import (
     DefinitionError,
     UnfitOrderError,
     Workflow,
     WorkflowRegistry,
 )
+from functions.workflow import days, hours, minutes
 
 _FILE = "test_definitions.py"
 _INPUTS = "(the payload, the results)"

@@ -145,6 +145,14 @@ def test_resubmission_starts_refused_steps_again() -> None:
     assert again.closed[0].steps == {"o": "refused", "a": "refused"}
 
 
+def test_each_entry_into_error_has_its_own_alert() -> None:
+    """The id of the message has the epoch, so that no receiver takes it for a repetition."""
+    record = run(new(spec("a"), on_failure=FailurePolicy.KEEP), "a", OutcomeKind.REFUSED)
+    record = run(after(record, resubmit(record)), "a", OutcomeKind.REFUSED)
+    assert alerts(record) == ["error", "error"]
+    assert len({message.id for message in record.outbox}) == len(record.outbox)
+
+
 def test_action_is_previewed_by_its_rule() -> None:
     """The rules are pure: the record after an action shows its effects, and nothing is written."""
     record = new(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from functions.core.definition_checks import DefinedStep
+from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.json_values import UnfitValueError, item_digest
@@ -24,15 +24,8 @@ from functions.core.plan import (
 )
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
 from functions.core.rules import admit, fold
-from functions.core.step_definition import (
-    BaseStep,
-    EventStep,
-    QueueStep,
-    Results,
-    Step,
-    TimerStep,
-    WorkflowStep,
-)
+from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
+from functions.core.step_results import BaseStep, Results
 from functions.core.task_events import (
     Event,
     EventReceived,
@@ -46,7 +39,7 @@ from functions.core.task_events import (
     StepStarted,
     Suspended,
 )
-from functions.core.workflow_definition import Workflow, WorkflowRegistry, items_of
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end
 
 

@@ -119,6 +119,18 @@ def test_steps_start_when_their_needs_are_settled() -> None:
     assert after(record, end(record, "c")) is record
 
 
+def test_locked_by_is_the_newest_run_with_a_step_under_way() -> None:
+    """It is empty between steps."""
+    record = new(spec("a"), spec("b"), spec("c", "a"))
+    record = after(record, start(record, "a"), replace(start(record, "b"), run=2))
+    assert derive(record).locked_by == "t.1.2"
+    record = after(record, end(record, "b"))
+    assert derive(record).locked_by == "t.1.1"
+    record = after(record, end(record, "a"))
+    assert (derive(record).locked_by, derive(record).state) == (None, ProcessState.PENDING)
+    assert ready_steps(record) == ["c"]
+
+
 def test_items_run_within_at_once() -> None:
     """A for-each step without items is settled."""
     items = [spec(f"s.{n}", at_once=2, item=n) for n in range(3)]
@@ -288,6 +300,9 @@ def test_event_that_makes_a_step_ready_requests_a_run() -> None:
 def test_columns_do_not_depend_on_messages() -> None:
     """The outbox is no fact."""
     record = new(spec("a"))
+    columns = derive(record)
+    assert (columns.state, columns.locked_by, columns.complete_by) == (ProcessState.PENDING, None, None)
+    assert (columns.due_at, record.failures) == (at(30), 0)
     assert derive(record) == derive(replace(record, outbox=(), closed=()))
     assert new(spec("a"), reply_to=None).outbox == ()
 

@@ -90,7 +90,7 @@ def test_exhausted_undo_counts_as_refused() -> None:
     record = after(record, start(record, "b", by=seconds + 2_600), seconds=seconds + 2_550)
     record = after(record, LOOK, seconds=seconds + 3_000)
     assert (record.step("b").undo.state, record.failures) == (OperationState.REFUSED, 0)
-    assert record.step("b").undo.error == "undo of b: overdue after 5 recoveries"
+    assert record.step("b").undo.error == "overdue after 5 recoveries"
     assert ready_steps(record) == ["a"]
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.derive import ready_steps
 from functions.core.gate_rules import Gate
 from functions.core.record import (
@@ -124,7 +124,7 @@ class Host(StorageProcess):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.table, shards=scene.shards, settings=scene.settings)
         self.scene = scene
-        self.gates = Gates(
+        self.gates = ReleasingGates(
             self.storage, settings=scene.settings, now=virtual_now, schedule_release=scene.schedule_release
         )
         self.supervisor = TaskSweep(
@@ -299,7 +299,7 @@ class Scene:
 
     async def gate(self, name: str = SERVICE) -> Gate:
         """Return the gate as it is recorded."""
-        gate, _ = await self.hosts[0].gates._read(name)
+        gate, _ = await self.hosts[0].gates.read(name)
         return gate
 
     async def records(self) -> list[TaskRecord]:

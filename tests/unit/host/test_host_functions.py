@@ -11,6 +11,7 @@ import azure.functions as func
 import pytest
 
 from functions import host_functions as host
+from functions import timers
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError
 from functions.messaging.scheduler_messages import RunRequest
@@ -139,7 +140,10 @@ async def _nothing(*_: Any) -> None:
             lambda: host.queue_functions([host.QueueFunction("b", "queue-b", _nothing)]),
             {"b": ["serviceBusTrigger"]},
         ),
-        (lambda: host.purge_function("0 * * * * *", _nothing), {"purge": ["durableClient", "timerTrigger"]}),
+        (
+            lambda: timers.purge_function("0 * * * * *", _nothing),
+            {"purge": ["durableClient", "timerTrigger"]},
+        ),
     ],
 )
 def test_functions_have_their_bindings(
@@ -187,10 +191,10 @@ async def test_purge_deletes_ended_instances_of_an_age() -> None:
     """Never one that is running."""
     client, before, numbers = Client(), datetime(2026, 1, 2, tzinfo=UTC), list[int]()
 
-    async def purge(purge_before: host.PurgeInstances) -> None:
+    async def purge(purge_before: timers.PurgeInstances) -> None:
         numbers.append(await purge_before(before))
 
-    function = functions_of(host.purge_function("0 * * * * *", purge))["purge"].get_user_function()
+    function = functions_of(timers.purge_function("0 * * * * *", purge))["purge"].get_user_function()
     timer: Any = None
     await getattr(function, "client_function", function)(timer, client)
     [(since, until, states)] = client.purged

@@ -12,11 +12,13 @@ import pytest
 
 from functions.core.rules import Applied
 from functions.core.task_events import OutcomeKind, Rejection
-from functions.host_handlers import QueueHandlers, UnreadableReply, delete_old_rows
+from functions.host_handlers import QueueHandlers, UnreadableReply
 from functions.messaging.agent_messages import AgentReply
-from functions.messaging.message_format import QueueMessage, addressed
+from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
+from functions.messaging.task_messages import addressed
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
+from functions.timers import delete_old_rows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUN = RunRequest(task="t1", epoch=1, run=1)

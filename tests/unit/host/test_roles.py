@@ -13,13 +13,15 @@ import azure.functions as func
 import pytest
 
 from functions.agents.agent_catalog import setting_of
-from functions.application_settings import load_settings
-from functions.composition import Wiring
 from functions.core.workflow_definition import DefinitionError
-from functions.messaging.queue_names import QUEUES, live_queue
+from functions.messaging.queue_names import QUEUES, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import REACHES, AppRole, kind_of
-from functions.workflows_next.registry import load_registrations
+from functions.settings import load_settings
+from functions.storage.azure_table import AzureTable
+from functions.table_clients import TableAccount
+from functions.wiring import Wiring
+from functions.workflows.registry import load_registrations
 
 _REGISTRATIONS = load_registrations()
 _BUS = "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local"
@@ -32,28 +34,6 @@ _SETTINGS = {
         setting_of(name, "URL"): "https://service.example"
         for each in _REGISTRATIONS
         for name in each.agent_names
-    },
-}
-
-#: The functions of each role. The switch moves them to `functions/roles.py`.
-_FUNCTIONS = {
-    AppRole.FRONT: {"health", "api", "docs", "openapi", "services"},
-    AppRole.SCHEDULER: {
-        *("submission", "ingestion", "scheduler", "run_agents"),
-        *("scheduler_requests", "agent_replies", "purge"),
-    },
-    AppRole.AGENTS: {"agent_*"},
-    AppRole.SUPERVISOR: {
-        *("supervisor", "full_sweep", "intake", "queue_ages", "alert_summary", "old_rows"),
-        *(
-            "operator_alert",
-            "dead_letter_*",
-            "operations",
-            "console_page",
-            "console_files",
-            "docs",
-            "openapi",
-        ),
     },
 }
 
@@ -82,10 +62,10 @@ def bindings_of(functions: Iterable[Any]) -> list[Any]:
 
 def is_of(role: AppRole, function: str) -> bool:
     """Return whether a function belongs to a role. A name counts before a pattern."""
-    named = {other for other, names in _FUNCTIONS.items() if function in names}
+    named = {other for other, reach in REACHES.items() if function in reach.functions}
     if named:
         return role in named
-    return any(fnmatchcase(function, pattern) for pattern in _FUNCTIONS[role])
+    return any(fnmatchcase(function, pattern) for pattern in REACHES[role].functions)
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -93,7 +73,7 @@ def test_role_has_exactly_its_functions(role: AppRole) -> None:
     """The whole application has the functions of all roles."""
     served, whole = set(functions_of(role)), set(functions_of())
     assert served == {name for name in whole if is_of(role, name)}
-    assert {name for name in _FUNCTIONS[role] if "*" not in name} <= served
+    assert {name for name in REACHES[role].functions if "*" not in name} <= served
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -106,6 +86,27 @@ def test_role_has_its_triggers(role: AppRole) -> None:
     assert bool(durable) is REACHES[role].has_durable_client
     queues = {live_queue(each.queue_name) for each in bindings if each.type == "serviceBusTrigger"}
     assert {kind_of(queue) for queue in queues} == REACHES[role].receives
+
+
+@pytest.mark.parametrize("role", AppRole)
+def test_role_reaches_its_tables_only(role: AppRole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The templates grant no other table."""
+    reached, table = set[str](), TableAccount.table
+
+    def reach(account: TableAccount, name: str) -> AzureTable:
+        reached.add(name)
+        return table(account, name)
+
+    monkeypatch.setattr(TableAccount, "table", reach)
+    assert functions_of(role)
+    assert reached == REACHES[role].tables
+
+
+def test_each_dead_letter_queue_has_one_reader() -> None:
+    """No message that the bus gave up is lost unseen."""
+    triggers = [each for each in bindings_of(functions_of().values()) if each.type == "serviceBusTrigger"]
+    read = [each.queue_name for each in triggers if each.queue_name != live_queue(each.queue_name)]
+    assert sorted(read) == sorted(map(dead_letter_queue, QUEUES))
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -124,10 +125,7 @@ async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
 def test_agents_of_the_whole_application_send_replies_only() -> None:
     """An Agent that works there works in an application of its own."""
     sender: Any = wired()._make_sender(REACHES[AppRole.AGENTS])
-    assert {queue for queue in QUEUES if sender._may_send(queue)} == {
-        "agent-payment-requests",
-        "agent-replies",
-    }
+    assert {queue for queue in QUEUES if sender._may_send(queue)} == {"agent-replies"}
 
 
 def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
@@ -145,9 +143,11 @@ _LATER = {
 }
 _START = """
 import sys
-from functions.application_settings import load_settings
-from functions.composition import Wiring
-from functions.workflows_next.registry import load_registrations
+from functions.settings import load_settings
+from functions.storage.azure_table import AzureTable
+from functions.table_clients import TableAccount
+from functions.wiring import Wiring
+from functions.workflows.registry import load_registrations
 print(len(Wiring(load_settings(), load_registrations()).blueprints()), *sys.modules)
 """
 

@@ -18,25 +18,26 @@ from functions.core.record import Message, MessageKind
 from functions.messaging import queue_names
 from functions.messaging.message_format import (
     MOST_IN_GROUP,
-    WITHHELD,
-    AnnouncementMessage,
-    DeliveryCounts,
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    addressed,
-    caller_reason,
-    copy_of,
     each_order,
     faults_text,
     named_task,
     order_messages,
     payload_text,
     read_message,
-    read_scheduler_message,
 )
 from functions.messaging.queue_names import QUEUES, dead_letter_queue, handling_seconds
+from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import (
+    WITHHELD,
+    AnnouncementMessage,
+    addressed,
+    caller_reason,
+    read_scheduler_message,
+)
 from tests.fakes.storage_process import START
 
 LATER = START + timedelta(minutes=5)
@@ -210,9 +211,11 @@ def test_order_of_members_does_not_count() -> None:
 
 
 def test_payload_is_recorded_as_it_was_sent() -> None:
-    """In its order, without a loss of digits."""
-    body = submission().body.replace(b'{"weight":3}', b'{"b":1.0,"a":12345678901234567890123,"a":2}')
-    assert payload_text(read_message(SubmissionMessage, body).payload) == '{"b":1.0,"a":2}'
+    """In its order, without a loss of digits of an integer; a number with a fraction is a double."""
+    sent = b'{"b":1.0,"i":12345678901234567890123,"d":9007199254740993.0001,"a":1,"a":2}'
+    body = submission().body.replace(b'{"weight":3}', sent)
+    recorded = '{"b":1.0,"i":12345678901234567890123,"d":9007199254740994.0,"a":2}'
+    assert payload_text(read_message(SubmissionMessage, body).payload) == recorded
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from functions.messaging.hub_sender import HubSender
 from functions.messaging.message_format import QueueMessage, each_order
 from functions.messaging.received_messages import handle
-from functions.messaging.senders import BusFigures, HubSender
+from functions.messaging.senders import BusFigures
 from functions.telemetry.spans import current_traceparent, span
 from tests.unit.messaging.test_message_format import submission
 from tests.unit.messaging.test_senders import Bus, Producer

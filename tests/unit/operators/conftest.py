@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from functions.core.plan import Runner, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
-from functions.core.step_definition import EventStep, Results, Step
-from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepEnded
+from functions.core.step_definition import EventStep, Step
+from functions.core.step_results import Results
+from functions.core.task_events import Due, Event, OutcomeKind, RunStarted
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.order_search import search_key
@@ -33,6 +34,7 @@ from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import StorageProcess, new_id
+from tests.unit.core.builders import end
 
 TASK = "task-1"
 SHARDS = 3
@@ -118,7 +120,7 @@ class Desk:
             now=self.clock.now,
             start_run=cast("Any", None),
         )
-        actions = TaskActions(
+        self.actions = TaskActions(
             storage=self.storage,
             registry=self.registry,
             settings=settings,
@@ -127,10 +129,12 @@ class Desk:
         )
         self.application = bare_application("Operators", responses=GUARDED)
         access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
-        guard = guard or Guard(identify_as(_OPERATOR), WIDE, self.clock)
+        guard = guard or Guard(identify_as(_OPERATOR), WIDE, self.clock.now)
         guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)))
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
-        add_task_routes(self.application, router, actions, rejected=self.rejected, trace_url_template=url)
+        add_task_routes(
+            self.application, router, self.actions, rejected=self.rejected, trace_url_template=url
+        )
         self.application.include_router(router)
 
     def redeployed(self, *workflows: Workflow[Any], **others: Any) -> Desk:
@@ -191,16 +195,9 @@ class Desk:
         **fields: Any,
     ) -> TaskRecord:
         """Record the outcome of a step, by default done, with the starts that follow."""
-        record = await self.record(task)
-        ended = StepEnded(
-            epoch=record.epoch,
-            step=step,
-            direction=record.direction,
-            start_id=record.current(step).start_id or "none",
-            kind=kind or (OutcomeKind.DONE if error is None else OutcomeKind.REFUSED),
-            error=error,
-            **{"result": "{}" if error is None else None, **fields},
-        )
+        kind = kind or (OutcomeKind.DONE if error is None else OutcomeKind.REFUSED)
+        given = {"error": error, "result": "{}" if error is None else None, **fields}
+        ended = end(await self.record(task), step, kind, **given)
         return await self.change(ended, task, plans=True)
 
     async def change(self, event: Event, task: str = TASK, *, plans: bool = False) -> TaskRecord:

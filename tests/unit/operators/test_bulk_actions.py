@@ -76,19 +76,6 @@ async def test_interrupted_action_that_starts_again_changes_no_task_twice(desk: 
     assert _ids(await _all(desk)) == ["e-1"]
 
 
-async def test_page_that_is_repeated_after_a_lost_answer_continues(desk: Desk) -> None:
-    """The tasks of the page are left out, and the other ones follow."""
-    for number in range(60):
-        await desk.in_error(f"e-{number:02}")
-    body = {**RESUBMIT, "before": desk.at(0)}
-    lost = (await desk.post("/tasks/actions", body)).json
-    desk.clock.advance(1)
-    pages = await _all(desk, before=desk.at(0))
-    assert len(_ids([lost])) == 50
-    assert _ids([lost, *pages]) == [f"e-{number:02}" for number in range(60)]
-    assert _ids(pages, "rejected") == []
-
-
 async def test_cancelled_tasks_are_not_cancelled_again(desk: Desk) -> None:
     """A selection of any state also reads the index of ended tasks."""
     names = sorted(f"c-{number}" for number in range(60))
@@ -276,15 +263,6 @@ async def test_storage_that_does_not_answer_is_503(desk: Desk) -> None:
     desk.table.read_fault = lambda: True
     problem(await desk.post("/tasks/actions", {**RESUBMIT, "before": desk.at(0)}), 503)
     problem(await desk.get("/count"), 503)
-
-
-async def test_corrupt_index_rows_are_named(desk: Desk) -> None:
-    """They hide no other row."""
-    await desk.in_error("e-1")
-    key = next(iter(desk.table.keys("!error|"))) + "x"
-    desk.table.write("000", [RowChange("upsert", key, {"OrderID": "x"})])
-    [page] = await _all(desk)
-    assert (_ids([page]), [row["key"] for row in page["corrupt"]]) == (["e-1"], [key])
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, OperationState, StepRecord
-from functions.core.step_definition import EventStep, Results, Step
+from functions.core.step_definition import EventStep, Step
+from functions.core.step_results import Results
 from functions.core.task_events import OutcomeKind
 from functions.core.workflow_definition import Workflow
 from functions.web.access import Guard
 from functions.web.callers import Caller, Role, identify_as
-from tests.fakes.guards import SIGN_IN, WIDE, operator, reader, submitter
+from tests.fakes.guards import WIDE
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operators.conftest import (
     BOOKING,
@@ -395,7 +396,7 @@ async def _booked(**guard: Any) -> Desk:
 
 def _caller(*roles: str) -> Guard:
     caller = Caller("anna", frozenset({Role.OPERATOR, *roles}))
-    return Guard(identify_as(caller), WIDE, Desk().clock)
+    return Guard(identify_as(caller), WIDE, Desk().clock.now)
 
 
 async def test_event_is_sent_in_the_place_of_its_sender() -> None:
@@ -448,38 +449,3 @@ async def test_event_for_a_version_that_is_not_deployed_is_sent_later() -> None:
 
 
 # Roles, and faults of the storage
-
-
-async def test_readers_see_and_operators_act() -> None:
-    """A submitter does neither."""
-    desk = Desk(guard=SIGN_IN)
-    await desk.in_error()
-    path, act = f"/api/ops/tasks/{TASK}", {"reason": "a test"}
-    anna = "11111111-1111-4111-8111-111111111111"
-    for headers, seen, acted in (
-        (reader(anna), 200, 403),
-        (submitter(anna), 403, 403),
-        (operator(anna), 200, 202),
-    ):
-        client = desk.client(**headers)
-        assert (await client.get(path)).status == seen
-        assert (await client.post(f"{path}/resubmit", act)).status == acted
-    [closed] = await desk.epochs()
-    assert closed.who == anna
-
-
-async def test_another_sites_page_does_not_act(desk: Desk) -> None:
-    """It cannot send our header."""
-    await desk.in_error()
-    answer = await desk.client(**{"X-Requested-With": ""}).post(
-        f"/api/ops/tasks/{TASK}/undo", {"reason": "x"}
-    )
-    problem(answer, 403)
-
-
-async def test_storage_that_does_not_answer_is_503(desk: Desk) -> None:
-    """The caller repeats the request."""
-    await desk.in_error()
-    desk.table.read_fault = lambda: True
-    for answer in (await desk.act("resubmit"), await desk.get(f"/tasks/{TASK}"), await desk.get("/tasks")):
-        problem(answer, 503)

@@ -414,9 +414,6 @@ async def test_wrong_query_is_rejected(desk: Desk, query: str) -> None:
     assert query.split("=", maxsplit=1)[0] in field
 
 
-NOT_UNDER_WAY = "a task that is suspended, in Error or has ended is not under way"
-
-
 @pytest.mark.parametrize("before", ["2026-11-21T10:00:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 async def test_time_out_of_range_is_rejected(desk: Desk, before: str) -> None:
     """So is a time without a zone."""

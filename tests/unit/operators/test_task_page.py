@@ -11,7 +11,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from functions.core.record import Operation, OperationState, StepRecord, TaskRecord
-from functions.core.step_definition import EventStep, Results, Step, WorkflowStep
+from functions.core.step_definition import EventStep, Step, WorkflowStep
+from functions.core.step_results import Results
 from functions.core.task_events import Cancelled, Canceller, Due, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
@@ -323,6 +324,8 @@ async def test_refused_step_has_previews(desk: Desk) -> None:
         "rebuild car": {"runs": ["car"]},
         "done car": {},
     }
+    states = {each["action"]: each["state"] for each in (await _page(desk))["actions"]}
+    assert (states["resubmit"], states["done"]) == ("Pending", "Processed")
 
 
 async def test_refused_undo_has_previews(desk: Desk) -> None:
@@ -336,6 +339,7 @@ async def test_refused_undo_has_previews(desk: Desk) -> None:
     }
     await desk.end("car", error="too late")
     shown = await _actions(desk)
+    assert "undo" not in shown
     assert shown["resubmit"] == {"undoes": ["car", "flight"]}
     assert shown["undone car"] == shown["leave car"] == {"undoes": ["flight"]}
 

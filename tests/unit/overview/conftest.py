@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from functions.agents.gates import Gates
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.task_events import StepDeferred
 from functions.core.workflow_definition import Workflow
-from functions.messaging.announcer import Announcer
+from functions.messaging.intake_measurement import IntakeBounds
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import Depth, QueueDepth
 from functions.messaging.senders import SendError
 from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
-from functions.operators.task_actions import TaskActions
-from functions.scheduler.receivers import Receivers
-from functions.supervisor.intake_measurement import IntakeBounds
 from functions.web.access import Guard
 from functions.web.callers import Caller, Role, identify_as
 from tests.fakes.clock import START
@@ -38,14 +35,14 @@ class Office(Desk):
         self.sent: list[tuple[str, QueueMessage]] = []
         self.is_sending = True
         self.depths_read = 0
-        self.gates = Gates(
+        self.gates = ReleasingGates(
             self.storage,
             settings=self.process.settings,
             now=self.clock.now,
             schedule_release=self._schedule,
         )
         self.application = operators_application(
-            self._actions(),
+            self.actions,
             self.gates,
             OverviewReader(
                 self.storage,
@@ -58,27 +55,8 @@ class Office(Desk):
             rejected=self.rejected,
             put=self._put,
             figures=lambda: {"service_bus": {"messages": 3}},
-            guard=guard or Guard(identify_as(OPERATOR), WIDE, self.clock),
+            guard=guard or Guard(identify_as(OPERATOR), WIDE, self.clock.now),
             trace_url_template=None,
-        )
-
-    def _actions(self) -> TaskActions:
-        registry, settings = self.registry, self.process.settings
-        receivers = Receivers(
-            storage=self.storage,
-            registry=registry,
-            announcer=cast("Announcer", None),
-            gates=self.gates,
-            settings=settings,
-            now=self.clock.now,
-            start_run=cast("Any", None),
-        )
-        return TaskActions(
-            storage=self.storage,
-            registry=registry,
-            settings=settings,
-            record_event=receivers.event,
-            now=self.clock.now,
         )
 
     async def _schedule(self, name: str, link: int, at: datetime) -> None:

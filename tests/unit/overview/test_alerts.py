@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.core.record import Message, MessageKind
-from functions.messaging.message_format import MessageError, addressed
+from functions.messaging.lost_messages import LostMessage
+from functions.messaging.message_format import MessageError
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, handling_seconds
-from functions.messaging.received_messages import LostMessage
+from functions.messaging.task_messages import addressed
 from functions.operators import alert_limit as limit_module
 from functions.operators import alerts as alerts_module
 from functions.operators.alert_limit import AlertLimit

@@ -10,13 +10,14 @@ import pytest
 
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind, Suspended
+from functions.messaging.intake_measurement import record_intake
 from functions.messaging.queue_depths import Backlog
 from functions.operators.minute_rows import MinuteRows
 from functions.storage.row_keys import shard_name
 from functions.storage.table_contract import RowChange
-from functions.supervisor.intake_measurement import record_intake
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
+from functions.timers import delete_minutes_before
 from tests.fakes.clock import START
 from tests.unit.operators.conftest import LINE, SHARDS, TRIP
 from tests.unit.overview.conftest import Office
@@ -124,8 +125,9 @@ async def test_old_rows_of_minutes_are_deleted(office: Office) -> None:
     rows = MinuteRows(office.table)
     for number in range(250):
         await rows.write(MINUTE + timedelta(minutes=number), "one", {TaskCounter.ACCEPTED: 1})
-    assert await rows.delete_before(MINUTE + timedelta(minutes=240), 200) == 200
-    assert await rows.delete_before(MINUTE + timedelta(minutes=240), 200) == 40
+    before = MINUTE + timedelta(minutes=240)
+    deleted = [await delete_minutes_before(office.table, before, 200) for _ in range(3)]
+    assert deleted == [200, 40, 0]
     assert len(await rows.since(MINUTE)) == 10
 
 
@@ -183,7 +185,7 @@ async def test_queues_sweeps_and_intake_are_shown(office: Office) -> None:
 
 
 async def test_gates_show_circuit_hold_limit_and_deferred_tasks(office: Office) -> None:
-    """Also a gate without a row, behind which tasks wait."""
+    """Also a gate without a row: tasks wait behind it, or a deployed workflow has it."""
     for number in range(3):
         await office.defer(f"p-{number}")
         office.clock.advance(1)
@@ -191,7 +193,9 @@ async def test_gates_show_circuit_hold_limit_and_deferred_tasks(office: Office) 
     await office.gates.set_calls_at_once("drone", 4)
     office.clock.advance(1)
     await office.gates.report("pay", OutcomeKind.NOT_BEGUN, office.clock.now())
-    drone, pay, pick = sorted((await office.overview())["gates"], key=lambda each: each["gate"] or "~")
+    gates = {each["gate"]: each for each in (await office.overview())["gates"]}
+    assert set(gates) == {"drone", "pick", "send", "flight", "hotel", "car", "pay", "mail", "room"}
+    drone, pay, pick = gates["drone"], gates["pay"], gates["pick"]
     assert drone["hold"] == {"start": office.at(3), "reason": "repair", "who": "ann"}
     assert (drone["calls_at_once"], drone["deferred"]) == (4, {"count": 0, "more": False})
     assert (pay["circuit"], pay["since"], pay["away_from"]) == (Circuit.OPEN, office.at(4), office.at(4))
@@ -206,11 +210,8 @@ async def test_gate_with_many_tasks_hides_no_other(office: Office, monkeypatch: 
         for number in range(count):
             key = f"!gate|{gate}|20261121T10000{number}.000000Z|t-{number}"
             await office.table.send(shard_name(0), [RowChange("insert", key, {})])
-    gates = (await office.overview())["gates"]
-    assert [(each["gate"], each["deferred"]) for each in gates] == [
-        ("a", {"count": 2, "more": True}),
-        ("b", {"count": 1, "more": False}),
-    ]
+    gates = {each["gate"]: each["deferred"] for each in (await office.overview())["gates"]}
+    assert (gates["a"], gates["b"]) == ({"count": 2, "more": True}, {"count": 1, "more": False})
 
 
 async def test_corrupt_rows_are_named_and_hide_no_other(office: Office) -> None:
@@ -222,7 +223,7 @@ async def test_corrupt_rows_are_named_and_hide_no_other(office: Office) -> None:
     office.table.rows[due]["WorkflowVersion"] = "x"
     row = next(place for place, key in keys.items() if key == "p-2|task")
     office.table.rows[row]["Facts"] = "{"
-    for partition, key in (("gates", "drone"), (SUPERVISOR, "sweep"), (SUPERVISOR, "intake")):
+    for partition, key in (("gates", "drone"), (SUPERVISOR, "sweep"), ("intake", "latest")):
         await office.table.send(partition, [RowChange("insert", key, {"Gate": "{"})])
     await office.table.send(shard_name(1), [RowChange("insert", "!gate|x|y|z", {})])
     office.clock.advance(60)

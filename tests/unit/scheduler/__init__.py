@@ -1,3 +1,0 @@
-"""Tests of the Scheduler."""
-
-from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 from pydantic import BaseModel
 
-from functions.pattern.errors import DefinitionError
+from functions.core.workflow_definition import DefinitionError
 from functions.services.application import services_application
 from functions.services.service import booking_service
 from tests.fakes.asgi import AsgiClient
@@ -59,5 +59,5 @@ async def test_bodies_have_limits(path: str, body: bytes, content_type: str, sta
         kind: int
 
     services = (booking_service("parcels", Parcel),)
-    client = AsgiClient(services_application(services, lambda _: _NO_FAULTS, FakeClock()))
+    client = AsgiClient(services_application(services, lambda _: _NO_FAULTS, FakeClock().now))
     problem(await client.send("PUT", path, body, content_type=content_type), status)

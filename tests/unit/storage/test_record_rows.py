@@ -172,6 +172,17 @@ def test_gate_row_is_deleted_after_the_deferral() -> None:
     assert not [each for each in changes if each.kind == "delete" and each.key.startswith("!gate|")]
 
 
+@pytest.mark.parametrize("name", RECORDS)
+def test_derived_columns_are_not_read(name: str) -> None:
+    """They follow from the facts, so a wrong or missing column changes no record."""
+    table = written(RECORDS[name])
+    row, record = table.rows["000", "t|task"], read(table).record
+    for column in ("ProcessState", "LockedBy", "CompleteBy", "DueAt", "WaitingFor"):
+        row.pop(column, None)
+    row["ProcessState"] = "Processed"
+    assert read(table).record == record
+
+
 def test_columns_of_operators() -> None:
     """The index row of a task in `Error` has the reason, and the task row its facts."""
     table = written(RECORDS["refused"])

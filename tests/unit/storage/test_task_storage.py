@@ -175,7 +175,23 @@ async def test_lost_answer_admits_a_task_once(fault: TableFault) -> None:
         admitted, _ = await process.storage.admit(record)
     assert admitted == record
     assert len(table.keys("t1|")) == 2
+    keys = [{change.key for change in changes} for changes in table.transactions]
+    assert all({"t1|order", "t1|task"} <= each for each in keys)
     assert await process.storage.admit(record) == (record, False)
+
+
+@virtual
+async def test_step_has_a_row_from_its_first_start_or_event() -> None:
+    """The order's row has the specs of all steps."""
+    table = SimulatedTable()
+    process = StorageProcess(table)
+    event = StepSpec(name="e", type=StepType.EVENT, needs=frozenset({"s1"}), complete_within=600)
+    await process.admit("t1", *line(2), event)
+    assert (table.keys("t1|step|"), len(table.keys("t1|"))) == ([], 2)
+    await process.start("t1")
+    assert table.keys("t1|step|") == ["t1|step|s0"]
+    await process.change("t1", received("e"))
+    assert table.keys("t1|step|") == ["t1|step|e", "t1|step|s0"]
 
 
 @virtual

@@ -1,3 +1,1 @@
-"""Tests of taking submissions in."""
-
-from __future__ import annotations
+"""Tests of the admission of orders."""

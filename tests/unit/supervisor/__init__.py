@@ -1,3 +1,0 @@
-"""Tests of the Supervisor."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of spans, metrics and log records, as an exporter would get them."""
-
-from __future__ import annotations

@@ -22,12 +22,10 @@ from azure.identity import ManagedIdentityCredential
 from azure.monitor.opentelemetry._constants import _ALL_SUPPORTED_INSTRUMENTED_LIBRARIES
 from opentelemetry.trace import INVALID_SPAN
 
-from functions.agents.endpoints import url_setting
-from functions.pattern.definition import Json, Registry
-from functions.pattern.errors import SettingsError
-from functions.pattern.identity import TaskId
-from functions.pattern.ports import AgentCall
-from functions.scheduler import activity_run, run_steps
+from functions.agents.agent_call import AgentCall
+from functions.agents.agent_catalog import setting_of
+from functions.connections import SettingsError
+from functions.scheduler import run
 from functions.settings import load_settings
 from functions.telemetry import azure_monitor, spans
 from functions.telemetry.azure_monitor import export_to_azure_monitor
@@ -37,20 +35,18 @@ from functions.telemetry.spans import call_span, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
 from tests.e2e.telemetry.receiver import Receiver
-from tests.fakes.clock import FakeClock
-from tests.fakes.runners import make_runs
-from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import pending
-from tests.fakes.workflows import step, workflow
+from tests.unit.scheduler.steps import step
+from tests.unit.scheduler.world import World, workflow
+from tests.unit.storage.virtual import virtual
 
 _ROOT = Path(__file__).parents[3]
 _SETTINGS = {
     "StateStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=k;SharedAccessKey=a2V5",
     **{
-        url_setting(step.agent): "https://service.example.com/things"
+        setting_of(agent, "URL"): "https://service.example.com/things"
         for each in load_registrations()
-        for step in each.workflow.steps
+        for agent in each.agent_names
     },
 }
 #: Starts the application as the host does, but for the tables, and names what was imported for telemetry.
@@ -94,47 +90,40 @@ def test_each_place_brings_its_own_exporter() -> None:
     assert not [name for name in imported if name.startswith("azure.monitor")]
 
 
-_PICK = workflow(step("pick"), name="pick")
+async def _pick(_call: AgentCall) -> str:
+    """Carry out a call, of which telemetry sees one request."""
+    with call_span("pick", "PUT") as called:
+        called.answered(201)
+    return '{"number":1}'
 
 
-class _Paying:
-    """An Agent that does nothing but what telemetry sees of a call."""
-
-    async def do(self, call: AgentCall) -> Json:
-        with call_span("pick", "PUT") as span:
-            span.answered(201)
-        return {"task": call.task}
-
-
-async def _calls(steps: int = 10) -> int:
-    """Count the function calls that so many steps take, each of a task of its own."""
-    clock = FakeClock()
-    store = MemoryStateStore(clock)
-    for number in range(steps):
-        task = TaskId(f"t-{number}")
-        store.put(pending(_PICK, task))
-    runs = make_runs(store, {"pick": _Paying()}, Registry((_PICK,), {}), clock)
+async def _calls(tasks: int = 10) -> int:
+    """Return the number of function calls for a number of tasks of one step."""
+    world = World(workflow(step("pick")))
+    world.services.behaviour["pick"] = _pick
     counted = Counter[str]()
     sys.setprofile(lambda _frame, event, _argument: counted.update((event,)))
     try:
-        for number in range(steps):
-            await runs.run({"task": f"t-{number}", "epoch": 1, "number": 1, "share": False})
+        for number in range(tasks):
+            await world.admit(f"t-{number}")
+            await world.until_rest(f"t-{number}")
     finally:
         sys.setprofile(None)
     return counted["call"] + counted["c_call"]
 
 
+@virtual
 async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Telemetry is a small part even of a step in memory; a real one takes a hundred times as long.
+    """Telemetry is a small part of a step in memory; a real step takes a hundred times as long.
 
-    Calls are counted, because a busy machine says nothing by its timings.
+    Calls are counted, because timings of a busy machine prove nothing.
     """
-    await _calls()  # what is done once only
-    with_it = await _calls()
+    await _calls()  # caches are filled
+    with_telemetry = await _calls()
     monkeypatch.setattr(spans, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
-    monkeypatch.setattr(run_steps, "run_steps_span", lambda *_: nullcontext(INVALID_SPAN))
-    monkeypatch.setattr(activity_run, "step_span", lambda *_: nullcontext(INVALID_SPAN))
-    assert with_it < await _calls() * 1.5
+    for name in ("run_span", "step_span"):
+        monkeypatch.setattr(run, name, lambda *_, **__: nullcontext(INVALID_SPAN))
+    assert with_telemetry < await _calls() * 1.5
 
 
 class _Provider:
@@ -191,13 +180,6 @@ async def test_process_that_ends_sends_what_is_left() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         await end(f"http://127.0.0.1:{silent.getsockname()[1]}")
-
-
-def test_sending_is_waited_for() -> None:
-    """As long as it takes, within the limit."""
-    provider = _Provider(released=True)
-    shut_down([provider.shutdown], within=60)
-    assert provider.sent.is_set()
 
 
 _LOGGER = logging.getLogger("functions.tests.azure_monitor")

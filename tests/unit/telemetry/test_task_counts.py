@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from functions.core.record import FailurePolicy, StepSpec, StepType, TaskRecord
-from functions.core.task_events import Due, EventReceived, OutcomeKind, Resubmitted, StepEnded
+from functions.core.task_events import Due, EventReceived, OutcomeKind, Resubmitted
 from functions.storage.table_contract import TransientStorageError
 from functions.telemetry.task_counts import MinuteCounter, TaskCounter, TaskCounts
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import StorageProcess, line
+from tests.unit.core.builders import end
 from tests.unit.telemetry.conftest import Measured, Series, series
 
 MINUTE = START.replace(second=0, microsecond=0)
@@ -53,16 +54,7 @@ class Counted(StorageProcess):
         self.clock.advance(1)
         record = await self.storage.load("t-1")
         assert record is not None
-        ended = StepEnded(
-            epoch=record.epoch,
-            step=step,
-            direction=record.direction,
-            start_id=record.current(step).start_id or "none",
-            kind=kind,
-            result="{}" if kind is OutcomeKind.DONE else None,
-            error=None if kind is OutcomeKind.DONE else "no money",
-        )
-        applied = await self.change("t-1", ended, plan=self.plan())
+        applied = await self.change("t-1", end(record, step, kind), plan=self.plan())
         assert applied.rejection is None
         return applied.record
 
@@ -100,12 +92,21 @@ async def test_processed_task_is_counted_and_timed(counted: Counted, measured: M
     }
 
 
+async def test_durations_have_bounds_for_seconds(counted: Counted, measured: Measured) -> None:
+    """From ten milliseconds to hours; the SDK's own bounds are for milliseconds."""
+    await counted.begin(*line(1))
+    await counted.outcome("s0")
+    counted.count()
+    bounds = measured.bounds("step.duration")
+    assert (bounds[0], bounds[-1]) == (0.01, 14_400)
+
+
 async def test_each_entry_into_error_is_counted(counted: Counted, measured: Measured) -> None:
     """A resubmission is no recovery."""
     await counted.begin(*line(1))
     record = await counted.outcome("s0", OutcomeKind.REFUSED)
     counted.count()
-    assert (record.error, measured.take()[_tasks("errors")]) == ("s0: no money", 1)
+    assert (record.error, measured.take()[_tasks("errors")]) == ("s0: it failed", 1)
     await counted.change("t-1", Resubmitted(epoch=1, who="ann", reason="why"), plan=counted.plan())
     await counted.outcome("s0", OutcomeKind.REFUSED)
     counted.count()

@@ -1,3 +1,1 @@
 """Tests of what the HTTP applications share."""
-
-from __future__ import annotations

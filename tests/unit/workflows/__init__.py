@@ -1,3 +1,1 @@
 """Tests of the workflows and their registry."""
-
-from __future__ import annotations

@@ -9,6 +9,7 @@ import os
 import signal
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from servicebus_local.config import BrokerConfig, ConfigurationError, queues_named, read_config
@@ -49,6 +50,7 @@ def main() -> int:
 def _configuration(options: argparse.Namespace) -> BrokerConfig:
     """Return what the options ask for. Raises ConfigurationError."""
     config = read_config(options.config) if options.config else queues_named(options.queue)
+    config = replace(config, expire_on_receive=options.expire_on_receive)
     if options.hubs:
         return with_hubs_of(config, options.hubs)
     return with_hubs_named(config, options.hub)
@@ -94,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Path(".local/servicebus"),
         metavar="FOLDER",
         help="data folder (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--expire-on-receive",
+        action="store_true",
+        help="expire messages only when a receiver requests messages (default: at once)",
     )
     parser.add_argument("--verbose", action="store_true", help="also log details of the protocol")
     return parser

@@ -29,11 +29,13 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The queues and hubs to serve."""
+    """The queues and hubs to serve, and when messages expire."""
 
     queues: Mapping[str, QueueSettings]
     auto_create: tuple[AutoCreateRule, ...] = ()
     hubs: Mapping[str, HubSettings] = field(default_factory=dict)
+    #: Delete or dead-letter an expired message only when a receiver requests messages, as Azure may.
+    expire_on_receive: bool = False
 
 
 def read_config(file: Path) -> BrokerConfig:

@@ -71,7 +71,7 @@ class Broker:
             reader = LogReader(log.path, loop)
             resources.callback(reader.close)
             hubs = _hubs(config, HubJournal(log, commit, reader), faults)
-            machinery = Machinery(Journal(log, commit), timers, faults)
+            machinery = Machinery(Journal(log, commit), timers, faults, config.expire_on_receive)
             namespace = Namespace(config.queues, config.auto_create, machinery, hubs)
             Retention(hubs, timers)
             _log.info("%d messages in the log", namespace.load())

@@ -1,3 +1,1 @@
 """The Agent `payment`, alone."""
-
-from __future__ import annotations

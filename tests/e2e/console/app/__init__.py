@@ -1,3 +1,1 @@
-"""The application with deliveries that are held for an operator when they are refused."""
-
-from __future__ import annotations
+"""The application with the workflows of the console's tests."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
 from functions.wiring import Wiring
 from tests.e2e.console.workflows import REGISTRATIONS
 
-settings = load_settings()
-wiring = Wiring(settings, REGISTRATIONS)
+wiring = Wiring(load_settings(), REGISTRATIONS)
 wiring.prepare()
 
-app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)

@@ -1,3 +1,1 @@
 """The application with the tests' workflows."""
-
-from __future__ import annotations

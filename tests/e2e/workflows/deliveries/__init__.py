@@ -1,3 +1,1 @@
 """The workflow `deliveries` end to end, with faults of services and hosts and with lost responses."""
-
-from __future__ import annotations

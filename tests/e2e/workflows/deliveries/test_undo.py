@@ -1,15 +1,15 @@
-"""What is undone of a delivery that cannot be made, and what remains when the undo fails."""
+"""A delivery is undone after a refusal and after a cancel; a refused undo ends in `Error`."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from tests.e2e.recovery.bench import Bench, events, step
+from tests.e2e.deliveries import BOOKED_ONCE, UNDONE, asking, booked, submit
+from tests.e2e.recovery.bench import Bench, ends, step
 from tests.e2e.recovery.remote import Behaviour
-from tests.e2e.workflows.deliveries.bench import submit
-from tests.e2e.workflows.deliveries.services import STEPS, UNDONE, booked
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
@@ -19,8 +19,7 @@ async def test_undo_goes_in_reverse(bench: Bench) -> None:
     bench.remote.script("blunder/delivery/do", Behaviour.BLUNDERS)
     await submit(bench, "blunder")
     task = await bench.until_state("blunder", "Compensated")
-    assert events(task) == ["submitted", "refused"]
-    assert task["last_error"] == "delivery: delivery answered 422"
+    assert (ends(task), task["reason"]) == (["refused"], "delivery: delivery answered 422")
     assert bench.remote.effects("blunder")[2:] == [
         "drone/do",
         "delivery/do",
@@ -28,11 +27,10 @@ async def test_undo_goes_in_reverse(bench: Bench) -> None:
         "drone/undo",
         "package/undo",
     ]
-    assert _undone_at(bench, "blunder") == list(UNDONE)
 
 
 async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench: Bench) -> None:
-    """The steps that would be undone next stay as they were, and the operator gets one alert."""
+    """The steps that it needs stay as they were, and the operator gets one alert."""
 
     async def stuck_at(name: str) -> None:
         task = f"refused-undo-{name}"
@@ -40,11 +38,11 @@ async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench
         bench.remote.script(f"{task}/{name}/undo", Behaviour.REFUSES)
         await submit(bench, task)
         found = await bench.until_state(task, "Error")
-        assert found["last_error"].startswith(f"undo of {name}: {name} answered 422")
+        assert found["reason"] == f"undo of {name}: {name} answered 422"
         done = UNDONE.index(name)
         assert {each: step(found, each)["state"] for each in UNDONE} == {
             **dict.fromkeys(UNDONE[:done], "Undone"),
-            name: "Undoing",
+            name: "Undo refused",
             **dict.fromkeys(UNDONE[done + 1 :], "Completed"),
         }
         assert booked(bench.remote, task) == {"transport", *UNDONE[done:]}
@@ -54,7 +52,45 @@ async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench
     await asyncio.gather(*map(stuck_at, UNDONE))
 
 
-def _undone_at(bench: Bench, task: str) -> list[str]:
-    """Return the services that were called to undo something of a task, in order."""
-    undos = {f"{task}/{name}/undo" for name in STEPS}
-    return [call.step for call in bench.remote.calls if call.effect in undos]
+async def test_processed_delivery_is_cancelled_and_every_effect_undone(bench: Bench) -> None:
+    """Its output is shown as long as it counts; a repeated cancel changes nothing."""
+    await submit(bench, "changed-my-mind")
+    await bench.until_state("changed-my-mind", "Processed")
+    output = (await _shown(bench, "changed-my-mind"))["output"]
+    assert output == {"tracking_number": "T-7", "expected_at": "2026-11-21T13:00:00Z"}
+    assert [await _cancel(bench, "changed-my-mind") for _ in range(2)] == [202, 202]
+    task = await bench.until_state("changed-my-mind", "Compensated")
+    assert ends(task) == ["cancelled"]
+    assert sorted(bench.remote.effects("changed-my-mind")[:4]) == BOOKED_ONCE
+    assert _undone(bench, "changed-my-mind") == [f"{step}/undo" for step in UNDONE]
+    assert booked(bench.remote, "changed-my-mind") == {"transport"}  # a quote: nothing is bound by it
+    assert (await _shown(bench, "changed-my-mind"))["output"] is None
+    assert await _cancel(bench, "changed-my-mind") == 202
+
+
+async def test_delivery_under_way_is_cancelled_with_what_is_still_running(bench: Bench) -> None:
+    """The outcome of the drone's call does not count any more: it is undone as an unknown outcome is."""
+    drone = asking("on-its-way", "drone")
+    bench.remote.script(drone, Behaviour.WAITS)
+    await submit(bench, "on-its-way")
+    await bench.until_called(drone)
+    assert await _cancel(bench, "on-its-way") == 202
+    task = await bench.until_state("on-its-way", "Compensated")
+    bench.remote.release(drone, 0)
+    assert ends(task) == ["cancelled"]
+    assert _undone(bench, "on-its-way") == ["drone/undo", "package/undo"]
+
+
+async def _cancel(bench: Bench, task: str) -> int:
+    async with bench.session.delete(f"/api/deliveries/{task}") as answer:
+        return answer.status
+
+
+async def _shown(bench: Bench, task: str) -> dict[str, Any]:
+    async with bench.session.get(f"/api/deliveries/{task}") as answer:
+        shown: dict[str, Any] = await answer.json()
+        return shown
+
+
+def _undone(bench: Bench, task: str) -> list[str]:
+    return [effect for effect in bench.remote.effects(task) if effect.endswith("/undo")]

@@ -1,3 +1,1 @@
 """Tests of the workflow `orders`."""
-
-from __future__ import annotations

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from azure.data.tables.aio import TableServiceClient
 
+from functions.workflow import Results
 from functions.workflows.orders import REGISTRATION
-from functions.workflows.orders.definition import ORDERS, PAYMENT
+from functions.workflows.orders.definition import charge
 from functions.workflows.orders.models import OrderPayload
 from tests.fakes.asgi import AsgiClient
 from tests.integration.sample_services import serve
@@ -45,7 +46,7 @@ async def test_payment_is_found_by_its_task(client: AsgiClient) -> None:
 async def test_the_workflows_request_is_accepted(client: AsgiClient) -> None:
     """What the definition requests is what the service accepts."""
     [example] = OrderPayload.model_json_schema()["examples"]
-    request = ORDERS.step(PAYMENT).request(OrderPayload.model_validate(example), {})
+    request = charge(OrderPayload.model_validate(example), Results({}, "payment"))
     assert (await client.put(PATH, request)).status == 201
 
 

@@ -44,7 +44,7 @@ func TestLedgerThatCanNotBeUsedForAWhileIsTriedAgain(t *testing.T) {
 			_ = os.Remove(ledgerFile)
 		}()
 		reply := answer(payment(time.Now().Add(5 * time.Second)))
-		if reply == nil || reply.Outcome != "completed" {
+		if reply == nil || reply.Outcome != "done" {
 			t.Fatal(reply)
 		}
 	})
@@ -108,5 +108,7 @@ func TestLockIsNotRenewedOnceItIsSettled(t *testing.T) {
 
 func payment(completeBy time.Time) Request {
 	asked := map[string]any{"amount": "1.00", "currency": "EUR"}
-	return Request{Direction: "do", EffectKey: "t-1.3f9a0c27/payment/do", Request: asked, completeBy: completeBy}
+	kind := "carry out"
+	echo := Echo{Direction: "do", Kind: &kind, StartID: "5f0c3e0a9b7d4c1e"}
+	return Request{Echo: echo, EffectKey: "t-1.3f9a0c27/payment/do", Request: asked, completeBy: completeBy}
 }

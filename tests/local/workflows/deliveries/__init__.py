@@ -1,3 +1,1 @@
 """The demo and the workflow `deliveries`."""
-
-from __future__ import annotations

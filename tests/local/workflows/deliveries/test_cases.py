@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from functions.workflow import Results
 from functions.workflows.deliveries.definition import DELIVERIES, crosses_service_area
 from functions.workflows.deliveries.models import Delivery
 from local.callers.cases import SUSPENDED_ACCOUNT, Case, Submission
 from local.callers.client import SAMPLE_DELIVERY
+
+_NO_RESULTS = Results({}, "transport")
 
 
 def _delivery(case: Case) -> Delivery:
@@ -17,13 +20,13 @@ def _delivery(case: Case) -> Delivery:
 
 def test_the_sample_delivery_is_one_that_the_application_takes() -> None:
     """It needs no transport."""
-    assert not crosses_service_area(Delivery.model_validate(SAMPLE_DELIVERY), {})
+    assert not crosses_service_area(Delivery.model_validate(SAMPLE_DELIVERY), _NO_RESULTS)
 
 
 def test_each_case_is_what_it_is_called() -> None:
     """By the workflow's own rule, and by the account that the services are told of."""
-    assert not crosses_service_area(_delivery(Case.NEAR), {})
-    assert crosses_service_area(_delivery(Case.FAR), {})
+    assert not crosses_service_area(_delivery(Case.NEAR), _NO_RESULTS)
+    assert crosses_service_area(_delivery(Case.FAR), _NO_RESULTS)
     assert _delivery(Case.SUSPENDED).account == SUSPENDED_ACCOUNT
     assert _delivery(Case.NO_DRONE).account != SUSPENDED_ACCOUNT
 
@@ -32,4 +35,4 @@ def test_each_case_is_what_it_is_called() -> None:
 def test_expected_steps_are_those_of_the_workflow(case: Case) -> None:
     """A step that is renamed fails here, before any demo."""
     assert case.resource == DELIVERIES.resource
-    assert case.expectation.steps.keys() <= {step.name for step in DELIVERIES.steps}
+    assert case.expectation.steps.keys() <= DELIVERIES.steps.keys()

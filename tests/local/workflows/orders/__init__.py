@@ -1,3 +1,1 @@
 """The demo and the workflow `orders`."""
-
-from __future__ import annotations

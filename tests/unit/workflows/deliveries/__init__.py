@@ -1,3 +1,1 @@
-"""Tests of the workflow `deliveries`."""
-
-from __future__ import annotations
+"""Tests of the workflow `deliveries`: they are removed with its folder."""

@@ -32,6 +32,8 @@ class Machinery:
     journal: Journal
     timers: TimerHeap
     faults: FaultBoard
+    #: An expired message stays in its queue until a receiver requests messages.
+    expires_on_receive: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Entity(ABC):
         self._journal = machinery.journal
         self._timers = machinery.timers
         self._faults = machinery.faults
+        self._expires_on_receive = machinery.expires_on_receive
         self._space = space
         self._ready: list[int] = []
         self._receivers: deque[Receiver] = deque()
@@ -87,7 +90,8 @@ class Entity(ABC):
     def _offer(self, message: StoredMessage) -> None:
         if not self._is_available(message):
             return
-        if message.expires_ms is not None and message.timer is None:
+        has_timer = message.timer is not None or self._expires_on_receive
+        if message.expires_ms is not None and not has_timer:
             message.timer = self._timers.at(message.expires_ms, self._expire_if_due, message)
         heapq.heappush(self._ready, message.sequence_number)
         self._deliver_ready()
@@ -225,12 +229,16 @@ class Entity(ABC):
     # Peeking, and operations by sequence number
 
     def peek(self, first_number: int, count: int) -> list[StoredMessage]:
-        """Return messages in any state from a sequence number on, without locking them."""
+        """Return messages in any state from a sequence number on, without locking them.
+
+        With `expires_on_receive`, expired messages are included.
+        """
         now = now_ms()
         # Nearly in order already, and then sorting is as quick as copying.
         numbers = sorted(self.messages)
         later = (self.messages[number] for number in numbers[bisect_left(numbers, first_number) :])
-        present = (m for m in later if not (m.expired(now) and self._is_available(m)))
+        shows_expired = self._expires_on_receive
+        present = (m for m in later if shows_expired or not (m.expired(now) and self._is_available(m)))
         return list(islice(present, max(0, min(count, len(numbers)))))
 
     def find_deferred(self, sequence_numbers: list[int]) -> list[StoredMessage]:

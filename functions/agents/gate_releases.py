@@ -1,0 +1,253 @@
+"""The release chains of gates, the overdue requests of queues, and the actions of operators.
+
+A release chain is a series of messages. Each message releases some of the steps that wait behind a gate.
+Times are UTC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease, too_many_changes
+from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
+from functions.core.record import RuleSettings, StepType, TaskRecord
+from functions.core.task_events import GateReleased
+from functions.storage.row_keys import TaskIndex, index_range, shard_name
+from functions.storage.table_contract import (
+    KEYS,
+    CorruptRowError,
+    RowQuery,
+    StorageError,
+    TransientStorageError,
+    every_page,
+)
+from functions.storage.task_storage import TaskStorage
+
+_log = logging.getLogger(__name__)
+
+#: Time after which the message of a release chain counts as lost, and a shorter one for its releases.
+_LOST_AFTER, _RELEASE_TIME = timedelta(seconds=15), timedelta(seconds=10)
+_RELEASES_AT_ONCE = 50
+#: Time for which a task that could not be released is passed over.
+_PASSED_OVER = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Waiting:
+    """An index row of a task that waits behind a gate since a time (sortable text)."""
+
+    since: str
+    task: str
+    steps: int
+    shard: str
+    key: str
+
+
+class ReleasingGates(Gates):
+    """Gates that release the steps behind them, and that operators and the Supervisor change."""
+
+    def __init__(
+        self,
+        storage: TaskStorage,
+        *,
+        settings: RuleSettings,
+        now: Callable[[], datetime],
+        schedule_release: ScheduleRelease,
+        calls_at_once: Mapping[str, int] | None = None,
+    ) -> None:
+        """Without a limit in its row, a gate has that of `calls_at_once`."""
+        super().__init__(
+            storage.table,
+            settings=settings,
+            now=now,
+            schedule_release=schedule_release,
+            calls_at_once=calls_at_once,
+        )
+        self._storage = storage
+        self._passed_over: dict[str, datetime] = {}
+
+    # Overdue requests
+
+    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
+        """Count the overdue requests of a task at their queues' gates; return the gates as they were before.
+
+        `Due` decides by these gates, so an absence of an Agent counts at most as many failures of tasks as
+        open the circuit. A gate that cannot be changed is left out, and its requests are not decided.
+        """
+        now = self._now()
+        oldest: dict[str, tuple[datetime, datetime]] = {}
+        for spec, operation in record.operations():
+            may_count = spec.may_fail or (may_recover and record.decision is None)
+            is_counted = spec.type is StepType.QUEUE and not spec.must_not_repeat(record.direction)
+            sent_at, ends_at = operation.started_at, operation.complete_by
+            if not (is_counted and may_count and operation.is_overdue(now - self._settings.skew)):
+                continue
+            if sent_at is not None and ends_at is not None:
+                request = (sent_at, ends_at)
+                oldest[spec.gate] = min(oldest.get(spec.gate, request), request)
+        judged: dict[str, Gate] = {}
+        if oldest:
+            await self.refresh()
+        for name, (sent_at, ends_at) in oldest.items():
+            try:
+                judged[name] = await self._count_overdue(name, sent_at, ends_at, now)
+            except StorageError as error:
+                _log.warning("gate %s: an overdue request is not counted: %s", name, error)
+        return judged
+
+    async def _count_overdue(self, name: str, sent_at: datetime, ends_at: datetime, now: datetime) -> Gate:
+        seen = Gate(name=name)
+
+        def change(gate: Gate) -> Gate:
+            nonlocal seen
+            seen = gate
+            return overdue(gate, sent_at, ends_at, now, self._settings)
+
+        await self.change(name, change)
+        return seen
+
+    # Operators
+
+    async def hold(self, name: str, reason: str, who: str) -> None:
+        """Close a gate until the operator ends the hold. Operators' actions raise `TransientStorageError`.
+
+        An operator's action replaces a corrupt row.
+        """
+        await self.change(name, lambda gate: start_hold(gate, reason, who, self._now()), is_operator=True)
+
+    async def end_hold(self, name: str) -> None:
+        """End an operator's hold, and start the release of the steps behind the gate."""
+        await self.change(name, lambda gate: end_hold(gate, self._now()), is_operator=True)
+
+    async def set_limit(self, name: str, limit: int) -> None:
+        """Set the largest number of steps that one interval releases, at least 1."""
+        await self._set(name, limit=max(1, limit))
+
+    async def set_calls_at_once(self, name: str, limit: int | None) -> None:
+        """Set the largest number of calls that one instance has under way, at least 1; None: no limit."""
+        await self._set(name, calls_at_once=None if limit is None else max(1, limit))
+
+    async def _set(self, name: str, **fields: int | None) -> None:
+        def change(gate: Gate) -> Gate:
+            after = replace(gate, **fields)  # type: ignore[arg-type]
+            return gate if after == gate else after
+
+        await self.change(name, change, is_operator=True)
+
+    # The release chain
+
+    async def release(self, name: str, link: int) -> None:
+        """Handle message `link` of a release chain: release the steps that wait longest, send the next one.
+
+        A repeated message has no effect. Raises `StorageError`: the message must be delivered again.
+        """
+        for _ in range(MOST_TRIES):
+            now = self._now()
+            gate, etag = await self.read(name)
+            if gate.link != link or gate.hold is not None:
+                return
+            if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
+                await self._schedule(name, link, gate.next_at + self._settings.skew)  # this clock is behind
+                return
+            after = next_link(gate, now, self._settings, is_waiting=True)
+            beyond: dict[str, str] = {}
+            oldest = await self._oldest(name, after.amount, beyond)
+            if not oldest:
+                after = next_link(gate, now, self._settings, is_waiting=False)
+            if await self.write(gate, after, etag):
+                break
+        else:
+            raise too_many_changes(name)
+        left = after.amount
+        while oldest and left > 0:
+            left -= await self._release_steps(gate, oldest, left)
+            is_over = self._now() >= now + _RELEASE_TIME
+            oldest = await self._oldest(name, left, beyond) if left > 0 and not is_over else []
+        if after.next_at is not None:
+            await self._schedule(name, after.link, after.next_at)
+
+    async def start_missing_chains(self) -> None:
+        """Start the release chain of each gate behind which steps wait, if its message was lost.
+
+        Raises `TransientStorageError`.
+        """
+        for name in sorted(await self._names_waiting()):
+            try:
+                gate, _ = await self.read(name)
+            except CorruptRowError as error:
+                _log.warning("gate %s: no release: %s", name, error)
+                continue
+            is_lost = gate.next_at is None or gate.next_at < self._now() - _LOST_AFTER
+            if is_lost and gate.hold is None:
+                await self._schedule(name, gate.link, self._now())
+
+    async def _release_steps(self, gate: Gate, waiting: Sequence[_Waiting], most: int) -> int:
+        """Release at most `most` steps, and return how many were released."""
+        room = asyncio.Semaphore(_RELEASES_AT_ONCE)
+        until = self._now() + _RELEASE_TIME
+
+        async def release(each: _Waiting, steps: int) -> int:
+            async with room:
+                event = GateReleased(gate=gate.name, most=steps, holds=gate.holds)
+                try:
+                    applied = await self._storage.change(each.task, event, until=until)
+                except Exception as error:  # noqa: BLE001 - the error of one task delays no other one
+                    _log.warning("task %s: not released: %s", each.task, error)
+                    if not isinstance(error, TransientStorageError):
+                        self._passed_over[each.task] = self._now() + _PASSED_OVER
+                    return 0
+                return steps if applied.rejection is None else 0
+
+        releases = []
+        for each in waiting:
+            steps = min(each.steps, most)
+            most -= steps
+            if steps > 0:
+                releases.append(release(each, steps))
+        return sum(await asyncio.gather(*releases))
+
+    async def _oldest(self, name: str, most: int, beyond: dict[str, str]) -> Sequence[_Waiting]:
+        """Return the `most` tasks that wait longest behind a gate, and move the cursors `beyond` by shard."""
+        now = self._now()
+        self._passed_over = {task: end for task, end in self._passed_over.items() if end > now}
+        shards = map(shard_name, range(self._storage.shards))
+        pages = await asyncio.gather(*(self._waiting(name, most, each, beyond) for each in shards))
+        oldest = sorted(each for page in pages for each in page)[:most]
+        beyond |= {each.shard: each.key for each in oldest}
+        return oldest
+
+    async def _waiting(self, name: str, most: int, shard: str, beyond: Mapping[str, str]) -> list[_Waiting]:
+        """Return the `most` tasks of a shard that wait longest, without those that are passed over."""
+        query = replace(index_range(TaskIndex.GATE, name), most=max(most, 1), beyond=beyond.get(shard))
+        waiting: list[_Waiting] = []
+        async for page in every_page(self._table, shard, query):
+            for row in page.rows:
+                key, steps = str(row["RowKey"]), row.get("Count")
+                since, task = key.split("|")[-2:]
+                if task not in self._passed_over:
+                    steps = steps if isinstance(steps, int) else 1
+                    waiting.append(_Waiting(since, task, max(1, steps), shard, key))
+            if len(waiting) >= most:
+                break
+        return waiting[:most]
+
+    async def _names_waiting(self) -> set[str]:
+        """Return the names of the gates behind which steps wait: one query for each gate and shard."""
+        names: set[str] = set()
+        start = f"{TaskIndex.GATE}|"
+        for shard in map(shard_name, range(self._storage.shards)):
+            beyond = start
+            while beyond:
+                query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
+                beyond = ""
+                async for page in every_page(self._table, shard, query):
+                    if page.rows:
+                        name = str(page.rows[0]["RowKey"]).split("|")[1]
+                        names.add(name)
+                        beyond = f"{start}{name}}}"
+                        break
+        return names

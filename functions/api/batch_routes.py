@@ -1,0 +1,126 @@
+"""The routes of batches: many orders in one request, each with its own answer."""
+
+# ruff: noqa: I002 - FastAPI reads the annotations of routes at run time, and the models are made here
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Request
+
+from functions.api.order_models import BatchAnswer, BatchedAnswer, batch_model
+from functions.api.order_routes import path_of
+from functions.api.orders import Identity, Orders, as_problem, id_conflict, identity_of
+from functions.core.workflow_definition import Workflow
+from functions.messaging.message_format import SubmissionMessage
+from functions.messaging.senders import SendError
+from functions.web.access import caller_of
+from functions.web.callers import Caller
+from functions.web.caps import allowance_of
+from functions.web.problems import Problem, documented_problems, problem_of
+
+#: Seconds for which orders of a batch are validated before other requests continue, and faults of each order.
+_TURN_SECONDS, _MOST_FAULTS = 0.005, 10
+#: Rounds of the event loop that a short request needs, and orders of a batch that are read at once.
+_ROUNDS, _READS_AT_ONCE = 10, 100
+
+_BATCHES = """
+Each order gets its own answer, in the order of the batch, with the `status` of a single order. The batch is
+answered with 200. An order with 503 may be accepted; submit it again under its `id`.
+"""
+
+
+def add_batch_routes(app: FastAPI, workflow: Workflow[Any], orders: Orders) -> None:
+    """Add the route of the batches of a workflow."""
+    batch: Any = batch_model(workflow)
+
+    @app.post(
+        f"{path_of(workflow)}/batch",
+        tags=[workflow.resource],
+        response_model_exclude_none=True,
+        responses=documented_problems(400, 413, 415, 422),
+        description=f"Submit many {workflow.resource} at once\n{_BATCHES}",
+    )
+    async def submit_batch(body: Annotated[batch, Body()], request: Request) -> BatchAnswer:
+        allowance_of(request).spend(len(body.items) - 1)  # the request itself has spent one
+        return BatchAnswer(results=await take_batch(orders, workflow, body.items, caller_of(request)))
+
+
+async def take_batch(
+    orders: Orders, workflow: Workflow[Any], sent: Sequence[Any], caller: Caller
+) -> list[BatchedAnswer]:
+    """Submit orders, and answer each as a single one. The first order of the batch under an id counts."""
+    drafts = await _drafts(orders, workflow, sent, caller)
+    first: dict[str, SubmissionMessage] = {}
+    for draft in drafts:
+        if isinstance(draft, SubmissionMessage):
+            first.setdefault(draft.task_id, draft)
+    named = [
+        draft.task_id
+        for order, draft in zip(sent, drafts, strict=True)
+        if isinstance(draft, SubmissionMessage) and order.get("id") is not None
+    ]
+    known = await _recorded(orders, set(named))
+    new = [draft for task, draft in first.items() if known.get(task) is None]
+    for draft, fault in zip(new, await orders.submit(new), strict=True):
+        known[draft.task_id] = identity_of(draft) if fault is None else _problem_of(fault, draft.task_id)
+    return [_batched_answer(workflow, index, draft, known) for index, draft in enumerate(drafts)]
+
+
+async def _drafts(
+    orders: Orders, workflow: Workflow[Any], sent: Sequence[Any], caller: Caller
+) -> list[SubmissionMessage | Problem]:
+    """Return the draft of each order, or its problem. Other requests are served in between."""
+    time = asyncio.get_running_loop().time
+    drafts: list[SubmissionMessage | Problem] = []
+    turn_ends = time()
+    for order in sent:
+        if time() >= turn_ends:
+            for _ in range(_ROUNDS):
+                await asyncio.sleep(0)
+            turn_ends = time() + _TURN_SECONDS
+        try:
+            drafts.append(orders.draft(workflow, order, caller, is_in_batch=True))
+        except Exception as error:  # noqa: BLE001 - one order stops no other
+            doing = f"validation in a batch of {workflow.resource}"
+            drafts.append(problem_of(as_problem(error), doing=doing, most_faults=_MOST_FAULTS))
+    return drafts
+
+
+async def _recorded(orders: Orders, tasks: Collection[str]) -> dict[str, Identity | Problem | None]:
+    """Return the identity of the order on record under each id, or the problem of its read."""
+    limit = asyncio.Semaphore(_READS_AT_ONCE)
+
+    async def read(task: str) -> Identity | Problem | None:
+        try:
+            async with limit:
+                return await orders.recorded(task)
+        except Exception as error:  # noqa: BLE001 - one order stops no other
+            return _problem_of(error, task)
+
+    return dict(zip(tasks, await asyncio.gather(*map(read, tasks)), strict=True))
+
+
+def _problem_of(fault: BaseException, task: str) -> Problem:
+    interrupted = SendError(f"interrupted: {type(fault).__name__}")
+    error = as_problem(fault if isinstance(fault, Exception) else interrupted)
+    return problem_of(error, doing=f"task {task}: submission in a batch")
+
+
+def _batched_answer(
+    workflow: Workflow[Any],
+    index: int,
+    draft: SubmissionMessage | Problem,
+    known: Mapping[str, Identity | Problem | None],
+) -> BatchedAnswer:
+    if isinstance(draft, Problem):
+        return BatchedAnswer(index=index, status=draft.status, problem=draft)
+    task = draft.task_id
+    found = known[task]
+    if not isinstance(found, Problem) and found != identity_of(draft):
+        found = problem_of(id_conflict(), doing=f"task {task}")
+    if isinstance(found, Problem):
+        return BatchedAnswer(index=index, status=found.status, id=task, problem=found)
+    location = f"{path_of(workflow)}/{task}"
+    return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)

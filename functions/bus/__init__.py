@@ -1,1 +1,0 @@
-"""Service Bus and Event Hubs: senders and clients."""

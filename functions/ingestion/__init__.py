@@ -1,1 +1,0 @@
-"""Orders from an event hub, in batches. Start with `batch.py`."""

@@ -1,1 +1,0 @@
-"""What the functions that take messages off queues share: reading them, and trying again."""

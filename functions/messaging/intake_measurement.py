@@ -1,0 +1,62 @@
+"""The backlog of submissions, which a timer measures and the callers' API reads. Times are UTC."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import TypeAdapter
+
+from functions.messaging.queue_depths import Backlog
+from functions.storage.record_rows import decoded, joined, split
+from functions.storage.table_contract import RefusedChanges, RowChange, StorageError, Table
+
+_PARTITION, _KEY = "intake", "latest"
+#: The age from which a measurement has no effect: the Supervisor may have stopped.
+_VALID_FOR = timedelta(minutes=3)
+#: Seconds after which callers may try again.
+_SHORTEST_WAIT, _LONGEST_WAIT = 15, 300
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeBounds:
+    """The age of the oldest submission, and the bytes of the queue, above which orders are rejected."""
+
+    most_age: timedelta
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeMeasurement:
+    """The backlog of submissions at one time."""
+
+    at: datetime
+    backlog: Backlog
+
+    def retry_after(self, bounds: IntakeBounds, now: datetime) -> int:
+        """Return the seconds after which an order may be sent again; 0: it is accepted."""
+        oldest_at = self.backlog.oldest_at or self.at
+        excess = max((self.at - oldest_at) / bounds.most_age, self.backlog.size / bounds.most_bytes)
+        if excess <= 1 or now > self.at + _VALID_FOR:
+            return 0
+        return min(_LONGEST_WAIT, math.ceil(_SHORTEST_WAIT * excess))
+
+
+_MEASUREMENT = TypeAdapter(IntakeMeasurement)
+
+
+async def record_intake(table: Table, backlog: Backlog, now: datetime) -> None:
+    """Record a measurement. Raises `StorageError`."""
+    text = _MEASUREMENT.dump_json(IntakeMeasurement(now, backlog)).decode()
+    answer = await table.send(_PARTITION, [RowChange("upsert", _KEY, split("Measurement", text))])
+    if isinstance(answer, RefusedChanges):
+        raise StorageError(f"row {_PARTITION}: HTTP {answer.status} {answer.text}")
+
+
+async def read_intake(table: Table) -> IntakeMeasurement | None:
+    """Return the newest measurement, None if there is none. Raises `StorageError`."""
+    row = await table.read(_PARTITION, _KEY)
+    if row is None:
+        return None
+    return decoded(_PARTITION, lambda: _MEASUREMENT.validate_json(joined(row, "Measurement") or ""))

@@ -1,0 +1,95 @@
+"""The table of the requests of Agents that must not be repeated. Times are UTC."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, reply_to
+from functions.storage.record_rows import decoded
+from functions.storage.table_contract import (
+    RefusedChanges,
+    Row,
+    RowChange,
+    StorageError,
+    Table,
+    TransientStorageError,
+)
+
+_log = logging.getLogger(__name__)
+
+#: The first digit of the digest of the start id.
+REQUEST_PARTITIONS = "0123456789abcdef"
+
+
+class RequestLedger:
+    """The table of the requests that must not be repeated: a row for each start id, under its digest.
+
+    A second row, by the day of the deadline, is for the deletion of old requests. The methods raise
+    `StorageError`, for a corrupt row, too.
+    """
+
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
+
+    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None) -> AgentReply | None:
+        """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
+
+        Otherwise return the recorded reply, or the reply that the outcome is unknown. With the reply of a
+        `late` request, no delivery ever begins it.
+        """
+        partition, key = _place_of(request)
+        row, day = self._row(request, delivery, late), f"!{request.complete_by:%Y%m%d}|{key}"
+        changes = [RowChange("insert", key, row), RowChange("insert", day, {})]
+        answer = await self._table.send(partition, changes)
+        if not isinstance(answer, RefusedChanges):
+            return late
+        found = await self._table.read(partition, key) if answer.is_conflict else None
+        if found is None:
+            raise TransientStorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+        reply = decoded(key, partial(_recorded_reply, request, found))
+        if reply is not None or found.get("Delivery") == delivery:  # the answer to its insertion was lost
+            return reply
+        reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
+        _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
+        return reply_to(request, ReplyOutcome.UNKNOWN, error=reason)
+
+    async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
+        """Record the reply to a request that a delivery has begun."""
+        partition, key = _place_of(request)
+        change = RowChange("upsert", key, self._row(request, delivery, reply))
+        answer = await self._table.send(partition, [change])
+        if isinstance(answer, RefusedChanges):
+            raise StorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+
+    def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
+        row: dict[str, Any] = {
+            "Delivery": delivery,
+            "Task": request.task_id,
+            "Step": request.step,
+            "Epoch": request.epoch,
+            "ChangedAt": self._now(),
+            "CompleteBy": request.complete_by,
+        }
+        if reply is not None:
+            row["Reply"] = reply.model_dump_json(exclude={"start_id"}, exclude_defaults=True)
+        return row
+
+
+def _place_of(request: AgentRequest) -> tuple[str, str]:
+    """Return partition and key. The start id is a secret, so that the key is its digest."""
+    digest = hashlib.sha256(request.start_id.encode()).hexdigest()
+    return digest[0], digest
+
+
+def _recorded_reply(request: AgentRequest, row: Row) -> AgentReply | None:
+    if row.get("Reply") is None:
+        return None
+    fields = {**from_json(row["Reply"]), "start_id": request.start_id}
+    return AgentReply.model_validate_json(to_json(fields))

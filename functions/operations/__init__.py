@@ -1,1 +1,0 @@
-"""The operators' side: what they see and do (HTTP), what alerts them, and housekeeping."""

@@ -1,1 +1,0 @@
-"""Rejected and dead-lettered messages: looked at, sent again, discarded."""

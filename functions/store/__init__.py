@@ -1,1 +1,0 @@
-"""The state store: Azure Table Storage."""

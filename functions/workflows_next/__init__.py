@@ -1,1 +1,0 @@
-"""The workflows: a folder for each one, and `registry.py`, which lists them."""

@@ -1,4 +1,0 @@
-"""A random search for violations of the core's promises: hosts, services and operators in virtual time.
-
-Open `world.py` first. `python -m tests.core_search --first 0 --count 400` runs the seeds.
-"""

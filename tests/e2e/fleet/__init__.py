@@ -1,3 +1,0 @@
-"""A workflow of five steps, with scripted services, for tests of the whole application."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""The application with the tests' deliveries."""
-
-from __future__ import annotations

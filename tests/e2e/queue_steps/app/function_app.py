@@ -1,0 +1,53 @@
+"""The composition root with a clock that the test advances. All other clocks show the time of the machine."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import azure.functions as func
+from pydantic import BaseModel
+
+from functions import http_applications, task_parts, wiring
+from functions.messaging.queue_names import QUEUES, QueueTimes
+from functions.settings import load_settings
+from functions.workflow import Json, QueueStep, Results, Workflow, days
+from functions.workflows.registration import Registration
+
+_CLOCK = Path(os.environ["CLOCK_FILE"])
+
+
+class Letter(BaseModel):
+    """The payload, and the result of its step."""
+
+    text: str
+
+
+def _request(letter: Letter, _results: Results) -> Json:
+    return {"text": letter.text}
+
+
+def _output(_letter: Letter, results: Results) -> Json:
+    return {"text": results[ANSWER].text}
+
+
+ANSWER = QueueStep("answer", agent="payment", request=_request, result=Letter, complete_within=days(30))
+LETTERS = Registration(Workflow("letters", payload=Letter, steps=[ANSWER], output=_output))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC) + timedelta(days=float(_CLOCK.read_text()))
+
+
+for module in (http_applications, task_parts, wiring):
+    patch.object(module, "utc_now", _now).start()
+patch.dict(QUEUES, {"agent-payment-requests": QueueTimes(15, days(60))}).start()
+
+application = wiring.Wiring(load_settings(), [LETTERS])
+application.prepare()
+
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+for blueprint in application.blueprints():
+    app.register_functions(blueprint)

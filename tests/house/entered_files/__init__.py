@@ -1,0 +1,1 @@
+"""An application that records which of its files an order enters."""

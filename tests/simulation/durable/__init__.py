@@ -1,3 +1,0 @@
-"""Durable Functions: instances, their histories, activities and timers."""
-
-from __future__ import annotations

@@ -1,0 +1,277 @@
+"""One instance of the application: the product's parts with their own clock, cache and view of the gates.
+
+The work of a crashed host has no effect, since each access to the world passes `Host.cross`. A request that
+was sent before the crash is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from functions.agents.agent_call import AgentCall, LookUpAnswer
+from functions.agents.gate_releases import ReleasingGates
+from functions.core.plan import output_of
+from functions.core.record import Message, RuleSettings, StepType
+from functions.core.rules import Applied, admit
+from functions.core.task_events import Event
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.agent_messages import AgentRequest
+from functions.messaging.announcer import Announcer
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage
+from functions.scheduler.receivers import Receivers
+from functions.scheduler.run import Runs
+from functions.storage.table_contract import (
+    RefusedChanges,
+    Row,
+    RowChange,
+    RowPage,
+    RowQuery,
+    TransientStorageError,
+)
+from functions.supervisor.table_sweep import TableSweep
+from functions.supervisor.task_sweep import TaskSweep
+from tests.simulation.drawn import FENCING, DrawnTask
+from tests.simulation.table import RETENTION, SearchStorage
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: Time for which an event is tried, before its message is delivered again.
+_TRY_TIME = timedelta(seconds=20)
+_RECOVERIES = 3
+
+SETTINGS = RuleSettings(
+    start_within=timedelta(seconds=20),
+    threshold=2,
+    extended_waits=(timedelta(seconds=60), timedelta(seconds=300)),
+    first_deferral=timedelta(seconds=5),
+    longest_deferral=timedelta(seconds=60),
+    release_interval=timedelta(seconds=3),
+    open_after=2,
+    defer_for=timedelta(minutes=10),
+)
+
+
+class HostRegistry(WorkflowRegistry):
+    """The workflows of one host; those in `missing` are not deployed on it."""
+
+    def __init__(self, workflows: Sequence[Workflow[Any]], *, run_seconds: float) -> None:
+        super().__init__(workflows, run_seconds=run_seconds)
+        self.missing: set[str] = set()
+
+    def find(self, name: str, version: int | None = None) -> Workflow[Any] | None:
+        """Return a workflow unless it is missing."""
+        return None if name in self.missing else super().find(name, version)
+
+
+class HostTable:
+    """The table as one host reaches it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._world = host, host.world
+
+    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
+        """Write all changes or none. The request may be lost or late, and so may its answer."""
+        world = self._world
+        await self._host.cross("write")
+        self._check_throttled()
+        if world.strikes("write not sent", 0.03):
+            await asyncio.sleep(world.random.uniform(0.1, 3))
+            raise TransientStorageError("not sent")
+        if world.strikes("write late", 0.015):
+            delay = world.random.uniform(0.1, 4)
+            asyncio.get_running_loop().call_later(delay, world.table.write, partition, changes)
+            raise TransientStorageError("no answer yet")
+        answer = world.table.write(partition, changes)
+        if world.strikes("write repeated", 0.01):
+            answer = world.table.write(partition, changes)
+        if world.strikes("write not acknowledged", 0.03):
+            raise TransientStorageError("no answer")
+        await self._host.cross("written", seconds=0)
+        return answer
+
+    async def read(self, partition: str, key: str) -> Row | None:
+        """Return one row."""
+        await self._read(key)
+        return await self._world.table.read(partition, key)
+
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
+        """Read one page."""
+        await self._read(query.first)
+        return await self._world.table.query(partition, query)
+
+    async def _read(self, key: str) -> None:
+        world = self._world
+        await self._host.cross("read")
+        self._check_throttled()
+        if world.strikes("read hangs", 0.002):
+            await asyncio.sleep(world.random.uniform(1, 30))
+        if world.strikes("read fails", 0.02):
+            raise TransientStorageError("no answer")
+        world.table.requests[f"read {key}"] += 1
+
+    def _check_throttled(self) -> None:
+        world = self._world
+        if world.is_throttled() and world.random.random() < 0.7:
+            raise TransientStorageError("HTTP 503 ServerBusy")
+
+
+@dataclass
+class HostAgent:
+    """The Agent of one service on one host."""
+
+    host: Host
+    name: str
+
+    def __post_init__(self) -> None:
+        self.fences_starts = self.name in FENCING
+
+    async def carry_out(self, call: AgentCall) -> str:
+        """Call the service."""
+        return await self.host.world.call_agent(self.host, self.name, call)
+
+    async def find(self, call: AgentCall) -> LookUpAnswer:
+        """Look up a call."""
+        await self.host.cross("find")
+        return self.host.world.services.find(call, fences_starts=self.fences_starts)
+
+
+class Host:
+    """One instance of the application."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_alive = True
+        self.death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.skew = timedelta(seconds=world.random.uniform(-0.9, 0.9) if world.is_faulty else 0)
+        self.registry = HostRegistry(
+            list(world.definitions.workflows.values()), run_seconds=world.run_seconds
+        )
+        self.settings = replace(SETTINGS, output=lambda record: output_of(record, self.registry))
+        start_run = self._start_run if world.random.random() < 0.5 else None
+        announcer = Announcer(send=self.send, forget=self._forget, start_run=start_run)
+        self.storage = SearchStorage(
+            HostTable(self),
+            shards=world.shards,
+            settings=self.settings,
+            now=self.now,
+            new_id=world.new_id,
+            announce=announcer.announce,
+            random=Random(world.random.random()),
+        )
+        self.storage.folds = world.table.folds
+        self._announcer = announcer
+        self.gates = ReleasingGates(
+            self.storage, settings=self.settings, now=self.now, schedule_release=self._schedule_release
+        )
+        specs = (spec for workflow in self.registry for spec in workflow.specs)
+        agents = sorted({spec.agent for spec in specs if spec.type is StepType.ACTIVITY})
+        self.runs = Runs(
+            storage=self.storage,
+            registry=self.registry,
+            agents={agent: HostAgent(self, agent) for agent in agents},
+            gates=self.gates,
+            send_request=self._send_request,
+            now=self.now,
+            new_id=world.new_id,
+            run_seconds=world.run_seconds,
+            steps_at_once=world.steps_at_once,
+        )
+        self.receivers = Receivers(
+            storage=self.storage,
+            registry=self.registry,
+            announcer=announcer,
+            gates=self.gates,
+            settings=self.settings,
+            now=self.now,
+            start_run=self._start_run,
+        )
+        self.sweep = TaskSweep(
+            self.storage,
+            gates=self.gates,
+            registry=self.registry,
+            send=self.send,
+            now=self.now,
+            recoveries=_RECOVERIES,
+        )
+        window = world.random.choice([2, 50])
+        self.table_sweep = TableSweep(self.storage, retention=RETENTION, now=self.now, window=window)
+
+    def now(self) -> datetime:
+        """Return the time by this host's clock."""
+        return self.world.now() + self.skew
+
+    async def cross(self, kind: str, *, seconds: float | None = None) -> None:
+        """Access the world; a host may crash on the way, and a crashed host waits forever."""
+        await self.alive()
+        if seconds is None:
+            await asyncio.sleep(self.world.random.uniform(0.001, 0.05))
+        if self.world.is_crash(kind):
+            self.world.crash(self)
+        await self.alive()
+
+    async def alive(self) -> None:
+        """Wait forever if the host has crashed."""
+        if not self.is_alive:
+            await asyncio.get_running_loop().create_future()
+
+    # Callers and operators
+
+    async def submit(self, task: str, drawn: DrawnTask, *, reply_to: str | None) -> None:
+        """Admit a task. Raises `StorageError` while its workflow is missing."""
+        workflow = self.registry.find(drawn.workflow.name)
+        if workflow is None:
+            raise TransientStorageError("the workflow is missing")
+        payload, now = drawn.payload.model_dump_json(), self.now()
+        order = workflow.new_order(task, "r", payload, now, finders=drawn.finders, reply_to=reply_to)
+        await self.storage.admit(admit(order, now, self.settings), [f"key:{task}"])
+
+    async def record(self, task: str, event: Event) -> Applied:
+        """Record an event of an operator."""
+        return await self.storage.change(task, event, until=self.now() + _TRY_TIME)
+
+    async def reply_of_another(self, gate: str, sent_at: datetime) -> None:
+        """Count the reply to a request of another application at the gate of its queue."""
+        await self.gates.refresh()
+        await self.gates.reply(gate, sent_at, is_taken=True)
+
+    # The bus
+
+    async def send(self, message: SchedulerMessage) -> None:
+        """Send a message; it may not be sent, or its acknowledgement may be lost."""
+        world = self.world
+        await self.cross("send")
+        if world.strikes("message not sent", 0.05):
+            if world.random.random() < 0.3:
+                await asyncio.sleep(world.random.uniform(1, 20))
+            raise ConnectionError("not sent")
+        world.post(message)
+        await self.cross("sent", seconds=0)
+        if world.strikes("send not acknowledged", 0.05):
+            raise ConnectionError("no acknowledgement")
+
+    async def _forget(self, sent: Sequence[Message]) -> None:
+        await self.storage.forget(sent)
+
+    async def _schedule_release(self, name: str, link: int, at: datetime) -> None:
+        await self._announcer.send_once(ReleaseRequest(gate=name, link=link, at=at))
+
+    async def _send_request(self, agent: str, request: AgentRequest) -> None:
+        world = self.world
+        await self.cross("request")
+        if world.strikes("request not sent", 0.05):
+            raise ConnectionError("not sent")
+        world.request(agent, request)
+        await self.cross("requested", seconds=0)
+
+    async def _start_run(self, request: RunRequest) -> None:
+        await self.cross("start")
+        if self.world.strikes("start not sent", 0.03):
+            raise ConnectionError("not started")
+        self.world.start_instance(request)

@@ -1,0 +1,431 @@
+"""Bugs of at most five lines that are planted in the product: the search proves that it finds them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+#: Lines that one bug may change.
+MOST_LINES = 5
+_FUNCTIONS = Path(__file__).parents[2] / "functions"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement in the source of a module of `functions`; `old` occurs once."""
+
+    module: str
+    old: str
+    new: str
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a bug while the block runs: the functions of the edited modules get the edited code."""
+    sources = edited_sources(name)
+    originals = [original for source in sources.items() for original in _replace_code(*source)]
+    try:
+        yield
+    finally:
+        for function, code in reversed(originals):
+            function.__code__ = code
+
+
+def edited_sources(name: str) -> dict[Path, str]:
+    """Return the sources of the modules that a bug edits. Raises `ValueError` if an edit does not fit."""
+    sources = dict[Path, str]()
+    for edit in PLANTED[name]:
+        path = _FUNCTIONS / f"{edit.module.replace('.', '/')}.py"
+        source = sources.get(path) or path.read_text(encoding="utf-8")
+        if source.count(edit.old) != 1:
+            raise ValueError(f"{edit.module}: {edit.old!r} occurs {source.count(edit.old)} times")
+        sources[path] = source.replace(edit.old, edit.new)
+    return sources
+
+
+def _replace_code(path: Path, source: str) -> Iterator[tuple[FunctionType, CodeType]]:
+    """Replace the code of the functions that the edits of one module change; yield the original code."""
+    name = ".".join(("functions", *path.relative_to(_FUNCTIONS).with_suffix("").parts))
+    module, edited = importlib.import_module(name), ModuleType(name)
+    edited.__file__ = str(path)
+    exec(compile(source, path, "exec"), edited.__dict__)  # noqa: S102 - our own source
+    others = dict(_functions(edited))
+    for member, function in _functions(module):
+        if function.__code__ != others[member].__code__:
+            yield function, function.__code__
+            function.__code__ = others[member].__code__
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions, methods and properties that a module defines."""
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__:
+            yield name, value
+        elif inspect.isclass(value) and value.__module__ == module.__name__:
+            for member, given in vars(value).items():
+                function = given.fget if isinstance(given, property) else given
+                if inspect.isfunction(function) and function.__module__ == module.__name__:
+                    yield f"{name}.{member}", function
+
+
+PLANTED: dict[str, tuple[Edit, ...]] = {
+    "undo_of_completed_steps_only": (
+        Edit("core.derive", "step.number is not None and (", "step.do.state is OperationState.DONE and ("),
+    ),
+    "undo_in_order_of_dispatch": (
+        Edit("core.derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),
+    ),
+    "refused_undo_blocks_direct_needs_only": (
+        Edit("core.derive", "with_needs(record, names | further) if further else names", "names - further"),
+    ),
+    "refused_undo_blocks_nothing": (
+        Edit("core.derive", ".step not in blocked\n", ".step not in blocked - with_needs(record, blocked)\n"),
+    ),
+    "steps_start_while_suspended": (
+        Edit("core.derive", "= record.suspension is not None or record.decision", "= record.decision"),
+    ),
+    "at_once_is_ignored": (
+        Edit("core.derive", "if room[spec.step] < 0:", "if room[spec.step] < -len(room) * 90:"),
+    ),
+    "time_limit_runs_while_suspended": (
+        Edit("core.operator_rules", "=_later(record.expires_at, length)", "=record.expires_at"),
+    ),
+    "event_deadline_runs_while_suspended": (
+        Edit("core.operator_rules", "=_later(operation.complete_by, length)", "=operation.complete_by"),
+    ),
+    "rebuild_after_an_unknown_start": (
+        Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
+    ),
+    "child_is_started_beside_one_that_may_still_end": (
+        Edit("core.operator_rules", "do.unknown_starts == 0", "(not do.unknown_starts or not spec.agent)"),
+    ),
+    "end_of_an_earlier_child_counts": (
+        Edit("core.step_rules", ".RUNNING and child == children[-1]:", ".RUNNING:"),
+    ),
+    "undo_of_an_earlier_child_counts_for_a_later_one": (
+        Edit("core.step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),
+    ),
+    "verdict_of_another_epoch_counts": (
+        Edit(
+            "core.operator_rules",
+            "    rejection = _check_seen(record, event.epoch)\n"
+            "    if rejection is not None:\n        return rejection\n    spec =",
+            "    spec =",
+        ),
+    ),
+    "undo_of_the_newest_generation_only": (
+        Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
+    ),
+    "hold_counts_against_the_bound": (
+        Edit(
+            "core.gate_rules",
+            "return sum((span for span in spans if span > timedelta()), timedelta())",
+            "return timedelta() * len(list(spans))",
+        ),
+        Edit(
+            "core.deadline_rules",
+            "if current_hold(event.holds.get(spec.gate, ())) is not None:",
+            "if not spec.gate:",
+        ),
+    ),
+    "replies_do_not_reset_failures": (
+        Edit("core.gate_rules", "gate.failures and gate.circuit is not Circuit.OPEN:", "gate.failures < 0:"),
+    ),
+    "overdue_request_counts_while_the_circuit_is_open": (
+        Edit(
+            "core.gate_rules",
+            "if gate.is_away or _was_away(gate, sent_at, ends_at):\n        return True\n",
+            "if gate.is_away:\n        return False\n",
+        ),
+    ),
+    "request_that_was_not_reached_counts": (
+        Edit(
+            "core.deadline_rules",
+            "is_unreached(gate, sent_at, ends_at, settings):",
+            "gate.failures < 0 and is_unreached(gate, sent_at, ends_at, settings):",
+        ),
+    ),
+    "request_that_hangs_is_not_counted": (
+        Edit(
+            "core.gate_rules",
+            "return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])",
+            "return len(before) <= len(valid)",
+        ),
+    ),
+    "request_that_expired_counts_when_younger_ones_are_answered": (
+        Edit("core.gate_rules", "before[-1:] or valid[:1])", "(before and valid)[-1:] or valid[-1:])"),
+    ),
+    "late_reply_counts": (
+        Edit(
+            "core.step_rules",
+            "is not None and now > operation.complete_by",
+            "is None and now < record.start_by",
+        ),
+    ),
+    "requests_are_sent_while_the_gate_is_closed": (
+        Edit("core.plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
+    ),
+    "request_is_made_again": (
+        Edit("core.step_rules", ".request if operation.request is None else operation.request", ".request"),
+        Edit("core.plan", "is None:\n        try:", "is None or record.failures:\n        try:"),
+    ),
+    "outcome_of_an_old_epoch_counts": (
+        Edit(
+            "core.step_rules",
+            "    if event.epoch != record.epoch or event.direction is not record.direction:\n"
+            "        return Rejection.STALE_EPOCH\n"
+            "    if operation.start_id != event.start_id or operation.state is not "
+            "OperationState.RUNNING:\n",
+            "    if record.order.task and operation.start_id != event.start_id:\n",
+        ),
+    ),
+    "epoch_ends_during_a_payment": (
+        Edit("core.conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
+    ),
+    "run_repeats_a_payment": (
+        Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
+    ),
+    "run_repeats_an_overdue_call": (
+        Edit(
+            "core.step_rules",
+            "operation.state is OperationState.RUNNING and not operation.is_overdue(now)",
+            "operation.state is OperationState.RUNNING",
+        ),
+    ),
+    "overdue_payment_is_recovered": (
+        Edit("core.deadline_rules", "(record.direction):", "(record.direction) and spec.can_find:"),
+    ),
+    "time_limit_applies_before_the_question": (
+        Edit("core.conclusions", "        if is_timed_out:\n", "        if is_timed_out and is_looked_up:\n"),
+    ),
+    "not_done_counts_without_a_fence": (
+        Edit(
+            "core.task_events",
+            ".NOT_BEGUN if fences_starts else",
+            ".NOT_BEGUN if fences_starts or finding else",
+        ),
+    ),
+    "look_up_by_a_queue_counts_without_a_fence": (
+        Edit(
+            "messaging.agent_messages",
+            "outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)",
+            "outcome_of(Finding.NOT_DONE, fences_starts=True)",
+        ),
+    ),
+    "look_up_counts_after_its_deadline": (
+        Edit(
+            "core.step_rules",
+            "(operation.find_by is None or event.epoch != record.epoch)",
+            "event.epoch != record.epoch",
+        ),
+    ),
+    "look_up_by_a_queue_is_never_taken_by_a_run": (
+        Edit("core.derive", " if op.find_by is not None and op.run is None]", " if op.find_by is not None]"),
+    ),
+    "task_ends_without_output": (
+        Edit(
+            "core.conclusions",
+            "return suspend(record, str(error), now)",
+            "ended = replace(ended, reason=str(error))",
+        ),
+    ),
+    "rejected_result_stops_its_reader": (
+        Edit(
+            "core.plan",
+            "isinstance(error, _ResultError) and record.direction is Direction.DO:",
+            "isinstance(error, _ResultError) and record.epoch < 0:",
+        ),
+        Edit(
+            "core.plan",
+            "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))",
+            "return replace(event, error=str(error))",
+        ),
+    ),
+    "call_outlasts_its_run": (
+        Edit(
+            "core.plan",
+            "(seconds=spec.complete_within) > ends_at",
+            "(seconds=spec.complete_within) * 0 > ends_at",
+        ),
+    ),
+    # The parts around the core
+    "swap_without_the_version": (
+        Edit("storage.record_rows", "task), _task_row(stored), base.etag)", 'task), _task_row(stored), "*")'),
+    ),
+    "write_without_an_answer_counts_as_written": (
+        Edit(
+            "storage.task_storage",
+            "            result = await self.commit(inbox.task, changes)\n        except Unwritable",
+            "            result = await self.commit(inbox.task, changes)\n"
+            "        except TransientStorageError:\n            result = Committed(base.etag)\n"
+            "        except Unwritable",
+        ),
+    ),
+    "pages_of_two_moments_are_one_record": (
+        Edit(
+            "storage.task_storage", "if len(pages) == 1 or etag == previous:", "if pages or etag == previous:"
+        ),
+    ),
+    "outbox_rows_are_forgotten_by_the_change": (
+        Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
+    ),
+    "run_begins_the_starts_of_another_run": (
+        Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
+    ),
+    "end_of_a_child_names_no_child": (
+        Edit("scheduler.receivers", "child=name, is_done=is_done)", "child=name[:0], is_done=is_done)"),
+    ),
+    "child_of_an_undone_step_is_not_cancelled": (
+        Edit(
+            "scheduler.receivers",
+            "await self._record(message.to, cancelled)\n        except",
+            "await self.storage.load(message.to)\n        except",
+        ),
+    ),
+    "messages_that_were_not_sent_are_forgotten": (
+        Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
+    ),
+    "relay_deletes_what_it_could_not_send": (
+        Edit("supervisor.outbox_relay", "NOTICES and message.at <= self._now() - _DROPPED_AFTER", "NOTICES"),
+    ),
+    "gate_without_compare_and_swap": (
+        Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
+    ),
+    "gates_are_read_once": (
+        Edit("agents.gates", "is None or self._now() - self._tried_at >= _FRESH:", "is None:"),
+    ),
+    "release_chain_does_not_continue": (
+        Edit(
+            "agents.gate_releases",
+            "        if after.next_at is not None:\n"
+            "            await self._schedule(name, after.link, after.next_at)\n\n"
+            "    async def start",
+            "\n    async def start",
+        ),
+        Edit(
+            "agents.gate_releases",
+            "if is_lost and gate.hold is None:",
+            "if is_lost and gate.next_at is None:",
+        ),
+    ),
+    "release_message_is_dropped_as_a_duplicate": (
+        Edit("messaging.scheduler_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
+    ),
+    "sweep_without_a_cursor": (
+        Edit(
+            "supervisor.task_sweep",
+            "in page.entries], examine, report)\n        return page.cursor",
+            "in page.entries], examine, report)\n        return None",
+        ),
+    ),
+    "sweep_without_the_holds": (
+        Edit(
+            "supervisor.task_sweep", "in gates.items() if gate.holds}", "in gates.items() if not gate.name}"
+        ),
+    ),
+    "full_sweep_does_not_restore_index_rows": (
+        Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
+    ),
+    "retention_deletes_an_open_task": (
+        Edit(
+            "storage.table_maintenance",
+            "            return False  # an outdated index row, which the full sweep deletes",
+            "            pass",
+        ),
+    ),
+    "retention_leaves_step_rows": (
+        Edit(
+            "storage.table_maintenance",
+            "for row in page.rows]\n        epochs",
+            'for row in page.rows if "|step|" not in _key(row)]\n        epochs',
+        ),
+    ),
+    "suspended_task_is_never_resumed": (
+        Edit("supervisor.task_sweep", "found(name, version) is not None", "found(name, version) is None"),
+    ),
+    "corrupt_row_fails_its_sweep": (
+        Edit(
+            "supervisor.task_sweep",
+            "except Exception as error:  # noqa: BLE001 - whatever one task raises",
+            "except TimeoutError as error:",
+        ),
+    ),
+    "recoveries_are_not_counted": (
+        Edit("core.conclusions", "else record.failures + is_recovery,", "else record.failures,"),
+    ),
+    "one_recovery_too_many": (
+        Edit(
+            "core.deadline_rules",
+            "record.failures < settings.threshold",
+            "record.failures <= settings.threshold",
+        ),
+    ),
+    "exhausted_undo_stops_the_others": (
+        Edit(
+            "core.deadline_rules",
+            "if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:",
+            "if decision:",
+        ),
+    ),
+    "timer_waits_for_its_message_only": (
+        Edit(
+            "core.deadline_rules",
+            "in WAITING_TYPES and operation.is_overdue(now):",
+            "in WAITING_TYPES - {StepType.TIMER} and operation.is_overdue(now):",
+        ),
+    ),
+    "admission_overwrites_a_task": (
+        Edit("storage.record_rows", '"insert", task_key(order.task)', '"upsert", task_key(order.task)'),
+        Edit("storage.record_rows", '"insert", f"{order.task}|order"', '"upsert", f"{order.task}|order"'),
+    ),
+    "no_record_is_cached": (
+        Edit("storage.task_inbox", "if stored.record.finished_at is not None:", "if stored.record.epoch:"),
+    ),
+    "results_are_not_recorded": (
+        Edit("core.step_rules", "now, result=event.result)", "now, result=operation.result)"),
+    ),
+    "index_rows_are_not_deleted": (
+        Edit("storage.record_rows", "if key not in missing]", "if key not in {*missing, base.index}]"),
+    ),
+    "deferred_steps_have_no_gate_row": (
+        Edit("storage.record_rows", "if earlier.get(key) != row]", "if earlier.get(key)]"),
+    ),
+    "refusal_concerns_the_whole_group": (
+        Edit(
+            "storage.group_commits",
+            "                settle(each.result, Conflicted(each.changes[position].key))\n"
+            "                return [each]",
+            "                for other in group:\n"
+            '                    settle(other.result, UnwritableRowsError("refused"))\n'
+            "                return group",
+        ),
+    ),
+    "supervisor_examines_nothing": (
+        Edit(
+            "supervisor.task_sweep",
+            "        if before is None:\n",
+            "        if before is None or before.epoch:\n",
+        ),
+    ),
+    "unknown_outcome_asks_no_question": (
+        Edit(
+            "core.derive",
+            "do.find_by is None and not spec.may_fail)",
+            "do.find_by is None and spec.name in spec.needs)",
+        ),
+    ),
+    "version_that_is_not_deployed_stops_the_task": (
+        Edit(
+            "core.plan",
+            "return Suspended(reason=bounded(str(error)), epoch=record.epoch)",
+            "text = bounded(str(error))\n"
+            "            broken = StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
+            "            return broken if not request else Suspended(reason=text)",
+        ),
+    ),
+}

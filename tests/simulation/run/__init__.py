@@ -1,3 +1,0 @@
-"""One run of a seed, its checks and its report."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""Table Storage, as azure-core's transport meets it."""
-
-from __future__ import annotations

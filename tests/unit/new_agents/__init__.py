@@ -1,3 +1,0 @@
-"""Tests of the Agents."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""Tests of the operators' side."""
-
-from __future__ import annotations

@@ -1,0 +1,565 @@
+"""Replies, events, timers, child tasks and messages: each is recorded, and ready steps get a run."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.agents.agent_call import AgentCall, RefusedError
+from functions.core.derive import ProcessState, WaitingFor, derive
+from functions.core.json_values import UnfitValueError
+from functions.core.record import (
+    Message,
+    MessageKind,
+    NotDeployedError,
+    OperationState,
+    TaskRecord,
+)
+from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
+from functions.core.step_results import BaseStep, Results
+from functions.core.task_events import Cancelled, Canceller, Rejection, Resubmitted, Resumed, Suspended
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.order_search import search_key
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
+from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
+from functions.workflow import days
+from tests.fakes.simulated_table import TableFault
+from tests.fakes.storage_process import virtual_now
+from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
+from tests.unit.storage.virtual import virtual
+
+SHIP = QueueStep("ship", request=request, result=Receipt, complete_within=60, undo=True)
+
+
+def mail(*needs: BaseStep[Any]) -> Step[Any]:
+    """Return a step that needs others."""
+    return Step("mail", request=request, needs=needs, result=Receipt)
+
+
+async def waiting(world: World, task: str = "t1") -> TaskRecord:
+    """Admit a task and return its record when its first run has ended."""
+    await world.admit(task)
+    await asyncio.sleep(3)
+    return await world.record(task)
+
+
+# Replies
+
+
+@virtual
+async def test_reply_starts_the_next_run() -> None:
+    """The run of the first step has ended; the reply requests the one of the second step."""
+    world = World(workflow(SHIP, mail(SHIP)))
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert [instance for instance, _ in world.activities] == ["t1.1.1", "t1.1.2"]
+    assert record.do("ship").result == '{"number":9}'
+    started_at = record.do("ship").started_at
+    assert world.process.gates.replies == [("queue:ship", started_at, True)]
+
+
+@virtual
+async def test_reply_after_29_days_counts() -> None:
+    """A queue step of 30 days costs a row: no instance waits, and no run is started meanwhile."""
+    ship = QueueStep("ship", request=request, result=Receipt, complete_within=days(30))
+    world = World(workflow(ship, mail(ship)))
+    world.replies_after = days(29)
+    await world.admit("t1")
+    for _ in range(29):
+        await asyncio.sleep(days(1) - 1)
+        await world.sweep()
+        assert derive(await world.record("t1")).waiting_for is WaitingFor.REPLY
+    assert world.activities == [("t1.1.1", "done")]
+    await asyncio.sleep(60)
+    record = await world.record("t1")
+    assert (derive(record).state, record.epoch, record.failures) == (ProcessState.PROCESSED, 1, 0)
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+@virtual
+async def test_late_reply(*, is_idempotent: bool) -> None:
+    """It counts only for a step that must not be repeated. It is counted at the gate in any case."""
+    ship = QueueStep(
+        "ship", request=request, result=Receipt, complete_within=60, idempotent=is_idempotent, undo=True
+    )
+    world = World(workflow(ship, on_failure="keep"))
+    world.replies_after = None
+    await waiting(world)
+    await asyncio.sleep(70)
+    if not is_idempotent:
+        await world.sweep()
+        assert (await world.record("t1")).do("ship").state is OperationState.UNKNOWN
+    applied = await world.reply(world.requests[0])
+    assert applied.rejection is (Rejection.LATE if is_idempotent else None)
+    state = OperationState.RUNNING if is_idempotent else OperationState.DONE
+    assert (await world.record("t1")).do("ship").state is state
+    assert len(world.process.gates.replies) == 1
+
+
+@virtual
+async def test_reply_of_an_earlier_start_changes_nothing() -> None:
+    """After a recovery only the reply to the newest request counts; its step may have ended."""
+    world = World(workflow(SHIP))
+    world.replies_after = None
+    await waiting(world)
+    await asyncio.sleep(70)
+    await world.sweep()
+    await asyncio.sleep(3)
+    first, second = world.requests
+    assert (first.effect_key, first.request) == (second.effect_key, second.request)
+    assert (await world.reply(first)).rejection is Rejection.STALE_EPOCH
+    assert (await world.reply(second, epoch=1)).rejection is Rejection.STALE_EPOCH
+    assert (await world.reply(first, epoch=2)).rejection is Rejection.OTHER_START
+    assert (await world.reply(second, step="other")).rejection is Rejection.NOT_OPEN
+    assert (await world.reply(first, outcome="not_taken", result=None)).rejection is Rejection.STALE_EPOCH
+    assert world.process.gates.replies[0] == ("queue:ship", None, True)
+    assert world.process.gates.replies[-1] == ("queue:ship", None, True)
+    assert (await world.reply(second)).rejection is None
+    assert (await world.reply(second)).record.do("ship").state is OperationState.DONE
+
+
+@virtual
+async def test_request_that_was_not_taken_is_deferred() -> None:
+    """The gate of the queue closes, and no failure is counted."""
+    world = World(workflow(SHIP))
+    world.replies_after = None
+    record = await waiting(world)
+    applied = await world.reply(world.requests[0], outcome="not_taken", result=None, error="too late")
+    do = applied.record.do("ship")
+    assert (do.state, do.gate, applied.record.failures) == (OperationState.NOT_STARTED, "queue:ship", 0)
+    assert world.process.gates.replies == [("queue:ship", record.do("ship").started_at, False)]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"result": {"number": "x"}}, {"result": None, "no_result": "it is too large"}]
+)
+@virtual
+async def test_reply_without_usable_result_is_a_question(fields: dict[str, Any]) -> None:
+    """The task stops in `Error`, where an operator supplies the result."""
+    world = World(workflow(SHIP))
+    world.replies_after = None
+    await waiting(world)
+    applied = await world.reply(world.requests[0], **fields)
+    assert applied.record.do("ship").state is OperationState.DONE_WITHOUT_RESULT
+    assert derive(applied.record).state is ProcessState.ERROR
+
+
+@virtual
+async def test_reply_for_a_deleted_or_corrupt_task_is_an_error() -> None:
+    """The first has no effect any more; the second is delivered again, and becomes a dead letter."""
+    world = World(workflow(SHIP))
+    world.replies_after = None
+    await waiting(world)
+    await waiting(world, "t2")
+    with pytest.raises(NoSuchTaskError):
+        await world.reply(world.requests[0].model_copy(update={"task_id": "t9"}))
+    world.table.rows["000", "t1|task"]["Facts"] = "{"
+    world.process = Process(world)
+    with pytest.raises(CorruptRowError, match="t1"):
+        await world.reply(world.requests[0])
+    assert (await world.reply(world.requests[1])).rejection is None
+
+
+@virtual
+async def test_reply_that_is_not_recorded_is_delivered_again() -> None:
+    """The handler returns within the lock of its message."""
+    world = World(workflow(SHIP))
+    world.replies_after = None
+    await waiting(world)
+    world.table.fault = lambda: TableFault.NOT_SENT
+    began_at = virtual_now()
+    with pytest.raises(TransientStorageError):
+        await world.reply(world.requests[0])
+    assert virtual_now() - began_at < timedelta(seconds=25)
+    world.table.fail_next()
+    assert (await world.reply(world.requests[0])).rejection is None
+
+
+# Events from outside
+
+APPROVAL = EventStep("approval", event=Receipt, complete_within=600)
+
+
+@virtual
+async def test_event_starts_the_next_run() -> None:
+    """The body is checked by the model of the step and recorded as compact JSON."""
+    world = World(workflow(APPROVAL, mail(APPROVAL)))
+    await waiting(world)
+    applied = await world.process.receivers.event("t1", "approval", '{ "number": 4 }', "boss")
+    assert applied.record.step("approval").event == '{"number":4}'
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+    assert [instance for instance, _ in world.activities] == ["t1.1.1", "t1.1.2"]
+    again = await world.process.receivers.event("t1", "approval", '{"number":4}', "boss")
+    assert again.rejection is None
+    other = await world.process.receivers.event("t1", "approval", '{"number":5}', "boss")
+    assert other.rejection is Rejection.NOT_OPEN
+
+
+@pytest.mark.parametrize("kind", ["reply", "event", "timer"])
+@virtual
+async def test_receiver_starts_no_step(kind: str) -> None:
+    """Only a run does. Without it, the step that became ready waits for its pick-up."""
+    awaited: BaseStep[Any] = {"reply": SHIP, "event": APPROVAL, "timer": departure(20)}[kind]
+    world = World(workflow(awaited, mail(awaited)))
+    world.replies_after = None
+    await waiting(world)
+    world.delivers = False
+    if kind == "reply":
+        await world.reply(world.requests[0])
+    elif kind == "event":
+        await world.process.receivers.event("t1", "approval", '{"number":4}', "boss")
+    await asyncio.sleep(25)
+    record = await world.record("t1")
+    assert record.do(awaited.name).state is OperationState.DONE
+    assert (record.do("mail").state, derive(record).waiting_for) == (
+        OperationState.NOT_STARTED,
+        WaitingFor.PICK_UP,
+    )
+    assert world.services.calls == []
+
+
+@virtual
+async def test_wrong_event_is_rejected() -> None:
+    """The error names the wrong field."""
+    world = World(workflow(APPROVAL, mail(APPROVAL)))
+    await waiting(world)
+    with pytest.raises(UnfitValueError, match="number"):
+        await world.process.receivers.event("t1", "approval", '{"number":"x"}', "boss")
+    assert (await world.process.receivers.event("t1", "mail", "{}", "boss")).rejection is Rejection.NOT_OPEN
+    with pytest.raises(NoSuchTaskError):
+        await world.process.receivers.event("t9", "approval", "{}", "boss")
+
+
+@virtual
+async def test_event_of_a_version_that_is_not_deployed_is_refused_by_name() -> None:
+    """The sender retries later: on an instance without the version, and while the task is suspended."""
+    world = World(workflow(APPROVAL))
+    await waiting(world)
+    registry = world.registry
+    world.registry = WorkflowRegistry([workflow(APPROVAL, name="other")])
+    with pytest.raises(NotDeployedError):
+        await Process(world).receivers.event("t1", "approval", "{}", "boss")
+    world.registry = registry
+    await world.process.change("t1", Suspended(reason="not deployed"))
+    with pytest.raises(NotDeployedError, match="retry"):
+        await world.process.receivers.event("t1", "approval", "{}", "boss")
+    await world.process.change("t1", Resumed())
+    assert (await world.process.receivers.event("t1", "approval", "{}", "boss")).rejection is None
+
+
+# Timers
+
+
+def departure(seconds: float) -> TimerStep:
+    """Return a timer that ends some seconds after the start."""
+
+    def until(_parcel: Parcel, _results: Results) -> datetime:
+        return virtual_now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(seconds=seconds)
+
+    return TimerStep("departure", until=until)
+
+
+@virtual
+async def test_timer_ends_at_its_message() -> None:
+    """The message is sent once, with the time of the wait, and starts the next run."""
+    timer = departure(100)
+    world = World(workflow(timer, mail(timer)))
+    await world.admit("t1")
+    await asyncio.sleep(99)
+    record = await world.record("t1")
+    assert derive(record).waiting_for is WaitingFor.TIMER
+    [wake] = [message for message in world.messages if isinstance(message, WakeRequest)]
+    assert wake.at == wake.not_before == record.do("departure").complete_by
+    await asyncio.sleep(2)
+    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
+    assert len(world.activities) == 2
+
+
+@virtual
+async def test_timer_of_a_year_costs_nothing_meanwhile() -> None:
+    """Neither a run nor a write: it ends in its first epoch, without a failure."""
+    timer = departure(days(365))
+    world = World(workflow(timer, mail(timer)))
+    await waiting(world)
+    written = len(world.table.transactions)
+    for _ in range(52):
+        await asyncio.sleep(days(7))
+        await world.sweep()
+    assert (len(world.table.transactions), len(world.activities)) == (written, 1)
+    await asyncio.sleep(days(1))
+    record = await world.record("t1")
+    assert (derive(record).state, record.epoch, record.failures) == (ProcessState.PROCESSED, 1, 0)
+
+
+@virtual
+async def test_timer_message_that_is_early_late_or_repeated() -> None:
+    """An early one is sent again with another id; the others change nothing."""
+    timer = departure(100)
+    world = World(workflow(timer))
+    await world.admit("t1")
+    await asyncio.sleep(98)
+    [wake] = [message for message in world.messages if isinstance(message, WakeRequest)]
+    world.delivers = False
+    await world.process.receivers.receive(wake)
+    again = world.messages[-1]
+    assert isinstance(again, WakeRequest)
+    assert (again.attempt, again.id != wake.id) == (1, True)
+    assert wake.at < again.not_before <= wake.at + timedelta(seconds=2)
+    assert (await world.record("t1")).do("departure").state is OperationState.RUNNING
+    await asyncio.sleep(4)
+    count = len(world.messages)
+    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
+    for message in (wake, again):
+        await world.process.receivers.receive(message)
+    assert len(world.messages) == count
+
+
+@virtual
+async def test_lost_timer_message_is_replaced_by_the_sweep() -> None:
+    """The due index is the backup."""
+    timer = departure(100)
+    world = World(workflow(timer))
+    world.delivers = False
+    await world.admit("t1")
+    await world.process.runs.run_agents("t1.1.1")
+    await asyncio.sleep(120)
+    await world.sweep()
+    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_message_of_an_ended_wait_is_not_sent_again() -> None:
+    """The task waits for another time, which has its own message."""
+    first = EventStep("first", event=Receipt, complete_within=600)
+    second = EventStep("second", event=Receipt, complete_within=600, needs=[first])
+    world = World(workflow(first, second))
+    await waiting(world)
+    await world.process.receivers.event("t1", "first", "{}", "boss")
+    await asyncio.sleep(3)
+    wakes = [message for message in world.messages if isinstance(message, WakeRequest)]
+    assert len(wakes) == 2
+    await world.process.receivers.receive(wakes[0])
+    assert [message for message in world.messages if isinstance(message, WakeRequest)] == wakes
+
+
+# Child tasks
+
+
+def family(
+    *steps: BaseStep[Any], is_last: bool = False, on_failure: str = "compensate", **options: Any
+) -> World:
+    """Return a world whose first workflow has a step that is a task of the second one.
+
+    `is_last`: no other step needs it.
+    """
+    child = WorkflowStep(
+        "child", workflow="c", request=lambda *_: {"items": [1]}, complete_within=300, **options
+    )
+    return World(
+        workflow(child, *([] if is_last else [mail(child)]), on_failure=on_failure),
+        workflow(
+            *(steps or [SHIP]),
+            name="c",
+            output=lambda *_: {"number": 5},
+            find_by=lambda parcel: map(str, parcel.items),
+        ),
+    )
+
+
+async def with_undelivered_start() -> tuple[World, Message]:
+    """Return a world that delivers no message, and the one that starts the child of `t1`."""
+    world = family()
+    world.delivers = False
+    await world.admit("t1")
+    await world.process.runs.run_agents("t1.1.1")
+    [start] = [each for each in world.messages if isinstance(each, Message)]
+    return world, start
+
+
+async def sold_out(call: AgentCall) -> str:
+    """Refuse a do, and undo whatever was done."""
+    if call.direction == "do":
+        raise RefusedError("sold out")
+    return "{}"
+
+
+async def child_of(world: World) -> TaskRecord:
+    """Return the record of the child of `t1`."""
+    return await world.record((await world.record("t1")).order.child("child"))
+
+
+@virtual
+async def test_child_is_processed_and_its_parent_continues() -> None:
+    """Its output is the result of the step, its submitter the parent's. Operators find it by its texts."""
+    world = family(result=Receipt)
+    await world.admit("t1", correlation_id="c-7", traceparent="00-1-2-01")
+    parent = await world.until_rest("t1")
+    child = await child_of(world)
+    assert (derive(parent).state, derive(child).state) == (ProcessState.PROCESSED, ProcessState.PROCESSED)
+    assert (parent.do("child").result, child.order.payload) == ('{"number":5}', '{"items":[1]}')
+    assert (child.order.submitter, child.order.parent, child.order.parent_step) == ("me", "t1", "child")
+    assert (child.order.correlation_id, child.order.traceparent) == ("c-7", "00-1-2-01")
+    assert len(world.table.keys(f"!find|{search_key('1')}|")) == 1
+    assert world.table.keys("!send|") == []
+
+
+@virtual
+async def test_messages_of_a_child_that_are_repeated_change_nothing() -> None:
+    """Each message is delivered twice, and the child starts once."""
+    world = family(result=Receipt)
+    await world.admit("t1")
+    await world.until_rest("t1")
+    parent, child, calls = await world.record("t1"), await child_of(world), len(world.services.calls)
+    for message in [each for each in world.messages if isinstance(each, Message)]:
+        await world.process.receivers.receive(message)
+    await asyncio.sleep(10)
+    assert (await world.record("t1"), await child_of(world)) == (parent, child)
+    assert len(world.services.calls) == calls
+
+
+@virtual
+async def test_repeated_start_of_a_child_requests_its_lost_run() -> None:
+    """The process crashed between the admission of the child and the request of its first run."""
+    world, start = await with_undelivered_start()
+    await world.process.receivers.receive(start)
+    world.messages.clear()
+    await world.process.receivers.receive(start)
+    assert [type(message) for message in world.messages] == [RunRequest]
+
+
+@virtual
+async def test_output_that_the_step_rejects_is_a_question() -> None:
+    """The parent stops in `Error`, although no other step reads the result."""
+
+    class Other(Receipt):
+        text: str
+
+    world = family(result=Other, is_last=True)
+    await world.admit("t1")
+    parent = await world.until_rest("t1")
+    assert parent.do("child").state is OperationState.DONE_WITHOUT_RESULT
+    assert "text" in (parent.error or "")
+
+
+@virtual
+async def test_child_that_is_undone_refuses_the_step() -> None:
+    """Its reason is the error of the step, and the parent is undone with it."""
+    book = Step("book", request=request, result=Receipt, undo=True)
+    world = family(book)
+    world.services.behaviour["book"] = sold_out
+    await world.admit("t1")
+    parent = await world.until_rest("t1")
+    assert derive(parent).state is ProcessState.COMPENSATED
+    assert "sold out" in (parent.do("child").error or "")
+    assert derive(await child_of(world)).state is ProcessState.COMPENSATED
+
+
+@virtual
+async def test_end_of_another_child_counts() -> None:
+    """A resubmission starts another child after one that was undone."""
+    world = family(Step("book", request=request, result=Receipt, undo=True), on_failure="keep")
+    world.services.behaviour["book"] = sold_out
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1")).state is ProcessState.ERROR
+    del world.services.behaviour["book"]
+    epoch = (await world.record("t1")).epoch
+    await world.process.change("t1", Resubmitted(epoch=epoch, who="op", reason="tickets are back"))
+    parent = await world.until_rest("t1")
+    assert derive(parent).state is ProcessState.PROCESSED
+    assert derive(await child_of(world)).state is ProcessState.COMPENSATED
+    assert derive(await world.record(parent.order.child("child", 1))).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_child_is_undone_with_its_parent() -> None:
+    """A processed child is cancelled by its parent."""
+    world = family()
+    await world.admit("t1")
+    await world.until_rest("t1")
+    await world.process.change("t1", Cancelled(by=Canceller.OPERATOR, who="op", reason="wrong order"))
+    parent = await world.until_rest("t1")
+    child = await child_of(world)
+    assert (derive(parent).state, derive(child).state) == (ProcessState.COMPENSATED, ProcessState.COMPENSATED)
+    assert [call.direction for call in world.services.calls] == ["do"]
+    assert [message.direction for message in world.requests] == ["do", "undo"]
+
+
+@virtual
+async def test_child_that_is_cancelled_before_it_began_never_starts() -> None:
+    """Its start arrives after its cancellation."""
+    world, start = await with_undelivered_start()
+    await world.process.storage.forget([start])
+    world.delivers = True
+    await world.process.change("t1", Cancelled(by=Canceller.OPERATOR, who="op", reason="wrong order"))
+    parent = await world.until_rest("t1")
+    assert derive(parent).state is ProcessState.COMPENSATED
+    await world.process.receivers.receive(start)
+    await asyncio.sleep(5)
+    child = await child_of(world)
+    assert (derive(child).state, child.reason) == (ProcessState.COMPENSATED, None)
+    assert (world.requests, derive(await world.record("t1")).state) == ([], ProcessState.COMPENSATED)
+
+
+@virtual
+async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> None:
+    """The start arrives at another process after the cancellation found no task."""
+    world, start = await with_undelivered_start()
+    body = {**start.body}
+    cancel = Message(
+        kind=MessageKind.CANCEL_CHILD, id="cancel", task="t1", at=start.at, to=start.to, body=body
+    )
+    other = Process(world)
+    admit = other.storage.admit
+
+    async def admit_later(record: TaskRecord) -> tuple[TaskRecord, bool]:
+        await world.process.receivers.receive(start)
+        return await admit(record)
+
+    other.storage.admit = admit_later  # type: ignore[method-assign,assignment]
+    await other.receivers.receive(cancel)
+    child = await child_of(world)
+    assert child.order.version == 1
+    assert child.direction == "undo"
+    assert derive(child).state is ProcessState.COMPENSATED
+
+
+@virtual
+async def test_child_whose_workflow_is_not_deployed_is_tried_again() -> None:
+    """Another instance may have it; the parent waits."""
+    world, start = await with_undelivered_start()
+    world.registry = WorkflowRegistry([workflow(SHIP, name="other")])
+    with pytest.raises(NotDeployedError, match="c is not deployed"):
+        await Process(world).receivers.receive(start)
+
+
+# Other messages
+
+
+@virtual
+async def test_messages_are_passed_to_their_parts() -> None:
+    """A run request starts an instance; a link of a release chain goes to the gates; others are wrong."""
+    world = World(workflow(SHIP))
+    started: list[RunRequest] = []
+
+    async def start_run(message: RunRequest) -> None:
+        started.append(message)
+
+    object.__setattr__(world.process.receivers, "start_run", start_run)
+    run = RunRequest(task="t1", epoch=1, run=2)
+    await world.process.receivers.receive(run)
+    await world.process.receivers.receive(ReleaseRequest(gate="a", link=3, at=virtual_now()))
+    assert (started, world.process.gates.releases) == ([run], [("a", 3)])
+    alert = Message(kind=MessageKind.ALERT, id="m", task="t1", at=virtual_now())
+    with pytest.raises(ValueError, match="another receiver"):
+        await world.process.receivers.receive(alert)
+    with pytest.raises(NoSuchTaskError):
+        await world.process.receivers.receive(
+            WakeRequest(task="t9", at=virtual_now(), not_before=virtual_now())
+        )
+    ended = Message(kind=MessageKind.CHILD_ENDED, id="m", task="t9", at=virtual_now())
+    await world.process.receivers.receive(ended)
+    assert (await world.process.storage.load("t9")) is None

@@ -1,0 +1,490 @@
+"""Runs of tasks: starts, calls, outcomes, limits, and processes that crash at any request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
+from functions.core.derive import ProcessState, derive, ready_steps
+from functions.core.gate_rules import Circuit, Gate
+from functions.core.record import Direction, OperationState, TaskRecord
+from functions.core.step_definition import QueueStep, Retry
+from functions.core.task_events import Answered, Finding, OutcomeKind, Resubmitted, Verdict
+from functions.messaging.agent_messages import AgentRequest
+from tests.fakes.simulated_table import TableFault
+from tests.unit.scheduler.steps import RUN, answering, chain, check_calls, once, raising, step
+from tests.unit.scheduler.world import Receipt, World, request, workflow
+from tests.unit.storage.virtual import virtual
+
+# The usual course
+
+
+@virtual
+async def test_five_step_order_takes_seven_transactions_and_no_read() -> None:
+    """Each outcome is one transaction with the start that follows; the whole order is one activity."""
+    world = World(workflow(*chain(5)))
+    await world.admit("t1")
+    await asyncio.sleep(10)
+    assert (len(world.table.transactions), world.table.reads) == (7, 0)
+    record = await world.record("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert world.services.names() == ["s0", "s1", "s2", "s3", "s4"]
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_tasks_in_flight_share_transactions() -> None:
+    """A hundred orders at once take at most 0.45 transactions each, and no read."""
+    world = World(workflow(*chain(5)))
+    await asyncio.gather(*(world.admit(f"t{number}") for number in range(100)))
+    await asyncio.sleep(20)
+    assert len(world.table.keys("!done|")) == 100
+    assert (len(world.table.transactions) <= 45, world.table.reads) == (True, 0)
+    assert len(world.services.calls) == 500
+
+
+@virtual
+async def test_call_has_the_recorded_request_and_its_start() -> None:
+    """An Agent receives the request, the deadline and the retry option of its step."""
+    retry = Retry(first=1, factor=1, longest=1)
+    world = World(workflow(step("s0", retry=retry)))
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    [call] = world.services.calls
+    do = (await world.record("t1")).do("s0")
+    assert (call.request, call.start_id, call.complete_by) == (do.request, do.start_id, do.complete_by)
+    assert (call.effect_key, call.retry, call.do_result) == ("t1.r1/s0/do", retry, None)
+    assert call.start_id not in repr(call)
+
+
+@virtual
+async def test_start_is_on_record_before_its_call() -> None:
+    """With the state and the deadline of the step."""
+    world, seen = World(workflow(step("s0"))), list[TaskRecord]()
+
+    async def look(_call: AgentCall) -> str:
+        seen.append(await world.record("t1"))
+        return '{"number":1}'
+
+    world.services.behaviour["s0"] = look
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    [call], do = world.services.calls, seen[0].do("s0")
+    assert (do.state, do.start_id) == (OperationState.RUNNING, call.start_id)
+    assert do.complete_by == derive(seen[0]).complete_by == call.complete_by
+
+
+@virtual
+async def test_refused_step_is_undone_with_the_results_of_the_dos() -> None:
+    """The undo has its own key and receives the result of its do; its own result is not recorded."""
+    s0, s1 = chain(2)
+    world = World(workflow(s0, s1))
+
+    async def behave(call: AgentCall) -> str:
+        if call.direction is Direction.UNDO:
+            return "x" * 2_000_000
+        if call.step == "s1":
+            raise RefusedError("no")
+        return '{"number":7}'
+
+    world.services.behaviour |= {"s0": behave, "s1": behave}
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert derive(record).state is ProcessState.COMPENSATED
+    undos = [call for call in world.services.calls if call.direction is Direction.UNDO]
+    assert [(each.effect_key, each.do_result) for each in undos][-1] == ("t1.r1/s0/undo", '{"number":7}')
+    assert all(call.idempotent for call in undos)
+    assert record.step("s0").undo.result is None
+
+
+@virtual
+async def test_rebuilt_request_has_another_key() -> None:
+    """Each generation has one body and one key."""
+    world = World(workflow(step("s0"), on_failure="keep"))
+    world.services.behaviour["s0"] = raising(RefusedError("no"))
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    del world.services.behaviour["s0"]
+    again = Resubmitted(epoch=record.epoch, who="op", reason="repaired", rebuild="s0")
+    await world.process.change("t1", again)
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+    assert [call.effect_key for call in world.services.calls] == ["t1.r1/s0/do", "t1.r1/s0/do/1"]
+    check_calls(world)
+
+
+# Outcomes
+
+OUTCOMES = [
+    (RefusedError("no"), OperationState.REFUSED, OutcomeKind.REFUSED),
+    (NotBegunError("down"), OperationState.NOT_STARTED, OutcomeKind.NOT_BEGUN),
+    (UnusableResultError("x"), OperationState.DONE_WITHOUT_RESULT, OutcomeKind.DONE_WITHOUT_RESULT),
+    (ConnectionError("lost"), OperationState.UNKNOWN, OutcomeKind.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("error", "state", "kind"), OUTCOMES)
+@virtual
+async def test_error_of_an_agent_is_its_outcome(
+    error: Exception, state: OperationState, kind: OutcomeKind
+) -> None:
+    """The outcome is recorded once and counted at the gate of the service."""
+    world = World(workflow(once("s0"), on_failure="keep"))
+    world.services.behaviour["s0"] = raising(error)
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    do = (await world.record("t1")).do("s0")
+    assert (do.state, do.attempts[-1].outcome) == (state, str(kind))
+    assert str(error) in (do.error or "")
+    assert world.process.gates.reports == [("s0", kind)]
+    assert len(world.services.calls) == 1
+
+
+@virtual
+async def test_refusal_after_an_unanswered_request_is_noted() -> None:
+    """The request of such a step must not be rebuilt."""
+    world = World(workflow(step("s0"), on_failure="keep"))
+    world.services.behaviour["s0"] = raising(RefusedError("no", has_unanswered=True))
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert record.do("s0").unknown_starts == 1
+
+
+@pytest.mark.parametrize(
+    "result", ['{"number":"x"}', "[]", "{", '{"number":NaN}', f'{{"n":"{"x" * 40_000}"}}']
+)
+@virtual
+async def test_result_that_cannot_be_recorded_ends_in_a_question(result: str) -> None:
+    """An operator supplies the result, and the task continues."""
+    world = World(workflow(*chain(2)))
+    world.services.behaviour["s0"] = answering(result)
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (record.do("s0").state, record.do("s0").result) == (OperationState.DONE_WITHOUT_RESULT, None)
+    assert derive(record).state is ProcessState.ERROR
+    answer = Answered(
+        epoch=record.epoch,
+        step="s0",
+        verdict=Verdict.DONE,
+        who="op",
+        reason="looked up",
+        result='{"number":1}',
+    )
+    await world.process.change("t1", answer)
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+    assert world.services.names() == ["s0", "s1"]
+
+
+@virtual
+async def test_result_that_the_table_rejects_counts_as_done_without_result() -> None:
+    """A step row of many generations may have no room for a further result."""
+    world = World(workflow(step("s0"), on_failure="keep"))
+    large = 0
+
+    def reject_large_result(changes: Any) -> None:
+        nonlocal large
+        for change in changes:
+            if change.key == "t1|step|s0" and "DoResult" in change.row:
+                large += 1
+                change.row["DoResult"] = "x" * 40_000
+
+    world.table.before_send = reject_large_result
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert large
+    assert record.do("s0").state is OperationState.DONE_WITHOUT_RESULT
+    assert len(world.services.calls) == 1
+
+
+@virtual
+async def test_call_ends_at_its_deadline() -> None:
+    """The late outcome of a repeatable step is not recorded, and the Supervisor recovers the step."""
+    world = World(workflow(step("s0")))
+    world.services.behaviour["s0"] = answering("{}", seconds=1000)
+    await world.admit("t1")
+    await asyncio.sleep(21)
+    record = await world.record("t1")
+    assert (record.do("s0").state, record.epoch) == (OperationState.RUNNING, 1)
+    assert world.activities == [(RUN, "done")]
+    assert world.services.under_way == 0
+    del world.services.behaviour["s0"]
+    assert (await world.until_rest("t1")).failures == 1
+
+
+@virtual
+async def test_timeout_of_a_step_that_must_not_be_repeated_is_a_question() -> None:
+    """It is recorded after the end of the run, although the first attempt fails. No second call follows."""
+    world = World(workflow(once("s0")), run_seconds=20.02)
+    world.services.behaviour["s0"] = answering("{}", seconds=1000)
+    await world.admit("t1")
+    await asyncio.sleep(19)
+    world.table.fail_next(TableFault.NOT_SENT)
+    await asyncio.sleep(3)
+    record = await world.record("t1")
+    assert (record.do("s0").state, derive(record).state) == (OperationState.UNKNOWN, ProcessState.ERROR)
+    assert len(world.services.calls) == 1
+
+
+@virtual
+async def test_start_that_is_recorded_after_its_deadline_calls_nothing() -> None:
+    """The service was not called, so the outcome is known, and the gate stays as it is."""
+    world = World(workflow(once("s0")))
+    world.table.seconds = 15
+    await world.admit("t1")
+    await asyncio.sleep(80)
+    world.table.seconds = 0
+    record = await world.record("t1")
+    assert (record.do("s0").state, record.do("s0").gate) == (OperationState.NOT_STARTED, "s0")
+    assert (world.services.calls, world.process.gates.reports) == ([], [])
+
+
+@virtual
+async def test_step_without_its_agent_is_deferred() -> None:
+    """A request on record needs no deployed definition, but the Agent may be gone."""
+    world = World(workflow(step("s0")))
+    world.process.runs.agents.clear()  # type: ignore[attr-defined]
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    do = (await world.record("t1")).do("s0")
+    assert (do.state, do.gate, world.process.gates.reports) == (OperationState.NOT_STARTED, "s0", [])
+
+
+@virtual
+async def test_closed_gate_defers_without_a_call() -> None:
+    """The run ends; the release chain starts the next one."""
+    world = World(workflow(step("s0")))
+    world.process.gates.gates["s0"] = Gate(name="s0", circuit=Circuit.OPEN)
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    assert (await world.record("t1")).do("s0").gate == "s0"
+    assert (world.services.calls, world.activities) == ([], [(RUN, "done")])
+
+
+@pytest.mark.parametrize(
+    ("finding", "fences", "state"),
+    [
+        (Finding.DONE, False, ProcessState.PROCESSED),
+        (Finding.NOT_DONE, True, ProcessState.PROCESSED),
+        (Finding.NOT_DONE, False, ProcessState.ERROR),
+        (Finding.UNKNOWN, True, ProcessState.ERROR),
+    ],
+)
+@virtual
+async def test_unknown_outcome_is_looked_up(finding: Finding, *, fences: bool, state: ProcessState) -> None:
+    """Done counts; "not done" starts the step again only if the service fences earlier starts."""
+    world = World(workflow(once("s0", agent="finder")))
+    agent = world.process.runs.agents["finder"]
+    agent.fences_starts = fences
+    world.services.findings["s0"] = finding
+
+    async def lose_first_answer(_call: AgentCall) -> str:
+        if len(world.services.calls) == 1:
+            raise ConnectionError("lost")
+        return '{"number":3}'
+
+    world.services.behaviour["s0"] = lose_first_answer
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert derive(record).state is state
+    expected = 2 if (finding, fences) == (Finding.NOT_DONE, True) else 1
+    assert (len(world.services.calls), len(world.services.found)) == (expected, 1)
+    assert world.services.found[0].start_id == world.services.calls[0].start_id
+    assert world.activities[0] == (RUN, "done")
+
+
+@virtual
+async def test_look_up_that_hangs_ends_at_its_deadline() -> None:
+    """The outcome stays unknown, and an operator decides."""
+    world = World(workflow(once("s0", agent="finder")))
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    world.services.find_seconds = 1000
+    await world.admit("t1")
+    await asyncio.sleep(25)
+    record = await world.record("t1")
+    assert (derive(record).state, record.do("s0").find_by) == (ProcessState.ERROR, None)
+    assert "find: TimeoutError" in (record.do("s0").error or "")
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_look_up_that_may_outlast_the_run_needs_another_activity() -> None:
+    """The call ends after 15 s of a run of 30 s, and its look-up may take 20 s."""
+    world = World(workflow(once("s0", agent="finder")), run_seconds=30)
+    world.services.seconds = 15
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    world.services.findings["s0"] = Finding.DONE
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.services.found)) == (ProcessState.PROCESSED, 1)
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
+
+
+# Limits
+
+
+@virtual
+async def test_twenty_ready_steps_run_as_slots_become_free() -> None:
+    """At most `steps_at_once` calls are under way, and one activity carries out all."""
+    world = World(workflow(step("s", for_each=lambda parcel: parcel.items, at_once=90)), steps_at_once=4)
+    await world.admit("t1", items=range(20))
+    await asyncio.sleep(10)
+    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
+    assert (world.services.most_under_way, len(world.services.calls)) == (4, 20)
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_slot_of_a_hanging_call_is_free_after_its_deadline() -> None:
+    """Other ready steps start in the same activity."""
+    world = World(workflow(step("s0"), step("s1")), steps_at_once=1)
+    world.services.behaviour["s0"] = answering("{}", seconds=1000)
+    await world.admit("t1")
+    await asyncio.sleep(22)
+    record = await world.record("t1")
+    assert record.do("s1").state is OperationState.DONE
+    assert [progress for _, progress in world.activities] == ["done"]
+
+
+@virtual
+async def test_look_ups_count_as_calls() -> None:
+    """Four unknown outcomes are looked up two at a time, and no step starts beside them."""
+    world = World(
+        workflow(
+            once("s", agent="finder", for_each=lambda parcel: parcel.items, at_once=90),
+            step("last"),
+        ),
+        steps_at_once=2,
+    )
+    world.services.behaviour["s"] = raising(ConnectionError("lost"))
+    world.services.findings |= {f"s.{n}": Finding.DONE for n in range(4)}
+    await world.admit("t1", items=range(4))
+    record = await world.until_rest("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert (len(world.services.found), world.services.most_under_way) == (4, 2)
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_call_that_may_outlast_the_run_needs_another_activity() -> None:
+    """A call of 20 s starts within the first 10 s of a run of 30 s."""
+    world = World(workflow(*chain(4)), run_seconds=30)
+    world.services.seconds = 8
+    await world.admit("t1")
+    await asyncio.sleep(60)
+    record = await world.record("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
+    assert (record.failures, {op.run for _, op in record.operations()}) == (0, {1})
+
+
+@virtual
+async def test_step_that_fits_into_no_run_ends_the_run() -> None:
+    """A run that starts nothing is not repeated; the Supervisor counts the task as not picked up."""
+    world = World(workflow(step("s0"), step("s1", complete_within=30)), run_seconds=30)
+    await world.admit("t1")
+    await asyncio.sleep(10)
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
+    assert ready_steps(await world.record("t1")) == ["s1"]
+
+
+@virtual
+async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
+    """90 large requests of queue steps need several transactions."""
+    world = World(
+        workflow(
+            QueueStep(
+                "q",
+                request=lambda *_: {"text": "ü" * 29_000},
+                for_each=lambda parcel: parcel.items,
+                at_once=90,
+                complete_within=600,
+            )
+        )
+    )
+    await world.admit("t1", items=range(90))
+    await asyncio.sleep(5)
+    assert len({message.step for message in world.requests}) == 90
+    assert {progress for _, progress in world.activities[:-1]} == {"more"}
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
+
+
+@virtual
+async def test_call_waits_for_a_slot_of_its_gate() -> None:
+    """A call that gets none within half of its time is not begun, and says nothing about the service."""
+    world = World(workflow(once("s0", agent="a"), once("s1", agent="a"), step("s2", agent="a")))
+    world.process.gates.slots["a"] = asyncio.Semaphore(1)
+    world.services.behaviour["s0"] = answering('{"number":1}', seconds=8)
+    world.services.behaviour["s1"] = answering('{"number":1}', seconds=8)
+    await world.admit("t1")
+    await asyncio.sleep(19)
+    record = await world.record("t1")
+    assert [record.do(name).state for name in ("s0", "s1")] == [OperationState.DONE] * 2
+    assert (record.do("s2").gate, record.failures, world.services.most_under_way) == ("a", 0, 1)
+    assert world.process.gates.reports == [("a", OutcomeKind.DONE)] * 2
+
+
+# Requests to queues
+
+
+@virtual
+async def test_request_is_sent_until_its_deadline() -> None:
+    """The broker fails for 100 seconds, which is longer than a run: each activity continues to send."""
+    world = World(workflow(QueueStep("q", request=request, complete_within=300)), run_seconds=40)
+    take, failed = world.take_request, 0
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        nonlocal failed
+        if asyncio.get_running_loop().time() < 100:
+            failed += 1
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
+    assert 90 < failed < 110
+    assert [progress for _, progress in world.activities] == ["more", "more", "done"]
+
+
+@virtual
+async def test_request_is_not_sent_after_its_deadline() -> None:
+    """The run ends; the Supervisor decides."""
+    world = World(workflow(QueueStep("q", request=request, complete_within=10)))
+
+    async def fail(_agent: str, _message: AgentRequest) -> None:
+        await asyncio.sleep(3)
+        raise ConnectionError("no broker")
+
+    world.take_request = fail
+    await world.admit("t1")
+    await asyncio.sleep(15)
+    assert world.activities == [(RUN, "done")]
+
+
+@virtual
+async def test_request_has_the_fields_of_its_call() -> None:
+    """The message id is the same in each repetition."""
+    world = World(
+        workflow(
+            QueueStep(
+                "q", request=request, agent="post", idempotent=False, result=Receipt, complete_within=60
+            )
+        )
+    )
+    world.replies_after = None
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    await world.process.runs.run_agents(RUN)  # an activity that is delivered twice
+    first, second = world.requests
+    assert first == second
+    assert first.message_id == second.message_id
+    do = (await world.record("t1")).do("q")
+    assert (first.start_id, first.complete_by) == (do.start_id, do.complete_by)
+    assert not first.idempotent
+    await world.reply(first)
+    await world.process.runs.run_agents(RUN)
+    assert len(world.requests) == 2

@@ -1,0 +1,229 @@
+"""Runs that crash, are delivered twice, or meet faults of the table and of single tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from functions.agents.agent_call import AgentCall, RefusedError
+from functions.core.derive import ProcessState, derive
+from functions.core.record import Message, MessageKind, OperationState, TaskRecord
+from functions.core.step_definition import QueueStep, Step, WorkflowStep
+from functions.core.step_results import Results
+from functions.core.task_events import Due, Finding
+from functions.core.workflow_definition import WorkflowRegistry
+from tests.fakes.simulated_table import TableFault
+from tests.unit.scheduler.steps import RUN, chain, check_calls, once, raising, step
+from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
+from tests.unit.storage.virtual import virtual
+
+
+def delivery(*, is_refused: bool) -> World:
+    """Return a world with a delivery of four steps, of which one must not be repeated and one is queued."""
+    reserve = step("reserve")
+    pay = once("pay", reserve, agent="finder")
+    ship = QueueStep("ship", request=request, needs=[pay], result=Receipt, complete_within=30, undo=True)
+    world = World(workflow(reserve, pay, ship, step("mail", ship, undo=False)))
+    world.services.findings["pay"] = Finding.DONE
+    if is_refused:
+        world.services.behaviour["mail"] = raising(RefusedError("no"))
+    return world
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("delivers_again", [True, False])
+@pytest.mark.parametrize("point", range(1, 70))
+@virtual
+async def test_crash_at_any_request(point: int, *, delivers_again: bool, is_refused: bool) -> None:
+    """The next process repeats no step that must not be repeated, and sends one body for each effect key."""
+    world = delivery(is_refused=is_refused)
+    world.delivers_again = delivers_again
+    world.process.crash_at = point
+    await world.on_live_process(lambda _: world.admit("t1", reply_to="replies"))
+    record = await world.until_rest("t1", seconds=300)
+    check_calls(world)
+    state = ProcessState.COMPENSATED if is_refused else ProcessState.PROCESSED
+    assert (derive(record).state, record.failures <= 1) == (state, True)
+    await asyncio.sleep(15)
+    await world.sweep()
+    assert world.table.keys("!send|") == []
+    sent = {message.kind for message in world.messages if isinstance(message, Message)}
+    end = MessageKind.COMPENSATED if is_refused else MessageKind.COMPLETED
+    assert {MessageKind.RECEIVED, end} <= sent
+
+
+@pytest.mark.parametrize(("is_refused", "most"), [(True, 70), (False, 42)])
+@virtual
+async def test_crash_points_cover_the_whole_task(most: int, *, is_refused: bool) -> None:
+    """The tasks of the test above have fewer requests than its largest crash point."""
+    world = delivery(is_refused=is_refused)
+    await world.admit("t1", reply_to="replies")
+    await asyncio.sleep(20)
+    assert (await world.record("t1")).finished_at is not None
+    assert most / 2 < world.process.requests < most
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("point", range(1, 60))
+@virtual
+async def test_crash_at_any_request_loses_no_child(point: int, *, is_refused: bool) -> None:
+    """Neither its start, nor its end, nor its cancellation."""
+    child = WorkflowStep("child", workflow="c", request=lambda *_: {"items": []}, complete_within=300)
+    inner = workflow(step("book"), name="c", output=lambda *_: {"number": 5})
+    world = World(workflow(child, step("mail", child, undo=False)), inner)
+    if is_refused:
+        world.services.behaviour["mail"] = raising(RefusedError("no"))
+    world.process.crash_at = point
+    await world.on_live_process(lambda _: world.admit("t1"))
+    record = await world.until_rest("t1")
+    state = ProcessState.COMPENSATED if is_refused else ProcessState.PROCESSED
+    found = await world.record(record.order.child("child", 0))
+    assert (derive(record).state, derive(found).state) == (state, state)
+    check_calls(world)
+    await asyncio.sleep(15)
+    await world.sweep()
+    assert world.table.keys("!send|") == []
+
+
+@virtual
+async def test_activity_that_is_delivered_twice_at_once() -> None:
+    """Both run to their end; a payment is made once, and each start has one owner."""
+    steps = [step("s0"), once("pay"), *(step(f"t{n}") for n in range(4))]
+    world = World(workflow(*steps))
+    world.delivers = False
+    await world.admit("t1")
+    other = Process(world)
+    results = await asyncio.gather(world.process.runs.run_agents(RUN), other.runs.run_agents(RUN))
+    assert set(results) == {"done"}
+    record = await world.record("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    check_calls(world)
+    assert len({call.start_id for call in world.services.calls}) == len(world.services.calls)
+
+
+@pytest.mark.parametrize("fault", TableFault)
+@pytest.mark.parametrize("number", range(7))
+@virtual
+async def test_lost_answer_of_the_table(fault: TableFault, number: int) -> None:
+    """Every step is called once, whichever transaction has the fault."""
+    world = World(workflow(*chain(5)))
+    world.table.fail_next(*[None] * number, fault)
+    world.table.late_by = 3
+    try:
+        await world.admit("t1")
+    except Exception:  # noqa: BLE001 - the caller of a submission repeats it
+        await asyncio.sleep(60)
+        if not await Process(world).storage.load("t1"):
+            await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert derive(record).state is ProcessState.PROCESSED
+    assert world.services.names() == ["s0", "s1", "s2", "s3", "s4"]
+
+
+@virtual
+async def test_storage_that_fails_ends_the_run() -> None:
+    """The activity returns, and the task is recovered when the storage is back."""
+    world = World(workflow(*chain(2)), run_seconds=30)
+    await world.admit("t1")
+    world.table.fault = lambda: TableFault.NOT_SENT
+    await asyncio.sleep(60)
+    assert world.activities == [(RUN, "done")]
+    world.table.fail_next()
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_corrupt_task_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Its run ends with a line in the log, and the other task is processed."""
+    world = World(workflow(*chain(2)))
+    world.delivers = False
+    await world.admit("t1")
+    await world.admit("t2")
+    world.table.rows["000", "t1|task"]["Facts"] = "{"
+    runs = Process(world).runs
+    assert set(await asyncio.gather(runs.run_agents(RUN), runs.run_agents("t2.1.1"))) == {"done"}
+    assert "t1|task" in caplog.text
+    assert derive(await world.record("t2")).state is ProcessState.PROCESSED
+
+
+@pytest.mark.parametrize("scheduler", ["", "t1", "t1.x.1", "t9.1.1", "t1.7.1"])
+@virtual
+async def test_run_of_nothing_is_done(scheduler: str) -> None:
+    """A run raises nothing: neither for a wrong id nor for a task or epoch that does not exist."""
+    world = World(workflow(*chain(1)))
+    world.delivers = False
+    await world.admit("t1")
+    assert await world.process.runs.run_agents(scheduler) == "done"
+    assert world.services.calls == []
+
+
+@virtual
+async def test_defect_at_one_step_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """An unexpected error is logged with its traceback."""
+    world = World(workflow(step("s0"), step("s1")))
+
+    async def report(name: str, *_: object) -> None:
+        if name == "s0":
+            raise KeyError("defect")
+
+    world.process.gates.report = report  # type: ignore[method-assign,assignment]
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    assert "KeyError" in caplog.text
+    assert (await world.record("t1")).do("s1").state is OperationState.DONE
+
+
+@virtual
+async def test_broken_function_stops_its_own_task_only() -> None:
+    """It ends with a question for an operator, and calls nothing."""
+
+    def broken(parcel: Parcel, _results: Results) -> dict[str, object]:
+        return {"first": [] if not parcel.items else parcel.items[9]}
+
+    world = World(workflow(Step("s0", request=broken, result=Receipt)))
+    await world.admit("t1", items=[1])
+    await world.admit("t2")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, "s0: IndexError" in str(record.error)) == (ProcessState.ERROR, True)
+    assert derive(await world.record("t2")).state is ProcessState.PROCESSED
+    assert [call.effect_key for call in world.services.calls] == ["t2.r1/s0/do"]
+
+
+@virtual
+async def test_task_without_its_version_is_suspended() -> None:
+    """No step starts; a recorded request could be sent again without the definition."""
+    world = World(workflow(*chain(1)))
+    world.delivers = False
+    await world.admit("t1")
+    empty = WorkflowRegistry([workflow(step("other"), name="other")])
+    object.__setattr__(world.process.runs, "registry", empty)
+    assert await world.process.runs.run_agents(RUN) == "done"
+    record = await world.record("t1")
+    assert record.suspension is not None
+    assert world.services.calls == []
+
+
+@virtual
+async def test_run_of_an_older_epoch_changes_nothing() -> None:
+    """The outcome of a call that began in the previous epoch is rejected."""
+    world = World(workflow(step("s0", complete_within=20)))
+    release = asyncio.Event()
+
+    async def wait(_call: AgentCall) -> str:
+        if len(world.services.calls) == 1:
+            await release.wait()
+        return '{"number":1}'
+
+    world.services.behaviour["s0"] = wait
+    await world.admit("t1")
+    await asyncio.sleep(1)
+    due = Due(may_recover=True)
+    await Process(world, ahead=timedelta(seconds=30)).change("t1", due)
+    await asyncio.sleep(5)
+    record: TaskRecord = await world.record("t1")
+    assert (record.epoch, derive(record).state) == (2, ProcessState.PROCESSED)
+    release.set()
+    await asyncio.sleep(5)
+    assert await world.record("t1") == record

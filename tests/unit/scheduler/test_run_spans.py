@@ -1,0 +1,186 @@
+"""An order is one trace: its runs, the calls of its steps, and its requests to queues and their replies."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+from opentelemetry.trace import StatusCode
+
+from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.queue_agent import QueueAgent
+from functions.core.derive import ProcessState, derive
+from functions.core.step_definition import QueueStep
+from functions.core.task_events import Finding
+from functions.messaging.agent_messages import (
+    AgentReply,
+    AgentRequest,
+    read_agent_message,
+    requests_queue,
+)
+from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import handle
+from functions.messaging.request_ledger import RequestLedger
+from functions.telemetry.spans import TRACEPARENT, current_traceparent
+from tests.fakes.simulated_table import SimulatedTable
+from tests.fakes.storage_process import virtual_now
+from tests.unit.scheduler.steps import chain, once, raising, step
+from tests.unit.scheduler.world import ProcessAgent, Receipt, World, new_id, request, workflow
+from tests.unit.storage.virtual import virtual
+from tests.unit.telemetry.conftest import Spans, parent_of, spans, traceparent_of
+
+__all__ = ["spans"]
+
+SUBMISSION = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_TRACE, _SUBMISSION_SPAN = SUBMISSION[3:35], SUBMISSION[36:52]
+
+
+def _id_of(spans: Spans, name: str) -> str:
+    return traceparent_of(spans.one(name))[36:52]
+
+
+def _facts(spans: Spans, name: str) -> dict[str, Any]:
+    return dict(spans.one(name).attributes or {})
+
+
+@virtual
+async def test_runs_and_steps_are_in_the_trace_of_the_order(spans: Spans) -> None:
+    """The run is below the submission, and each step below its run, not below the step before it."""
+    world = World(workflow(*chain(2)))
+    await world.admit("t1", traceparent=SUBMISSION)
+    await world.until_rest("t1")
+    assert parent_of(spans.one("run_agents")) == _SUBMISSION_SPAN
+    assert [parent_of(spans.one(f"step s{n}")) for n in range(2)] == [_id_of(spans, "run_agents")] * 2
+    assert {traceparent_of(each)[3:35] for each in spans.all()} == {_TRACE}
+    task = {"task.id": "t1", "task.workflow": "w", "task.epoch": 1}
+    assert _facts(spans, "run_agents") == task
+    assert _facts(spans, "step s1") == {
+        **task,
+        "step.name": "s1",
+        "step.agent": "s1",
+        "step.direction": "do",
+        "step.outcome": "done",
+    }
+
+
+@virtual
+async def test_items_have_the_name_of_their_step(spans: Spans) -> None:
+    """Their number is a fact of the span."""
+    world = World(workflow(step("send", for_each=lambda parcel: parcel.items)))
+    await world.admit("t1", [5, 6], traceparent=SUBMISSION)
+    await world.until_rest("t1")
+    items = [each for each in spans.all() if each.name == "step send"]
+    assert {(each.attributes or {})["step.item"] for each in items} == {0, 1}
+
+
+@virtual
+async def test_refused_step_and_its_undo_have_their_facts(spans: Spans) -> None:
+    """A refusal is an outcome, and no failure of the span."""
+    world = World(workflow(pay := step("pay"), step("ship", pay, undo=False)))
+    world.services.behaviour["ship"] = raising(RefusedError("no"))
+    await world.admit("t1", traceparent=SUBMISSION)
+    await world.until_rest("t1")
+    assert _facts(spans, "step ship")["step.outcome"] == "refused"
+    assert spans.one("step ship").status.status_code is StatusCode.UNSET
+    undo = [each for each in spans.all() if (each.attributes or {}).get("step.direction") == "undo"]
+    assert [each.name for each in undo] == ["step pay"]
+    assert {traceparent_of(each)[3:35] for each in spans.all()} == {_TRACE}
+
+
+@virtual
+async def test_look_up_of_an_unknown_outcome_is_in_the_trace(spans: Spans) -> None:
+    """It is a second span of its step."""
+    world = World(workflow(once("pay", agent="finder")))
+    world.services.behaviour["pay"] = raising(ConnectionError("gone"))
+    world.services.findings["pay"] = Finding.DONE
+    await world.admit("t1", traceparent=SUBMISSION)
+    await world.until_rest("t1")
+    found = [each for each in spans.all() if each.name == "step pay"]
+    assert [(each.attributes or {})["step.outcome"] for each in found] == ["unknown", "done"]
+    assert {traceparent_of(each)[3:35] for each in found} == {_TRACE}
+
+
+@pytest.mark.parametrize("traceparent", [None, "", "00-1-2-3"])
+@virtual
+async def test_order_without_a_usable_trace_begins_one(spans: Spans, traceparent: str | None) -> None:
+    """It was submitted while nothing was exported."""
+    world = World(workflow(step("s0")))
+    await world.admit("t1", traceparent=traceparent)
+    await world.until_rest("t1")
+    assert spans.one("run_agents").parent is None
+    assert parent_of(spans.one("step s0")) == _id_of(spans, "run_agents")
+
+
+@virtual
+async def test_recovered_epoch_continues_the_trace(spans: Spans) -> None:
+    """Its spans have the number of their epoch."""
+    world = World(workflow(step("s0")))
+    world.delivers_again = False
+
+    async def crash(_call: AgentCall) -> str:
+        world.services.behaviour.clear()
+        world.process.crash_at = world.process.requests + 1
+        return '{"number":7}'
+
+    world.services.behaviour["s0"] = crash
+    await world.admit("t1", traceparent=SUBMISSION)
+    record = await world.until_rest("t1")
+    assert (record.epoch, derive(record).state) == (2, ProcessState.PROCESSED)
+    recovered = [each for each in spans.all() if (each.attributes or {}).get("task.epoch") == 2]
+    assert {each.name for each in recovered} == {"run_agents", "step s0"}
+    assert {traceparent_of(each)[3:35] for each in recovered} == {_TRACE}
+
+
+class _Queues:
+    """The queues of an Agent's requests and of replies. Each message carries the trace of its sender."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self._ids = world, count(1)
+        world.take_request = self.take_request
+        self._agent = QueueAgent(
+            name="pay",
+            agent=ProcessAgent(world.process),
+            ledger=RequestLedger(SimulatedTable(), virtual_now),
+            send_reply=self._send_reply,
+            now=virtual_now,
+            new_id=new_id,
+            function_seconds=240,
+        )
+
+    def _message(self, body: str) -> QueueMessage:
+        return QueueMessage(
+            message_id=f"m-{next(self._ids)}",
+            body=body.encode(),
+            properties={TRACEPARENT: current_traceparent() or ""},
+        )
+
+    async def take_request(self, agent: str, sent: AgentRequest) -> None:
+        """Deliver a request to the Agent."""
+        message = self._message(sent.model_dump_json())
+        work = partial(self._agent.take, message.message_id, message.body)
+        self.world.spawn(handle(requests_queue(agent), message, work, seconds=240))
+
+    async def _send_reply(self, reply: AgentReply) -> None:
+        message = self._message(reply.model_dump_json())
+        received = read_agent_message(AgentReply, message.body)
+        work = partial(self.world.process.receivers.reply, received)
+        self.world.spawn(handle("agent-replies", message, work))
+
+
+@virtual
+async def test_queue_agent_and_its_reply_continue_the_trace(spans: Spans) -> None:
+    """From the run through the Agent's queue and back; the next step is in the trace, too."""
+    pay = QueueStep("pay", request=request, result=Receipt, complete_within=60)
+    world = World(workflow(pay, step("ship", pay)))
+    _Queues(world)
+    await world.admit("t1", traceparent=SUBMISSION)
+    await asyncio.sleep(20)
+    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
+    assert parent_of(spans.one("process agent-pay-requests")) == _id_of(spans, "step pay")
+    assert parent_of(spans.one("process agent-replies")) == _id_of(spans, "process agent-pay-requests")
+    assert [parent_of(each) for each in spans.all() if each.name == "run_agents"] == [_SUBMISSION_SPAN] * 2
+    assert {traceparent_of(each)[3:35] for each in spans.all()} == {_TRACE}
+    assert "step.outcome" not in _facts(spans, "step pay")

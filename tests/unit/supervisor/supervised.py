@@ -1,0 +1,153 @@
+"""A process with a Supervisor, over a table that may hang or end the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from functions.agents.gate_releases import ReleasingGates
+from functions.core.record import Message, TaskRecord
+from functions.core.rules import admit
+from functions.core.step_definition import Step
+from functions.core.step_results import Results
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.storage.table_contract import RefusedChanges, Row, RowChange, RowPage, RowQuery, Table
+from functions.supervisor.sweep_progress import SweepReport
+from functions.supervisor.task_sweep import TaskSweep
+from tests.fakes.indexed_table import IndexedTable
+from tests.fakes.storage_process import StorageProcess, virtual_now
+
+NONE = WorkflowRegistry([])
+
+
+class Payload(BaseModel):
+    """The payload of the tests."""
+
+
+def workflow(steps: Sequence[str] = ("a",), version: int = 1) -> Workflow[Payload]:
+    """Return a workflow with steps of these names."""
+
+    def request(_payload: Payload, _results: Results) -> dict[str, object]:
+        return {}
+
+    return Workflow(
+        "w", payload=Payload, version=version, steps=[Step(name, request=request) for name in steps]
+    )
+
+
+class ProcessTable:
+    """The table as one process reaches it. The process ends at request number `ends_at`.
+
+    With `is_answer_lost`, that request is carried out. `hangs` returns whether a read has no answer.
+    """
+
+    def __init__(
+        self,
+        table: IndexedTable,
+        ends_at: int | None = None,
+        *,
+        is_answer_lost: bool = False,
+        hangs: Callable[[RowQuery], bool] = lambda _query: False,
+    ) -> None:
+        self._table, self._ends_at, self._is_answer_lost, self._hangs = table, ends_at, is_answer_lost, hangs
+        self.requests = 0
+
+    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
+        """Write all changes or none."""
+        await self._request()
+        answer = await self._table.send(partition, changes)
+        await self._return()
+        return answer
+
+    async def read(self, partition: str, key: str) -> Row | None:
+        """Return one row."""
+        await self._request()
+        return await self._table.read(partition, key)
+
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
+        """Read one page."""
+        await self._request()
+        if self._hangs(query):
+            await asyncio.sleep(1e6)
+        return await self._table.query(partition, query)
+
+    async def _request(self) -> None:
+        self.requests += 1
+        if self._ends_at is not None and self.requests > self._ends_at - self._is_answer_lost:
+            await self._end()
+
+    async def _return(self) -> None:
+        if self._is_answer_lost and self.requests == self._ends_at:
+            await self._end()
+
+    @staticmethod
+    async def _end() -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+class Supervised(StorageProcess):
+    """One process with its Supervisor. `accepts` returns whether a message can be sent."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        shards: int = 1,
+        registry: WorkflowRegistry = NONE,
+        recoveries: int = 100,
+        **others: Any,
+    ) -> None:
+        super().__init__(table, shards=shards, **others)
+        self.sent: list[Message] = []
+        self.accepts: Callable[[Message], bool] = lambda _message: True
+        self.links: list[str] = []
+        self.gates = ReleasingGates(
+            self.storage, settings=self.settings, now=virtual_now, schedule_release=self._schedule_release
+        )
+        self.supervisor = TaskSweep(
+            self.storage,
+            gates=self.gates,
+            registry=registry,
+            send=self._send,
+            now=virtual_now,
+            recoveries=recoveries,
+        )
+
+    async def _schedule_release(self, name: str, _link: int, _at: object) -> None:
+        self.links.append(name)
+
+    async def _send(self, message: Message) -> None:
+        await asyncio.sleep(0.01)
+        if not self.accepts(message):
+            await asyncio.sleep(30)
+            raise ConnectionError("the queue does not exist")
+        self.sent.append(message)
+
+    async def sweep(self, *, is_overloaded: bool = False) -> SweepReport:
+        """Sweep once."""
+        return await self.supervisor.run(is_overloaded=is_overloaded)
+
+    async def submit(self, task: str, deployed: Workflow[Payload]) -> TaskRecord:
+        """Admit a task of a workflow."""
+        order = deployed.new_order(task, "r1", "{}", self.now())
+        record, _ = await self.storage.admit(admit(order, self.now(), self.settings))
+        return record
+
+    async def record(self, task: str) -> TaskRecord:
+        """Return the newest record of a task."""
+        record = await self.storage.load(task)
+        assert record is not None
+        return record
+
+
+async def admit_due(table: IndexedTable, count: int, *, shards: int = 1, **order: Any) -> Supervised:
+    """Admit tasks that no run picks up, and wait until they are overdue."""
+    process = Supervised(table, shards=shards)
+    for number in range(count):
+        await process.admit(f"t{number:04d}", **order)
+    await asyncio.sleep(timedelta(seconds=33).total_seconds())
+    return process
