@@ -116,6 +116,7 @@ class RemoteService:
         app.router.add_post("/alerts", self._alert)
         app.router.add_route("*", "/payments/{task}", self._pass_on)
         app.router.add_route("*", "/{step}/{task}", self._step)
+        app.router.add_route("*", "/{prefix}/{step}/{task}", self._step)
         async with served(app) as self.url:
             yield self
 
