@@ -108,7 +108,7 @@ async def _read(receive: Receive, most_bytes: int) -> bytes:
 
 
 def parse_body(body: bytes, most_depth: int = MOST_DEPTH) -> object:
-    """Parse a body. Of a name given twice, the last value counts. Raises `ProblemError` 400 and 413."""
+    """Parse a body. The last value of a name that occurs twice counts. Raises `ProblemError` 400 and 413."""
     if body.count(b"[") + body.count(b"{") > MOST_VALUES:  # 500,000 empty lists cost 100 ms to parse
         raise _too_many_values()
     try:

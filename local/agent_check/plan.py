@@ -36,7 +36,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         keys.another_item_of_the_same_step,
         late.taken_after_complete_by,
         late.a_known_outcome_is_told_late,
-        late.a_known_refusal_is_sent_late,
+        late.a_recorded_refusal_is_sent_late,
         late.what_was_not_taken_is_never_begun,
         look_ups.a_look_up_of_what_was_done,
         look_ups.a_look_up_of_what_was_not_begun,

@@ -149,13 +149,13 @@ def test_record_that_disappears_is_found() -> None:
 async def test_tables_that_do_not_answer_are_no_look() -> None:
     """Azurite may be paused. A corrupt row is a violation, and a run without a look proves nothing."""
 
-    class SilentTables:
+    class UnresponsiveTables:
         error: Exception = TransientStorageError("paused")
 
         async def records(self) -> dict[str, TaskRecord]:
             raise self.error
 
-    judge, tables = Judge({}, set(), most_recoveries=6), SilentTables()
+    judge, tables = Judge({}, set(), most_recoveries=6), UnresponsiveTables()
     assert not await judge.look(cast("Any", tables))
     assert "no task was examined while it ran" in judge.judge(replace(_OUTCOME, accepted=set()))
     tables.error = CorruptRowError("t|task", "no JSON")

@@ -23,7 +23,7 @@ _LATEST = datetime.max.replace(tzinfo=START.tzinfo)
 _ENDED = START - timedelta(hours=1)
 #: Keys of index rows are before this text, and keys of tasks behind it.
 _FIRST_TASK = '"'
-#: One task in so many is under way, and one in so many lacks its index row.
+#: Tasks per task that is under way, and tasks per task that lacks its index row.
 _UNDER_WAY, _DAMAGED = 50, 997
 
 type _Row = dict[str, Any]
@@ -159,7 +159,7 @@ def _index_row(key: str, task: str) -> _Row:
 
 
 class _Rows(MutableMapping[tuple[str, str], _Row]):
-    """The rows of the table, with what has changed since."""
+    """The rows of the table, made as they are read, and the changed rows."""
 
     def __init__(self, table: VastTable) -> None:
         self._table = table

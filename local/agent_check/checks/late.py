@@ -47,7 +47,7 @@ async def a_known_outcome_is_told_late(kit: Kit) -> None:
     await kit.effects(done)
 
 
-async def a_known_refusal_is_sent_late(kit: Kit) -> None:
+async def a_recorded_refusal_is_sent_late(kit: Kit) -> None:
     """A known refusal is sent again after the deadline, and is never `not_taken` (rule 7)."""
     undo = kit.request(Direction.UNDO)
     await kit.desk.ask([undo])

@@ -93,11 +93,11 @@ def test_role_reaches_its_tables_only(role: AppRole, monkeypatch: pytest.MonkeyP
     """The templates grant no other table."""
     reached, table = set[str](), TableAccount.table
 
-    def reach(account: TableAccount, name: str) -> AzureTable:
+    def opened(account: TableAccount, name: str) -> AzureTable:
         reached.add(name)
         return table(account, name)
 
-    monkeypatch.setattr(TableAccount, "table", reach)
+    monkeypatch.setattr(TableAccount, "table", opened)
     assert functions_of(role)
     assert reached == REACHES[role].tables
 
