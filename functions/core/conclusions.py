@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from functions.core.derive import final_state, is_settled, questions, undo_order
+from functions.core.json_values import bounded
 from functions.core.record import (
     NOTICES,
     UNDOING_ENDS,
@@ -178,9 +179,13 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
         body = {"cause": "exhausted", "reason": decision.reason}
         opened = add_message(opened, MessageKind.ALERT, now, body=body)
-    for name, step in record.steps.items() if is_turned else ():
-        if step.do.state is OperationState.UNKNOWN and not record.order.by_name[name].undo:
-            opened = add_note(opened, name, _WITHOUT_UNDO, now)
+    unknown = [spec.name for spec, do in record.operations() if do.state is OperationState.UNKNOWN]
+    left = [name for name in unknown if is_turned and not record.order.by_name[name].undo]
+    for name in left:
+        opened = opened.with_step(replace(opened.step(name), note=_WITHOUT_UNDO))
+    if left:  # one alert, since a transaction does not hold one for each step
+        body = {"cause": "noted", "reason": bounded(f"{', '.join(left)}: {_WITHOUT_UNDO}")}
+        opened = add_message(opened, MessageKind.ALERT, now, body=body)
     return opened
 
 

@@ -30,6 +30,8 @@ RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 MOST_SNAPSHOT_BYTES = 30_000
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 _SECONDS_BEFORE_CALL = 10
+#: Steps and Agents of a task: one transaction (100 rows) holds a change of all steps and gates.
+_MOST_ROWS = 93
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
 _STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
@@ -109,6 +111,11 @@ class Workflow[P: BaseModel]:
         if len(specs) > checks.MOST_STEPS:
             raise UnfitOrderError(
                 f"It has {len(specs)} steps, items included; the limit is {checks.MOST_STEPS}."
+            )
+        agents = {spec.gate for spec in specs if spec.agent}
+        if len(specs) + len(agents) > _MOST_ROWS:
+            raise UnfitOrderError(
+                f"It has {len(specs)} steps and {len(agents)} Agents; the limit of both is {_MOST_ROWS}."
             )
         return tuple(replace(spec, can_find=spec.gate in finders) for spec in specs)
 

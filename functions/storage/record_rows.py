@@ -57,7 +57,7 @@ def admission(
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
         RowChange("insert", f"{order.task}|order", _order_row(order, search_keys)),
-        *_step_changes(record, {}),
+        *_step_changes(record),
         *(RowChange("upsert", key, row) for key, row in index_rows(stored).items()),
         *(RowChange("upsert", key, _listed(order)) for key in found_by),
         *_additions(record),
@@ -86,7 +86,7 @@ def difference(
     writes = (write, *base.writes)[:_MOST_WRITES]
     stored = StoredTask(_without_additions(after), columns, base.etag, writes, index)
     changes = [RowChange("update", task_key(task), _task_row(stored), base.etag)]
-    changes += _step_changes(after, base.record.steps)
+    changes += _step_changes(after, base.record)
     obsolete = [base.index] if index != base.index else []
     changes += [RowChange("upsert", index, _index_row(stored)) for _ in obsolete]
     if base.columns.gates or columns.gates:
@@ -107,10 +107,16 @@ def _without_additions(record: TaskRecord) -> TaskRecord:
     return replace(record, outbox=(), closed=()) if record.outbox or record.closed else record
 
 
-def _step_changes(record: TaskRecord, before: Mapping[str, StepRecord]) -> list[RowChange]:
-    changed = [step for name, step in record.steps.items() if step is not before.get(name)]
-    start = f"{record.order.task}|step|"
-    return [RowChange("upsert", start + step.name, _step_row(record, step)) for step in changed]
+def _step_changes(record: TaskRecord, before: TaskRecord | None = None) -> Iterator[RowChange]:
+    """Return the changes of steps. Large texts are sent once, so a change of all steps fits."""
+    for name, step in record.steps.items():
+        old = None if before is None else before.steps.get(name)
+        if step != old:
+            key, row = f"{record.order.task}|step|{name}", _step_row(record, step)
+            known = {} if before is None or old is None else _step_row(before, old)
+            changed = {column: value for column, value in row.items() if known.get(column) != value}
+            is_kept = known.keys() <= row.keys()
+            yield RowChange("merge", key, changed) if is_kept else RowChange("upsert", key, row)
 
 
 def _additions(record: TaskRecord) -> Iterator[RowChange]:

@@ -41,12 +41,12 @@ class CorruptRowError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """The change of one row. `update` and `upsert` replace the row.
+    """The change of one row. `update` and `upsert` replace the row, `merge` only the given columns.
 
     `insert` requires that it does not exist, `update` and `delete` that it exists with `etag` (`*`: any).
     """
 
-    kind: Literal["insert", "update", "upsert", "delete"]
+    kind: Literal["insert", "update", "upsert", "merge", "delete"]
     key: str
     row: Row | None = None
     etag: str = "*"

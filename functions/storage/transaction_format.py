@@ -28,7 +28,7 @@ _HEADERS = (
     "Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\n"
 )
 _END = f"--{_CHANGESET}--\r\n--{_BATCH}--\r\n"
-_METHODS = {"insert": "POST", "update": "PUT", "upsert": "PUT", "delete": "DELETE"}
+_METHODS = {"insert": "POST", "update": "PUT", "upsert": "PUT", "merge": "MERGE", "delete": "DELETE"}
 
 _ETAG = re.compile(rb"^ETag: *([^\r\n]+?) *\r$", re.MULTILINE | re.IGNORECASE)
 _INDEX = re.compile(r"(\d{1,3}):")

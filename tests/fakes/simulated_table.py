@@ -118,7 +118,8 @@ class SimulatedTable:
             etag = f'W/"{self._versions}"'
             etags.append(etag)
             row = {name: each for name, each in (change.row or {}).items() if "@" not in name}
-            self.rows[place] = {"PartitionKey": partition, "RowKey": change.key, **row, "odata.etag": etag}
+            row = {**self.rows.get(place, {}), **row} if change.kind == "merge" else row
+            self.rows[place] = {**row, "PartitionKey": partition, "RowKey": change.key, "odata.etag": etag}
         return etags
 
     def keys(self, start: str = "") -> list[str]:

@@ -274,6 +274,9 @@ async def test_order_with_too_many_items_is_422(api: Api) -> None:
     results = (await client.post("/api/parcels/batch", sent)).json["results"]
     assert [each["status"] for each in results] == [202, 422, 202]
     assert "the limit is 90" in results[1]["problem"]["detail"]
+    agents = parcels(*(Step(f"s{number}", agent=f"a{number}", request=request) for number in range(47)))
+    detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
+    assert detail == "It has 47 steps and 47 Agents; the limit of both is 93."
 
 
 @pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])

@@ -10,6 +10,7 @@ import pytest
 
 from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
 from functions.core.task_events import GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.storage.group_commits import fits
 from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import (
     StoredTask,
@@ -158,6 +159,26 @@ def test_difference_leads_to_the_next_record(name: str) -> None:
     )
     changes, _ = difference(replace(stored, etag=read(table).etag), stored.record, "w3")
     assert [each.key for each in changes] == ["t|task"]
+
+
+def test_change_of_ninety_steps_with_large_texts_fits() -> None:
+    """Ninety calls are under way, one asks a question, and the undo of all turns them at once."""
+    specs = [spec(f"s{number}", agent="a", idempotent=False) for number in range(90)]
+    record = new(*specs)
+    for each in specs:
+        record = after(record, start(record, each.name, request='"' + "ü" * 29_000 + '"'))
+    record = after(record, LOOK, seconds=40)
+    table = SimulatedTable()
+    table.write("000", admission(new(*specs), "w1", ())[0])
+    for first in range(0, 90, 15):  # the rows as earlier changes have left them
+        some = {each.name: record.steps[each.name] for each in specs[: first + 15]}
+        changes, _ = difference(read(table), replace(record, steps=some, outbox=(), closed=()), "w2")
+        assert not isinstance(table.write("000", changes), RefusedChanges)
+    changes, stored = difference(read(table), after(record, undo_request(record), seconds=50), "w3")
+    assert fits(changes)
+    assert not isinstance(table.write("000", changes), RefusedChanges)
+    assert read(table).record == stored.record
+    assert {step.note is not None for step in stored.record.steps.values()} == {True}
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
