@@ -14,6 +14,7 @@ from functions.core.record import (
     WAITING_TYPES,
     Direction,
     EpochEnd,
+    MessageKind,
     OperationState,
     StepSpec,
     StepType,
@@ -21,10 +22,13 @@ from functions.core.record import (
 )
 from functions.core.task_events import (
     Answered,
+    Cancelled,
     ChildEnded,
+    Due,
     Event,
     OutcomeKind,
     Resubmitted,
+    Resumed,
     StepEnded,
     UndoRequested,
 )
@@ -64,8 +68,16 @@ class Checks(RecordChecks):
 
     # Changes
 
-    def check_event(self, event: Event | None, before: TaskRecord) -> None:
+    def check_event(self, event: Event | None, before: TaskRecord, after: TaskRecord) -> None:
         """Check that an event that counts is true: an operator's action, a look-up, or the end of a child."""
+        suspension, is_undoing = before.suspension, before.direction is Direction.UNDO
+        if isinstance(event, Due):
+            self.require(suspension is None, f"{before.order.task}: a deadline counted while suspended")
+        if isinstance(event, Resumed):
+            is_same = suspension is None or suspension.by_operator is event.by_operator
+            self.require(is_same, f"{before.order.task}: resumed, though somebody else suspended it")
+        if isinstance(event, Cancelled) and is_undoing and before.error is None:
+            self.require(after.epoch == before.epoch, f"{before.order.task}: its undo was cancelled")
         if isinstance(event, Answered | Resubmitted | UndoRequested):
             place = f"{before.order.task}: {type(event).__name__}"
             self.require(event.epoch == before.epoch, f"{place} of epoch {event.epoch} in {before.epoch}")
@@ -108,6 +120,8 @@ class Checks(RecordChecks):
             self._check_deferred(before, after)
             is_exhausted = after.closed and after.closed[-1].end is EpochEnd.EXHAUSTED
             self.require(not is_exhausted, f"{task}: exhausted, though no fault was drawn")
+        self._check_alerts(before, after)
+        self._check_conditions(before, after)
         self._check_held(before, after)
         self._check_release(before, after)
         self._check_expired(before, after)
@@ -135,21 +149,44 @@ class Checks(RecordChecks):
             ):
                 self.check_child_undone(after, name, len(step.earlier_dos))
 
+    def _check_alerts(self, before: TaskRecord, after: TaskRecord) -> None:
+        """Check that a recovery that an operator need not know has no alert."""
+        ids = {message.id for message in before.outbox}
+        alerts = [m for m in after.outbox if m.kind is MessageKind.ALERT and m.id not in ids]
+        ends = {closed.end for closed in after.closed}
+        is_given_up = bool(ends & {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT})
+        is_known = is_given_up or all(alert.body.get("cause") != "exhausted" for alert in alerts)
+        self.require(is_known, f"{after.order.task}: an alert, though it was not given up")
+
+    def _check_conditions(self, before: TaskRecord, after: TaskRecord) -> None:
+        """Check that a step starts only if its condition holds, and is skipped only if it does not."""
+        workflow = self.world.definitions.workflows[after.order.workflow]
+        for name, step in after.steps.items() if after.direction is Direction.DO else ():
+            was, when = before.do(name).state, workflow.steps[after.order.by_name[name].step].when
+            if was is OperationState.NOT_STARTED and step.do.state is not was:
+                is_skipped = step.do.state is OperationState.SKIPPED
+                is_false = when is not None and not when(None, None)
+                is_right = is_skipped == is_false or step.do.state is OperationState.REFUSED
+                self.require(is_right, f"{after.order.task} {name}: its condition is {not is_false}")
+
     def _check_held(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that a deferral behind a held gate does not end, neither as a recovery nor as a failure."""
         now = self.world.now()
         running = [op for _, op in before.operations() if op.state is OperationState.RUNNING]
+        over = {op.gate for _, op in before.operations() if op.gate and op.defer_by and op.defer_by <= now}
         is_deferral = not needs_run(before) and not any(op.is_overdue(now) for op in running)
-        is_recovered = is_deferral and after.failures > before.failures
+        is_recovered = is_deferral and after.failures > before.failures and all(map(self._is_held, over))
         for spec, op in before.operations():
-            gate = self.world.gates.get(op.gate or "")
-            hold = None if gate is None else gate.hold
-            if hold is None or now - hold.start < timedelta(seconds=20):
-                continue
-            is_failed = after.step(spec.name).operation(before.direction).error == DEFERRED_TOO_LONG
-            is_cause = is_recovered and op.defer_by is not None and op.defer_by <= now
-            place = f"{after.order.task} {spec.name}"
-            self.require(not (is_failed or is_cause), f"{place}: counted behind the held gate {op.gate}")
+            if self._is_held(op.gate or ""):
+                is_failed = after.step(spec.name).operation(before.direction).error == DEFERRED_TOO_LONG
+                is_cause = is_recovered and op.gate in over
+                place = f"{after.order.task} {spec.name}"
+                self.require(not (is_failed or is_cause), f"{place}: counted behind the held gate {op.gate}")
+
+    def _is_held(self, gate: str) -> bool:
+        """Return whether an operator has closed a gate for so long that every host sees it."""
+        hold = self.world.gates[gate].hold if gate in self.world.gates else None
+        return hold is not None and self.world.now() - hold.start >= timedelta(seconds=20)
 
     def _check_gate_passed(self, task: str, spec: StepSpec) -> None:
         """Check that no step starts behind a gate that every host sees closed."""
@@ -205,6 +242,10 @@ class Checks(RecordChecks):
         if before is not None:
             is_same = (before.link, before.circuit, before.next_at) == (gate.link, gate.circuit, gate.next_at)
             self.require(is_same or before.link < gate.link, f"{gate.name}: link {gate.link} twice")
+            is_chain = before.next_at is not None and gate.next_at is not None and before.link < gate.link
+            if is_chain and before.has_succeeded and before.amount and gate.amount:
+                most = min(gate.limit, before.amount * 2)
+                self.require(gate.amount == most, f"{gate.name}: releases {gate.amount}, not {most}")
         is_healthy = agent not in services.troubled and agent not in services.hung.values()
         if gate.is_queue and not self.world.intensity:
             self.require(not is_healthy, f"{gate.name}: written, though no fault was drawn")

@@ -168,7 +168,11 @@ class Host:
         self.storage.folds = world.table.folds
         self._announcer = announcer
         self.gates = ReleasingGates(
-            self.storage, settings=self.settings, now=self.now, schedule_release=self._schedule_release
+            self.storage,
+            settings=self.settings,
+            now=self.now,
+            schedule_release=self._schedule_release,
+            calls_at_once=world.calls_at_once,
         )
         specs = (spec for workflow in self.registry for spec in workflow.specs)
         agents = sorted({spec.agent for spec in specs if spec.type is StepType.ACTIVITY})

@@ -18,6 +18,7 @@ from functions.core.task_events import (
     Cancelled,
     Canceller,
     Event,
+    Rejection,
     Resubmitted,
     Resumed,
     Suspended,
@@ -74,7 +75,9 @@ class People:
 
         async def send(host: Host) -> None:
             try:
-                await host.receivers.event(task, name, '{"n":"event"}', "somebody")
+                applied = await host.receivers.event(task, name, '{"n":"event"}', "somebody")
+                is_kept = applied.rejection is not Rejection.NOT_DEPLOYED
+                self._world.require(is_kept, f"{task}: an event for a missing version is lost")
             except NotDeployedError:
                 self._world.cover(task, "event for a missing version")
                 raise

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 #: Lines that one bug may change.
 MOST_LINES = 5
@@ -26,9 +27,14 @@ class Edit:
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Plant a bug while the block runs: the functions of the edited modules get the edited code."""
+    """Plant a bug while the block runs: the functions of the edited modules get the edited code.
+
+    Raises `ValueError` if an edit does not fit, or changes no function.
+    """
     sources = edited_sources(name)
     originals = [original for source in sources.items() for original in _replace_code(*source)]
+    if not originals:
+        raise ValueError(f"{name} changes no function")
     try:
         yield
     finally:
@@ -68,7 +74,8 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
             yield name, value
         elif inspect.isclass(value) and value.__module__ == module.__name__:
             for member, given in vars(value).items():
-                function = given.fget if isinstance(given, property) else given
+                wrapper: Any = given.fget if isinstance(given, property) else given
+                function = inspect.unwrap(wrapper)
                 if inspect.isfunction(function) and function.__module__ == module.__name__:
                     yield f"{name}.{member}", function
 
@@ -426,6 +433,99 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "text = bounded(str(error))\n"
             "            broken = StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
             "            return broken if not request else Suspended(reason=text)",
+        ),
+    ),
+    "conditions_never_hold": (
+        Edit("core.plan", "return bool(step.when(*self._inputs(spec, step)))", "return step.when is None"),
+    ),
+    "conditions_always_hold": (
+        Edit(
+            "core.plan", "return bool(step.when(*self._inputs(spec, step)))", "return step.when is not None"
+        ),
+    ),
+    "every_item_is_the_first": (
+        Edit(
+            "core.plan",
+            "[spec.item or 0]\n            is_same = item_digest(item) == spec.item_digest",
+            '[0]\n            is_same = item_digest(item) != ""',
+        ),
+    ),
+    "calls_of_an_instance_are_not_limited": (
+        Edit(
+            "agents.gates",
+            "(gate and gate.calls_at_once) or self._calls_at_once.get(name)",
+            "gate and gate.calls_at_once",
+        ),
+    ),
+    "steps_at_once_is_ignored": (
+        Edit("scheduler.run", "steps_at_once - calls -", "steps_at_once - min(calls, 0) -"),
+    ),
+    "calls_outlast_their_deadline": (
+        Edit(
+            "agents.agent_call",
+            ".total_seconds()):\n            return CallOutcome",
+            ".total_seconds() + 30):\n            return CallOutcome",
+        ),
+    ),
+    "undo_is_cancelled": (
+        Edit(
+            "core.operator_rules",
+            "if is_undoing or (record.decision",
+            "if record.failures or (record.decision",
+        ),
+    ),
+    "each_recovery_is_alerted": (
+        Edit(
+            "core.conclusions",
+            "if decision.end in {EpochEnd.EXHAUSTED",
+            "if is_recovery or decision.end in {EpochEnd.EXHAUSTED",
+        ),
+    ),
+    "outcome_is_dropped_at_a_fault": (
+        Edit(
+            "storage.task_storage",
+            "inbox.base, tries = None, tries + 1",
+            "inbox.base, tries = None, tries + 1\n                    inbox.fail(fault, inbox.last)",
+        ),
+    ),
+    "conflict_fails_the_events": (
+        Edit(
+            "storage.task_storage",
+            "inbox.conflicted(base.etag, named)",
+            "inbox.fail(TransientStorageError(write), last)\n            inbox.conflicted(base.etag, named)",
+        ),
+    ),
+    "deadlines_are_decided_while_suspended": (
+        Edit(
+            "core.deadline_rules",
+            "if record.finished_at is not None or record.suspension is not None:",
+            "if record.finished_at is not None:",
+        ),
+    ),
+    "deployment_ends_the_suspension_of_an_operator": (
+        Edit(
+            "core.operator_rules", "by_operator is not event.by_operator:", "by_operator < event.by_operator:"
+        ),
+    ),
+    "newest_deferral_is_released_first": (
+        Edit("agents.gate_releases", "for each in page)[:most]", "for each in page)[-most:]"),
+    ),
+    "newest_step_of_a_task_is_released_first": (
+        Edit("core.deadline_rules", "sorted(waiting)[: event.most]", "sorted(waiting)[-event.most :]"),
+    ),
+    "release_does_not_double": (Edit("core.gate_rules", "gate.amount * 2 or 1", "gate.amount or 1"),),
+    "not_begun_is_an_unknown_outcome": (
+        Edit(
+            "agents.agent_call",
+            "CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))",
+            "CallOutcome(OutcomeKind.UNKNOWN, bounded(str(error)))",
+        ),
+    ),
+    "event_for_a_missing_version_is_lost": (
+        Edit(
+            "scheduler.receivers",
+            "        if applied.rejection is events.Rejection.NOT_DEPLOYED:",
+            "        if applied.record.epoch < 0:",
         ),
     ),
 }

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
-from functions.core.record import NOTICES, Message, MessageKind, NotDeployedError, TaskRecord
+from functions.core.record import (
+    NOTICES,
+    Message,
+    MessageKind,
+    NotDeployedError,
+    Operation,
+    OperationState,
+    TaskRecord,
+)
 from functions.core.task_events import Event
 from functions.messaging.agent_messages import AgentReply, AgentRequest, RequestKind
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.durable_orchestrator import scheduler
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, StorageError
 from tests.simulation.checks import Checks
-from tests.simulation.drawn import Definitions
+from tests.simulation.drawn import AGENTS, Definitions
 from tests.simulation.host import Host
 from tests.simulation.people import People
 from tests.simulation.record_checks import ViolationError
@@ -41,6 +49,8 @@ _DUPLICATE_SECONDS = 600
 _FAULTY_RUN, _RUN = 130, 25
 #: Attempts to deliver a message.
 _MOST_ATTEMPTS = 400
+#: The allowed difference of two clocks, and a number of calls that no host has at once.
+_SKEW, _NO_LIMIT = timedelta(seconds=2), 1000
 #: The run that the current asyncio task belongs to.
 _RUN_NAME: ContextVar[str] = ContextVar("run")
 
@@ -64,6 +74,9 @@ class World:
         self.shards = self.random.choice([1, 2])
         self.run_seconds = self.random.choice([30, 30, 60])
         self.steps_at_once = self.random.choice([2, 3, 16])
+        self.calls_at_once = {
+            agent: self.random.randint(1, 2) for agent in AGENTS if self.random.random() < 0.2
+        }
         self.drops_duplicates = self.random.random() < 0.5
         self.sweep_gap = (8.0, 20.0)
         self.is_sweeping = True
@@ -85,6 +98,8 @@ class World:
         self.checks = Checks(self)
         self.people = People(self)
         self._callers: dict[str, str] = {}
+        self._answered = defaultdict[str, list[AgentCall]](list)
+        self._calls = Counter[object]()
         self._instances: set[str] = set()
         self._numbers = 0
         self._background = set[asyncio.Future[Any]]()
@@ -235,7 +250,7 @@ class World:
         """Check a change of a record that was written, with the event that caused it."""
         self._log_change(after)
         if before is not None:
-            self.checks.check_event(event, before)
+            self.checks.check_event(event, before, after)
         if before != after:
             self.checks.check_change(before, after)
 
@@ -277,7 +292,8 @@ class World:
         if is_duplicate:
             self.log(f"-- dropped as a duplicate: {message.id}")
             return
-        for number in range(2 if self.strikes("message twice", 0.05) else 1):
+        is_end = isinstance(message, Message) and message.kind is MessageKind.CHILD_ENDED
+        for number in range(2 if self.strikes("message twice", 0.3 if is_end else 0.05) else 1):
             late = self.random.uniform(1, 60) if self.strikes("message late", 0.05) else 0
             late += number * self.random.uniform(0, 300)
             self.spawn(self._deliver(message, late + self.random.uniform(0.001, 0.1)))
@@ -318,14 +334,15 @@ class World:
             step=request.step,
             direction=request.direction,
             effect_key=request.effect_key,
-            request=step.operation(request.direction).request or "{}",
+            request=step.operation(request.direction).request or to_json(request.request).decode(),
             complete_by=request.complete_by,
             start_id=request.start_id,
             epoch=request.epoch,
             idempotent=request.idempotent,
             is_look_up=request.kind is RequestKind.FIND,
         )
-        self.require(from_json(call.request) == request.request, f"{call.effect_key}: another request")
+        is_same = from_json(call.request) == request.request or call.task in self.table.damaged
+        self.require(is_same, f"{call.effect_key}: another request")
         self.check_call(call)
         for _ in range(2 if self.strikes("request twice", 0.05) else 1):
             serve = self.services.serve_look_up if call.is_look_up else self.services.serve
@@ -370,6 +387,8 @@ class World:
             seconds = asyncio.get_running_loop().time() - began
             most = self.run_seconds + (_FAULTY_RUN if self.intensity else _RUN)
             self.require(seconds < most, f"{name}: a run of {seconds} s")
+            for call in self._answered.pop(_RUN_NAME.get(), ()):
+                self._check_recorded(call)
             self.log(f"run {name} on {host.name}: {progress}")
             return progress
 
@@ -378,12 +397,46 @@ class World:
     # Calls
 
     def check_call(self, call: AgentCall) -> None:
-        """Check that the start of a call is on record, with the request that is sent."""
-        operation = self.records[call.task].step(call.step).operation(call.direction)
+        """Check that the start of a call is on record, with the request that is sent.
+
+        The record of a task with a corrupt row is not known.
+        """
+        if call.task in self.table.damaged:
+            return
+        order, operation = self.records[call.task].order, self._operation(call)
         self.require(operation.number is not None, f"{call.effect_key}: called without a record")
         self.require(operation.request == call.request, f"{call.effect_key}: not the request on record")
+        item = order.by_name[call.step].item
+        given = None if item is None else from_json(order.payload)["items"][item]
+        is_own = call.is_look_up or from_json(call.request)["item"] == given
+        self.require(is_own, f"{call.effect_key}: the request of another item")
 
-    async def call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
+    def _operation(self, call: AgentCall) -> Operation:
+        return self.records[call.task].step(call.step).operation(call.direction)
+
+    def _check_recorded(self, call: AgentCall) -> None:
+        """Check that a run which ended before the deadline of an answered call has recorded the outcome."""
+        operation = self._operation(call)
+        is_open = operation.state is OperationState.RUNNING and operation.start_id == call.start_id
+        is_lost = is_open and self.now() < call.complete_by - _SKEW and call.task not in self.table.damaged
+        self.require(not is_lost, f"{call.effect_key}: its outcome is not recorded")
+
+    async def call_agent(self, host: Host, agent: str, call: AgentCall) -> str:
+        """Call a service, and check the limits of calls that are under way at once."""
+        run, limit = _RUN_NAME.get(), self.calls_at_once.get(agent, _NO_LIMIT)
+        places = (run, (host, agent))
+        self._calls.update(places)
+        try:
+            self.require(self._calls[run] <= self.steps_at_once, f"{run}: too many calls at once")
+            self.require(self._calls[host, agent] <= limit, f"{host.name}: too many calls of {agent}")
+            result = await self._call_agent(host, agent, call)
+            self.require(self.now() < call.complete_by + _SKEW, f"{call.effect_key}: called too late")
+            self._answered[run].append(call)
+            return result
+        finally:
+            self._calls.subtract(places)
+
+    async def _call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
         """Call a service; a call may arrive when its caller has crashed, and an answer may be lost."""
         await host.cross("call")
         self.require(not call.is_look_up, f"{call.effect_key}: called instead of looked up")
@@ -403,7 +456,7 @@ class World:
                 self.services.arrive_later(call, self.random.uniform(1, 400))
             if call.idempotent and self.random.random() < 0.5:
                 try:
-                    return await self.call_agent(host, agent, call, is_retry=True)
+                    return await self._call_agent(host, agent, call, is_retry=True)
                 except RefusedError as error:
                     raise RefusedError(str(error), has_unanswered=True) from error
             raise ConnectionError("no answer")
