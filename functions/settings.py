@@ -158,7 +158,7 @@ class Settings(Connections):
             skew=timedelta(seconds=self.skew_seconds),
             threshold=self.supervisor_threshold,
             extended_waits=tuple(timedelta(seconds=wait) for wait in self.extended_waits),
-            first_deferral=first_opening,
+            first_opening=first_opening,
             longest_opening=max(_LONGEST_OPENING, first_opening),
             open_after=self.breaker_failures,
             defer_for=timedelta(hours=self.defer_hours),

@@ -123,17 +123,11 @@ class ReleasingGates(Gates):
         """End an operator's hold, and start the release of the steps behind the gate."""
         await self.change(name, lambda gate: end_hold(gate, self._now()), is_operator=True)
 
-    async def set_limit(self, name: str, limit: int) -> None:
-        """Set the largest number of steps that one interval releases, at least 1."""
-        await self._set(name, limit=max(1, limit))
-
     async def set_calls_at_once(self, name: str, limit: int | None) -> None:
         """Set the largest number of calls that one instance has under way, at least 1; None: no limit."""
-        await self._set(name, calls_at_once=None if limit is None else max(1, limit))
 
-    async def _set(self, name: str, **fields: int | None) -> None:
         def change(gate: Gate) -> Gate:
-            after = replace(gate, **fields)  # type: ignore[arg-type]
+            after = replace(gate, calls_at_once=None if limit is None else max(1, limit))
             return gate if after == gate else after
 
         await self.change(name, change, is_operator=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from functions.core.derive import final_state, is_settled, questions, undo_order
-from functions.core.json_values import bounded
+from functions.core.json_values import UnfitValueError, bounded
 from functions.core.record import (
     NOTICES,
     UNDOING_ENDS,
@@ -123,7 +123,7 @@ def _completed(record: TaskRecord, now: datetime, settings: RuleSettings) -> Tas
         ended = replace(ended, output=settings.output(record), reason=None)
     except NotDeployedError as error:
         return suspend(record, str(error), now)
-    except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
+    except UnfitValueError as error:
         reason = f"no output: {error}"
         ended = replace(ended, reason=reason)
         ended = add_message(ended, MessageKind.ALERT, now, body={"cause": "no output", "reason": reason})

@@ -165,8 +165,7 @@ def _act_on_missed_pick_up(
     """Recover a task that no run has picked up. While submissions are delayed, defer it uncounted."""
     since = record.deferred_since or now
     if event.is_overloaded and now - since < settings.defer_for and record.decision is None:
-        wait = min(settings.first_deferral * 8, settings.longest_deferral)
-        wait *= (1 + spread(f"{record.order.task}.{record.run}")) / 2
+        wait = settings.longest_deferral * (1 + spread(f"{record.order.task}.{record.run}")) / 2
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None or not event.may_recover:
         return record

@@ -72,7 +72,8 @@ class Columns:
 
     `complete_by` is None in a new task. `due_at` is the next time at which the task must be examined, and
     `wake_at` the next one that is no failure. `gates` holds, for each gate behind which steps wait, the
-    earliest time and the number of steps. `calls_under_way` counts calls and requests without an outcome.
+    earliest time and the number of steps since then. `calls_under_way` counts calls and requests without an
+    outcome.
     """
 
     state: ProcessState
@@ -117,7 +118,7 @@ def derive(record: TaskRecord) -> Columns:
 
 
 def waiting_gates(record: TaskRecord) -> Mapping[str, tuple[datetime, int]]:
-    """Return, for each gate behind which steps wait, the earliest time and the number of its steps."""
+    """Return, for each gate behind which steps wait, the earliest time and the number of steps since then."""
     waiting: dict[str, list[datetime]] = {}
     for _, operation in record.operations() if record.hold_credits else ():
         if operation.gate is not None and operation.deferred_since is not None:

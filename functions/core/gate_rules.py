@@ -14,6 +14,8 @@ from enum import StrEnum
 
 from functions.core.record import RuleSettings
 
+#: Steps that one interval releases at most.
+_MOST_RELEASED = 100
 #: Holds that the row of a gate keeps.
 _MOST_HOLDS = 20
 #: Time after a lag was recorded in which it decides on a deadline.
@@ -52,10 +54,10 @@ class Served:
 class Gate:
     """The state of one gate, shared by all instances.
 
-    `limit` is the largest number of steps that one interval releases; `amount` is the number of the last
-    interval. `openings` counts openings of the circuit without a success in between. `link` is the number of
-    the next message of the release chain, which is due at `next_at`; the message of another number has no
-    effect. `calls_at_once` is the largest number of calls that one instance has under way; None: no limit.
+    `amount` is the number of steps that the last interval released. `openings` counts openings of the
+    circuit without a success in between. `link` is the number of the next message of the release chain,
+    which is due at `next_at`; the message of another number has no effect. `calls_at_once` is the largest
+    number of calls that one instance has under way; None: no limit.
 
     Only for the queue of an Agent: `failures` counts overdue requests in a row without a reply. The last
     absence of the Agent is from `away_from`, the opening of the circuit, to `away_until`, the first reply
@@ -67,7 +69,6 @@ class Gate:
     changed_at: datetime | None = None
     openings: int = 0
     holds: tuple[Hold, ...] = ()
-    limit: int = 100
     calls_at_once: int | None = None
     amount: int = 0
     has_succeeded: bool = True
@@ -115,7 +116,7 @@ def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings
     """Open the circuit after a failed call, unless the call began before the circuit last changed."""
     if gate.circuit is Circuit.OPEN or _is_older(gate, began_at):
         return gate
-    wait: timedelta = min(settings.first_deferral * (1 << min(gate.openings, 20)), settings.longest_opening)
+    wait: timedelta = min(settings.first_opening * (1 << min(gate.openings, 20)), settings.longest_opening)
     return _opened(gate, now, wait)
 
 
@@ -249,6 +250,6 @@ def next_link(gate: Gate, now: datetime, settings: RuleSettings, *, is_waiting: 
         return replace(gate, circuit=Circuit.CLOSED, amount=0, link=gate.link + 1, next_at=None)
     return replace(
         half_open,
-        amount=min(gate.limit, gate.amount * 2 or 1) if gate.has_succeeded else 1,
+        amount=min(_MOST_RELEASED, gate.amount * 2 or 1) if gate.has_succeeded else 1,
         next_at=now + (settings.probe_interval if is_probing else settings.release_interval),
     )

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-#: A request, a result or an output is one property of a row, which holds 64 KiB of UTF-16 text.
+#: Bytes of UTF-16 of a request, a result or an output. A row (1 MiB) holds those of several operations.
 MOST_TEXT_BYTES = 60_000
 #: Bytes of UTF-8 of an error text in the record.
 MOST_ERROR_BYTES = 1024

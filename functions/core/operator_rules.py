@@ -38,11 +38,15 @@ def suspend_task(record: TaskRecord, event: events.Suspended, now: datetime) -> 
 
 
 def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskRecord | Rejection:
-    """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
+    """End a suspension of the same kind."""
     suspension = record.suspension
     if suspension is None or suspension.by_operator is not event.by_operator:
         return Rejection.NOT_OPEN
-    length = now - suspension.since
+    return _resumed(record, now - suspension.since, now)
+
+
+def _resumed(record: TaskRecord, length: timedelta, now: datetime) -> TaskRecord:
+    """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
     record = replace(record, suspension=None, expires_at=_later(record.expires_at, length))
     for spec, operation in record.operations():
         moved = replace(
@@ -68,14 +72,14 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
         return rejection
     suspension = record.suspension
     if suspension is not None and (not suspension.by_operator or event.by is Canceller.OPERATOR):
-        suspension = None
+        record = _resumed(record, now - suspension.since, now)
     is_undoing = record.direction is Direction.UNDO and record.error is None
     if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
     if is_undoing or (record.decision is not None and record.decision.end in UNDOING_ENDS):
-        return record if suspension is record.suspension else replace(record, suspension=suspension)
+        return record
     decision = Decision(end=EpochEnd.CANCELLED, reason=event.reason, who=event.who)
-    return replace(record, decision=decision, suspension=suspension)
+    return replace(record, decision=decision)
 
 
 def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:

@@ -1,4 +1,4 @@
-"""The plan of a run: the steps that it starts next. Only this module calls functions of a definition.
+"""The plan of a run: the steps that it starts next. Only this module calls functions of a task's steps.
 
 Functions of a definition are pure, but nothing depends on it: each call has its own copies of payload and
 results, and whatever a function raises or returns becomes an event. Times are UTC.

@@ -449,18 +449,18 @@ class RuleSettings:
     `start_within` is the time in which a requested run must start a step. `skew` is the largest difference
     between the clocks of two instances. `threshold` is the number of immediate recoveries; `extended_waits`
     are the waits before each further one. `open_after` failures in a row open a queue's circuit. It stays
-    open for `first_deferral`, and twice as long each time up to `longest_opening`. Gates release steps each
+    open for `first_opening`, and twice as long each time up to `longest_opening`. Gates release steps each
     `release_interval`, and probe a queue each `probe_interval`. `defer_for` bounds one step's deferral; a
     task without a run is deferred for up to `longest_deferral` at a time. `output` makes the output (JSON)
-    of a processed task; it raises `NotDeployedError` where the task's version is not deployed, and may raise
-    anything.
+    of a processed task; it raises `NotDeployedError` where the task's version is not deployed, and
+    `UnfitValueError` with the error of the workflow's function.
     """
 
     start_within: timedelta = timedelta(seconds=30)
     skew: timedelta = timedelta(seconds=2)
     threshold: int = 3
     extended_waits: tuple[timedelta, ...] = (timedelta(minutes=5), timedelta(minutes=30))
-    first_deferral: timedelta = timedelta(seconds=5)
+    first_opening: timedelta = timedelta(seconds=5)
     longest_deferral: timedelta = timedelta(minutes=5)
     longest_opening: timedelta = timedelta(seconds=30)
     release_interval: timedelta = timedelta(seconds=1)

@@ -26,7 +26,7 @@ from functions.core.step_results import BaseStep, Results
 
 #: Resources that the application itself serves below `/api/`.
 RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
-#: A snapshot is one property of the order's row, which holds 64 KiB of UTF-16 text.
+#: Characters of a snapshot of all steps (JSON), which the order's row holds beside the payload.
 MOST_SNAPSHOT_BYTES = 30_000
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 _SECONDS_BEFORE_CALL = 10

@@ -62,7 +62,7 @@ class Checks(RecordChecks):
         self._gated: dict[str, dict[str, datetime]] = defaultdict(dict)
         self._closed_since: dict[str, datetime] = {}
         self._gate_written: dict[str, datetime] = {}
-        self._waits_since: dict[tuple[str, str, datetime], datetime] = {}
+        self._waits_since: dict[str, dict[tuple[str, str, datetime], datetime]] = defaultdict(dict)
         self._released_at: dict[str, datetime] = {}
         self._counted: dict[str, list[str]] = defaultdict(list)
 
@@ -105,8 +105,9 @@ class Checks(RecordChecks):
         self._admitted.setdefault(task, self.world.now())
         credited = {*after.hold_credits, *(before.hold_credits if before is not None else ())}
         self._gated[task] = {gate: self._gated[task].get(gate, self.world.now()) for gate in credited}
-        for gate, (since, _) in columns.gates.items():
-            self._waits_since.setdefault((gate, task, since), self.world.now())
+        waiting = {(gate, task, since) for gate, (since, _) in columns.gates.items()}
+        earlier = self._waits_since[task]
+        self._waits_since[task] = {key: earlier.get(key, self.world.now()) for key in waiting}
         if before is not None:
             self._check_transition(before, after)
 
@@ -244,7 +245,7 @@ class Checks(RecordChecks):
             self.require(is_same or before.link < gate.link, f"{gate.name}: link {gate.link} twice")
             is_chain = before.next_at is not None and gate.next_at is not None and before.link < gate.link
             if is_chain and before.has_succeeded and before.amount and gate.amount:
-                most = min(gate.limit, before.amount * 2)
+                most = min(100, before.amount * 2)
                 self.require(gate.amount == most, f"{gate.name}: releases {gate.amount}, not {most}")
         is_healthy = agent not in services.troubled and agent not in services.hung.values()
         if gate.is_queue and not self.world.intensity:
@@ -311,7 +312,7 @@ class Checks(RecordChecks):
             self._released_at[after.order.task] = now
             limit, recent = (old.deferred_since or now) - timedelta(seconds=1), now - timedelta(seconds=1)
             older = [key for key in self._waiting(old.gate or "") if key[2] < limit]
-            older = [key for key in older if self._waits_since[key] < recent]
+            older = [key for key in older if self._waits_since[key[1]][key] < recent]
             self.world.spawn(self._check_older(after.order.task, older))
 
     def _waiting(self, gate: str) -> list[tuple[str, str, datetime]]:

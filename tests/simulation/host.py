@@ -49,7 +49,7 @@ SETTINGS = RuleSettings(
     start_within=timedelta(seconds=20),
     threshold=2,
     extended_waits=(timedelta(seconds=60), timedelta(seconds=300)),
-    first_deferral=timedelta(seconds=5),
+    first_opening=timedelta(seconds=5),
     longest_deferral=timedelta(seconds=60),
     release_interval=timedelta(seconds=3),
     open_after=2,

@@ -210,6 +210,16 @@ def test_cancellation_ends_a_suspension() -> None:
     assert after(kept, cancel()).direction is Direction.UNDO
 
 
+def test_cancellation_of_a_suspended_undo_moves_its_deadlines() -> None:
+    """The time of the suspension does not count against an undo that is under way."""
+    record = new(spec("w", type=StepType.WORKFLOW, complete_within=60))
+    record = after(record, start(record, "w"), cancel())
+    undoing = after(record, start(record, "w"), SUSPEND)
+    resumed = after(undoing, cancel(), seconds=3601)
+    assert resumed == after(undoing, Resumed(by_operator=True), seconds=3601)
+    assert resumed.step("w").undo.complete_by == at(3630)
+
+
 def test_parent_cancels_a_child_that_has_ended() -> None:
     """A child that was undone reports its end again."""
     parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")

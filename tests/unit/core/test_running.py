@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 from functions.core.derive import ProcessState, StepState, WaitingFor, derive, ready_steps, step_state
+from functions.core.json_values import UnfitValueError
 from functions.core.record import (
     MOST_ATTEMPTS,
     NOTICES,
@@ -255,7 +256,7 @@ def test_output_is_made_with_the_end_of_the_task() -> None:
     record = after(record, start(record, "a"))
     done = end(record, "a")
     assert after(record, done, settings=_with_output('{"n":1}')).output == '{"n":1}'
-    failed = after(record, done, settings=_with_output(ValueError("no total")))
+    failed = after(record, done, settings=_with_output(UnfitValueError("no total")))
     assert (derive(failed).state, failed.reason) == (ProcessState.PROCESSED, "no output: no total")
     assert alerts(failed) == ["no output"]
 

@@ -24,13 +24,12 @@ async def test_instances_that_change_one_gate_at_once_lose_no_change() -> None:
     scene = Scene()
     first, second, third = (host.gates for host in scene.hosts)
     await asyncio.gather(
-        first.set_limit(SERVICE, 7),
         second.set_calls_at_once(SERVICE, 3),
         third.report(SERVICE, OutcomeKind.NOT_BEGUN, virtual_now()),
         first.hold(SERVICE, "maintenance", "op"),
     )
     gate = await scene.gate()
-    assert (gate.limit, gate.calls_at_once, gate.circuit) == (7, 3, Circuit.OPEN)
+    assert (gate.calls_at_once, gate.circuit) == (3, Circuit.OPEN)
     assert gate.hold is not None
 
 
@@ -39,7 +38,7 @@ async def test_change_has_a_bounded_number_of_tries() -> None:
     """An operator sees the error; the outcome of a call is not counted."""
     scene = Scene()
     gates = scene.hosts[0].gates
-    await gates.set_limit(SERVICE, 7)
+    await gates.set_calls_at_once(SERVICE, 7)
     before = len(scene.table.transactions)
 
     def change(changes: object) -> None:
@@ -91,15 +90,15 @@ async def test_view_is_at_most_two_seconds_old() -> None:
     first, second, _ = (host.gates for host in scene.hosts)
     await asyncio.gather(*(second.refresh() for _ in range(50)))
     assert scene.table.reads == 1
-    await first.set_limit(SERVICE, 7)
+    await first.set_calls_at_once(SERVICE, 7)
     await asyncio.sleep(1.9)
     assert SERVICE not in await second.refresh()
     await asyncio.sleep(0.1)
     views = await asyncio.gather(*(second.refresh() for _ in range(50)))
-    assert {view[SERVICE].limit for view in views} == {7}
+    assert {view[SERVICE].calls_at_once for view in views} == {7}
     assert scene.table.reads == 3
-    await first.set_limit(SERVICE, 8)
-    assert (await second.refresh(is_forced=True))[SERVICE].limit == 8
+    await first.set_calls_at_once(SERVICE, 8)
+    assert (await second.refresh(is_forced=True))[SERVICE].calls_at_once == 8
 
 
 @virtual
@@ -128,12 +127,12 @@ async def test_corrupt_row_hurts_only_its_own_gate(caplog: pytest.LogCaptureFixt
     scene = Scene()
     first, second, _ = (host.gates for host in scene.hosts)
     await first.hold(SERVICE, "maintenance", "op")
-    await first.set_limit("other", 7)
+    await first.set_calls_at_once("other", 7)
     await first.refresh(is_forced=True)
     scene.table.rows["gates", SERVICE]["Gate"] = "{"
     for gates in (first, second):
         view = await gates.refresh(is_forced=True)
-        assert view["other"].limit == 7
+        assert view["other"].calls_at_once == 7
         assert list(gates.corrupt) == [SERVICE]
     assert (first.of(SERVICE), second.of(SERVICE)) != (None, None)
     assert (gate := first.of(SERVICE)) is not None
@@ -157,7 +156,7 @@ async def test_row_of_another_gate_is_corrupt() -> None:
     """A row names its gate twice."""
     scene = Scene()
     gates = scene.hosts[0].gates
-    await gates.set_limit(SERVICE, 7)
+    await gates.set_calls_at_once(SERVICE, 7)
     row = scene.table.rows["gates", SERVICE]
     scene.table.write("gates", [RowChange("insert", "other", {"Gate": row["Gate"]})])
     await gates.refresh(is_forced=True)
@@ -228,7 +227,7 @@ async def test_unchanged_limit_writes_nothing() -> None:
     """A limit is at least 1."""
     scene = Scene()
     gates = scene.hosts[0].gates
-    await gates.set_limit(SERVICE, 0)
-    await gates.set_limit(SERVICE, 1)
-    assert ((await scene.gate()).limit, len(scene.table.transactions)) == (1, 1)
+    await gates.set_calls_at_once(SERVICE, 0)
+    await gates.set_calls_at_once(SERVICE, 1)
+    assert ((await scene.gate()).calls_at_once, len(scene.table.transactions)) == (1, 1)
     await scene.admit(1, CALL)

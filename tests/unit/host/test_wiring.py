@@ -47,7 +47,7 @@ def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPat
     assert rules.threshold == 2
     assert rules.extended_waits == (timedelta(seconds=60), timedelta(seconds=300))
     assert rules.open_after == 9
-    assert rules.first_deferral == rules.longest_opening == timedelta(seconds=45)
+    assert rules.first_opening == rules.longest_opening == timedelta(seconds=45)
     assert rules.defer_for == timedelta(hours=1.5)
 
 

@@ -390,7 +390,7 @@ async def test_look_changes_nothing(desk: Desk) -> None:
 
 async def test_page_of_a_wide_task_does_not_block_the_process(desk: Desk) -> None:
     """Each of 89 refused steps has previews."""
-    steps = [Step(f"s{number}", request=request) for number in range(89)]
+    steps = [Step(f"s{number}", agent="a", request=request) for number in range(89)]
     wide = Workflow("wide", payload=Parcel, steps=steps)
     order = wide.new_order(TASK, "r1", "{}", START)
     refused = Operation(state=OperationState.REFUSED, number=1, error="no", start_id="x")
