@@ -178,7 +178,7 @@ def _visible_step(record: TaskRecord, name: str, caller: Caller) -> StepSpec:
 
 
 def _check_event(model: type[BaseModel], text: str) -> None:
-    """Validate an event strictly: the text "no" is no bool. Raises `RequestValidationError`.
+    """Validate an event strictly: "no" is no bool. Raises `RequestValidationError` and `UnfitValueError`.
 
     Below a validator of the model, a strict date is no text. JSON has no dates, so the text counts there.
     """
@@ -194,6 +194,8 @@ def _error_of(model: type[BaseModel], text: str, *, strict: bool) -> ValidationE
         model.model_validate_json(text, strict=strict)
     except ValidationError as error:
         return error
+    except Exception as fault:  # a validator of the model may raise anything
+        raise UnfitValueError("The event cannot be read.") from fault
     return None
 
 

@@ -167,10 +167,12 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
     except UnfitValueError as error:
         raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from None
     try:
-        specs = workflow.specs_of(workflow.payload.model_validate_json(text))
-        search_keys(workflow, text, len(specs))
+        value = workflow.payload.model_validate_json(text)
     except ValidationError as error:
         return public_faults(workflow.payload, place, error)
+    except Exception as fault:  # a validator of the model may raise anything
+        raise UnfitOrderError("Its payload cannot be read.") from fault
+    search_keys(workflow, text, len(workflow.specs_of(value)))
     return ()
 
 

@@ -172,6 +172,8 @@ class Admission:
             raise _RejectedError(faults_text(error, levels=1)) from None  # names below may be secret
         except (UnfitValueError, UnfitOrderError) as error:
             raise _RejectedError(str(error)) from error.__cause__
+        except Exception as error:  # a validator of the payload's model may raise anything
+            raise _RejectedError("Its payload cannot be read.") from error
 
 
 def _check_id(task: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel
 
 from tests.fakes.asgi import HttpAnswer
 
@@ -10,6 +13,12 @@ ITEM: dict[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 ORDER: dict[str, Any] = {"customer": "C-1042", "currency": "EUR", "items": [ITEM]}
 
 INSIDE = ("Traceback", "functions.", "pydantic", "azure", "sqlite", "/work", "site-packages", "Error(")
+
+
+class Priced(BaseModel):
+    """A model whose validator raises `decimal.InvalidOperation`, which is no `ValueError`."""
+
+    price: Annotated[str, AfterValidator(lambda price: str(Decimal(price)))]
 
 
 def problem(answer: HttpAnswer, status: int) -> dict[str, Any]:

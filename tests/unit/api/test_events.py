@@ -12,7 +12,7 @@ from functions.core.record import OperationState
 from functions.core.task_events import Resumed, StepSkipped, Suspended
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
-from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.samples import Priced, problem, wrong_fields
 from tests.unit.api.scene import CANCELLED, TASK, Api, Approval, bookings
 
 BOOKINGS = bookings()
@@ -109,6 +109,14 @@ async def test_dates_are_texts_and_secrets_are_not_named() -> None:
     assert wrong_fields(answer)[-1] == "pins"
     assert "c4n4ry" not in answer.body.decode()
     assert (await api.client.post(PATH, {"day": "2026-11-24"})).status == 200
+
+
+async def test_event_whose_model_fails_is_422() -> None:
+    """With another error than `ValueError`."""
+    api = Api(flow := bookings(event=Priced))
+    await api.wait_for_approval(flow)
+    problem(await api.client.post(PATH, {"price": "free"}), 422)
+    assert (await api.client.post(PATH, {"price": "1"})).status == 200
 
 
 @pytest.mark.parametrize("path", ["unknown/events/approve", f"{TASK}/events/room", f"{TASK}/events/other"])

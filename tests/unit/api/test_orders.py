@@ -17,7 +17,7 @@ from functions.messaging.senders import SendError
 from functions.messaging.task_messages import WITHHELD
 from tests.fakes.clock import START
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
-from tests.unit.api.samples import ITEM, ORDER, problem, wrong_fields
+from tests.unit.api.samples import ITEM, ORDER, Priced, problem, wrong_fields
 from tests.unit.api.scene import ORDERS, TASK, Api, OrderPayload, bookings, parcels, request
 
 BOOKINGS = bookings()
@@ -289,6 +289,10 @@ async def test_function_that_fails_for_an_order_rejects_it(
     assert detail == "The items of its step 'send' cannot be read."
     assert "a function of the workflow failed" in caplog.text
     assert "Error" in caplog.text
+    client = api.serving(parcels(payload=Priced))
+    assert problem(await client.put("/api/parcels/a", {"price": "free"}), 422)
+    results = (await client.post("/api/parcels/batch", {"parcels": [{"price": "free"}, {"price": "1"}]})).json
+    assert [each["status"] for each in results["results"]] == [422, 202]
 
 
 async def test_secret_is_in_no_answer_and_no_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:

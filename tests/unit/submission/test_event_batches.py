@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.lost_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
 from functions.submission import event_batches
 from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, events_of
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
-from tests.unit.submission.bench import Bench, body
+from tests.unit.api.samples import Priced
+from tests.unit.submission.bench import Bench, body, workflow
 
 HUB = "eventhub|order-events"
 
@@ -106,6 +108,15 @@ async def test_unusable_event_is_kept_and_the_others_are_recorded(
     assert reason in kept.reason
     assert set(bench.runs) == {"a.1.1", "b.1.1"}
     assert bench.alerts == []
+
+
+async def test_events_that_the_model_fails_on_do_not_block_their_partition(bench: HubBench) -> None:
+    """They are most of a batch, and their error is no `ValueError`."""
+    bench.registry = WorkflowRegistry([workflow(payload=Priced)])
+    bench.restart()
+    prices = enumerate(["1"] * 5 + ["free"] * 7)
+    await bench.hand_over(batch(*(body(f"t-{number}", payload={"price": each}) for number, each in prices)))
+    assert (len(bench.tasks()), len(await bench.rejections())) == (5, 7)
 
 
 async def test_event_keeps_its_properties(bench: HubBench) -> None:
