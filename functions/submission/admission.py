@@ -99,11 +99,10 @@ class Admission:
             self._check_reply_to(submitted.reply_to)
             if enqueued_at is not None:
                 await self._check_age(submitted, enqueued_at)
-            workflow = self.registry.find(submitted.workflow, submitted.version)
-            if workflow is None:
+            record, is_new = await self._admit(submitted)
+            if record is None:
                 await self._put_back(message, submitted)
                 return Admitted.PUT_BACK
-            record, is_new = await self._admit(submitted, workflow)
         except (_RejectedError, MessageError) as rejection:
             _log.warning(
                 "message %s rejected: %s", message.message_id, rejection, exc_info=rejection.__cause__
@@ -140,16 +139,23 @@ class Admission:
             "task %s waits: no '%s'%s is deployed here", submitted.task_id, submitted.workflow, version
         )
 
-    async def _admit(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[TaskRecord, bool]:
-        """Return the record of a new task, or of a task with the same order. Raises `_RejectedError`."""
-        order, keys = self._order(submitted, workflow)
-        try:
-            record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
-        except UnwritableRowsError as error:
-            raise _RejectedError(str(error)) from None
-        recorded = record.order
-        if (recorded.content, recorded.submitter) != (order.content, order.submitter):
-            raise _RejectedError(f"another order is recorded as {order.task}")
+    async def _admit(self, submitted: SubmissionMessage) -> tuple[TaskRecord | None, bool]:
+        """Return the record of the task and whether it is new. Raises `_RejectedError`.
+
+        The record is None if the version is not deployed here, and the order was not recorded before.
+        """
+        workflow = self.registry.find(submitted.workflow, submitted.version)
+        if workflow is None:
+            record, is_new = await self.storage.load(submitted.task_id), False
+        else:
+            order, keys = self._order(submitted, workflow)
+            try:
+                record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
+            except UnwritableRowsError as error:
+                raise _RejectedError(str(error)) from None
+        identity = None if record is None else (record.order.content, record.order.submitter)
+        if identity not in {None, (submitted.digest, submitted.submitter)}:
+            raise _RejectedError(f"another order is recorded as {submitted.task_id}")
         return record, is_new
 
     def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[Order, tuple[str, ...]]:

@@ -250,15 +250,17 @@ async def test_order_of_a_missing_version_waits_on_the_queue(bench: HubBench) ->
 
 
 async def test_replay_writes_nothing(bench: HubBench) -> None:
-    """A task whose run was not picked up gets its run again."""
+    """A task whose run was not picked up gets its run again, also if its version was removed."""
     events = batch(body("a"), body("b"))
     await bench.hand_over(events)
     rows = dict(bench.table.rows)
-    for _ in range(2):
+    for version in (1, 2):
+        bench.registry = WorkflowRegistry([workflow(version=version)])
         bench.restart()
         await bench.hand_over(events)
     assert bench.table.rows == rows
     assert sorted(bench.runs) == ["a.1.1"] * 3 + ["b.1.1"] * 3
+    assert (bench.put_back, await bench.rejections()) == ([], [])
 
 
 async def test_corrupt_row_delays_no_other_order(bench: HubBench) -> None:
