@@ -40,10 +40,11 @@ _MOST_TRIES = 10
 
 
 @dataclass(slots=True)
-class RepairedWindow:
-    """The result for one window of tasks. `cursor` is its last task; None: it was the last window.
+class MaintainedPart:
+    """The result for one window of tasks, or for one page of finished tasks.
 
-    `failed` counts tasks that changed all the time, or whose rows the service did not return or take.
+    `cursor` continues after it; None: it was the last one. `created` and `deleted` count index rows, `purged`
+    tasks. `failed` counts tasks that changed all the time, or whose rows the service did not return or take.
     """
 
     cursor: str | None = None
@@ -51,6 +52,7 @@ class RepairedWindow:
     index_rows: int = 0
     created: int = 0
     deleted: int = 0
+    purged: int = 0
     failed: int = 0
     corrupt: list[CorruptRowError] = field(default_factory=list)
 
@@ -61,9 +63,9 @@ class IndexRepair:
     def __init__(self, storage: TaskStorage, *, window: int = _WINDOW) -> None:
         self._storage, self._window = storage, window
 
-    async def compare(self, shard: int, cursor: str | None = None) -> RepairedWindow:
+    async def compare(self, shard: int, cursor: str | None = None) -> MaintainedPart:
         """Compare the next tasks of a shard after `cursor`. Raises `TransientStorageError`."""
-        result = RepairedWindow()
+        result = MaintainedPart()
         expected = await self._expected(shard, cursor, result)
         suspects = await self._suspects(shard, cursor, expected, result)
         suspects |= {task: set() for task, keys in expected.items() if keys and task not in suspects}
@@ -71,7 +73,7 @@ class IndexRepair:
             await asyncio.gather(*(self._repair(task, seen, result) for task, seen in some))
         return result
 
-    async def _expected(self, shard: int, cursor: str | None, result: RepairedWindow) -> dict[str, set[str]]:
+    async def _expected(self, shard: int, cursor: str | None, result: MaintainedPart) -> dict[str, set[str]]:
         """Return the keys of the index rows of each task in the window."""
         expected: dict[str, set[str]] = {}
         query = replace(
@@ -94,7 +96,7 @@ class IndexRepair:
         return expected
 
     async def _suspects(
-        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: RepairedWindow
+        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: MaintainedPart
     ) -> dict[str, set[str]]:
         """Return the index rows in the window that no task expects, or that are corrupt, by task.
 
@@ -115,7 +117,7 @@ class IndexRepair:
                         suspects.setdefault(task, set()).add(key)
         return suspects
 
-    async def _repair(self, task: str, seen: set[str], result: RepairedWindow) -> None:
+    async def _repair(self, task: str, seen: set[str], result: MaintainedPart) -> None:
         """Repair the index rows of one task, after another look at the task and at these rows."""
         try:
             for _ in range(_MOST_TRIES):
@@ -174,18 +176,6 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTasks:
-    """The result for one page of finished tasks. `cursor` continues after it; None: it was the last one.
-
-    `failed` counts tasks that stay until another run.
-    """
-
-    deleted: int
-    failed: int
-    cursor: str | None
-
-
 class TaskRetention:
     """Deletes finished tasks."""
 
@@ -194,17 +184,20 @@ class TaskRetention:
 
     async def delete_finished(
         self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
-    ) -> DeletedTasks:
+    ) -> MaintainedPart:
         """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
         query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
         page = await read_entries(self._storage.table, shard_name(shard), query, _key)
-        deleted = 0
+        result = MaintainedPart(page.cursor)
         for key in page.entries:
             try:
-                deleted += await self._delete(task_in(key), key)
+                result.purged += await self._delete(task_in(key), key)
+            except CorruptRowError as error:
+                result.corrupt.append(error)
             except StorageError as error:
                 _log.warning("task %s: not deleted: %s", task_in(key), error)
-        return DeletedTasks(deleted, len(page.entries) - deleted, page.cursor)
+                result.failed += 1
+        return result
 
     async def _delete(self, task: str, index: str) -> bool:
         """Delete all rows of a task whose index row is `index`; return whether they are deleted.

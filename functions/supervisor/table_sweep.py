@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from functions.storage.table_maintenance import IndexRepair, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, MaintainedPart, TaskRetention
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
 
@@ -62,18 +62,21 @@ class TableSweep:
         """Compare the next window of tasks with their index rows."""
         if cursor is not None:  # a process that ends in a long window has made progress
             await self._rows.record(_KIND, report)
-        window = await self._repair.compare(shard, cursor)
-        report.add_corrupt(window.corrupt)
-        report.examined += window.tasks
-        report.created += window.created
-        report.deleted += window.deleted
-        report.failed += window.failed
-        return window.cursor
+        return _added(report, await self._repair.compare(shard, cursor))
 
     async def _delete_finished(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
         """Delete the next tasks whose retention has ended."""
         before = self._now() - self._retention
-        page = await self._purge.delete_finished(shard, before, cursor=cursor, most=_PURGED_PAGE)
-        report.purged += page.deleted
-        report.failed += page.failed
-        return page.cursor
+        part = await self._purge.delete_finished(shard, before, cursor=cursor, most=_PURGED_PAGE)
+        return _added(report, part)
+
+
+def _added(report: SweepReport, part: MaintainedPart) -> str | None:
+    """Add a part to the report, and return its cursor."""
+    report.add_corrupt(part.corrupt)
+    report.examined += part.tasks
+    report.created += part.created
+    report.deleted += part.deleted
+    report.purged += part.purged
+    report.failed += part.failed
+    return part.cursor

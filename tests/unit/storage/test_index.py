@@ -24,7 +24,7 @@ from functions.storage.index_pages import (
 from functions.storage.record_rows import closed_epoch, message_of
 from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
 from functions.storage.table_contract import Row, RowChange, RowQuery
-from functions.storage.table_maintenance import IndexRepair, RepairedWindow, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, MaintainedPart, TaskRetention
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
@@ -148,7 +148,7 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     assert [each.task for each in waiting.entries] == ["t2", "t1"]
     listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
     assert [each.workflow for each in listed.entries] == ["w", "w"]
-    assert await compared(process, 10) == RepairedWindow(tasks=2, index_rows=4)
+    assert await compared(process, 10) == MaintainedPart(tasks=2, index_rows=4)
     del table.rows["000", table.keys("!gate|")[0]]
     assert (await compared(process, 10)).created == 1
     await process.change("t1", GateReleased(gate="a", most=1))
@@ -172,10 +172,10 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     assert [each.epoch for each in epochs.entries] == [1]
 
 
-async def compared(process: StorageProcess, window: int) -> RepairedWindow:
+async def compared(process: StorageProcess, window: int) -> MaintainedPart:
     """Compare a whole shard, window by window."""
     repair = IndexRepair(process.storage, window=window)
-    total, cursor = RepairedWindow(), None
+    total, cursor = MaintainedPart(), None
     while True:
         result = await repair.compare(0, cursor)
         for name in ("tasks", "index_rows", "created", "deleted", "failed"):
@@ -193,7 +193,7 @@ async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> Non
     table = SimulatedTable(page=2)
     process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
     await process.process("t1")
-    assert await compared(process, window) == RepairedWindow(tasks=6, index_rows=6)
+    assert await compared(process, window) == MaintainedPart(tasks=6, index_rows=6)
     sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
     due = {key.rpartition("|")[2]: key for key in table.keys("!due|")}
     del table.rows["000", due["t2"]]
@@ -284,9 +284,9 @@ async def test_retention_deletes_all_rows_of_old_tasks() -> None:
     table.write("000", [RowChange("insert", "!send|alert|t1.x", {})])
     retention = TaskRetention(process.storage)
     none = await retention.delete_finished(0, START)
-    assert (none.deleted, none.cursor) == (0, None)
+    assert (none.purged, none.cursor) == (0, None)
     first = await retention.delete_finished(0, LATER, most=3)
-    assert (first.deleted, first.failed) == (2, 0)
+    assert (first.purged, first.failed) == (2, 0)
     assert first.cursor is not None
     cursor: str | None = None
     for _ in range(3):
@@ -305,11 +305,11 @@ async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
     table = SimulatedTable()
     process = await finished(table, "t1", "t2", "t3", "t4")
     table.rows["000", "t1|task"]["Index"] = "!due|x|t1"
-    table.rows["000", "t2|task"]["Index"] = 7
+    table.rows["000", "t2|order"]["SubmittedAt"] = "yesterday"
     table.rows.pop(("000", table.keys("!find|k|")[0]))
     del table.rows["000", "t4|task"]
     result = await TaskRetention(process.storage).delete_finished(0, LATER)
-    assert (result.deleted, result.failed) == (2, 2)
+    assert (result.purged, [each.row_key for each in result.corrupt]) == (2, ["t2|order"])
     assert {key.split("|")[0] for key in table.keys("t")} == {"t1", "t2"}
 
 
@@ -336,5 +336,5 @@ async def test_retention_of_the_largest_task() -> None:
     record: TaskRecord = admit(order("t1", *steps), virtual_now(), process.settings)
     await process.storage.admit(record, [f"k{n}" for n in range(7)])
     await process.process("t1")
-    assert (await TaskRetention(process.storage).delete_finished(0, LATER)).deleted == 1
+    assert (await TaskRetention(process.storage).delete_finished(0, LATER)).purged == 1
     assert table.keys() == []
