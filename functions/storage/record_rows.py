@@ -319,6 +319,12 @@ def find_keys_of(row: Row, task: str) -> list[str]:
     return [find_key(name, submitted_at, task) for name in _texts(row, "SearchKeys")]
 
 
+def parent_of(row: Row) -> str | None:
+    """Return the parent of a child task from its order row. Raises `CorruptRowError`."""
+    facts: dict[str, str] = decoded(str(row.get("RowKey")), lambda: dict(from_json(_text(row, "Facts"))))
+    return facts.get("parent")
+
+
 def decoded[ResultT](row_key: str, decode: Callable[[], ResultT]) -> ResultT:
     """Decode a row, and name the row in the error. A part that is wrong may raise any error."""
     try:

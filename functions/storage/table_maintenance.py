@@ -16,7 +16,7 @@ from itertools import batched
 from functions.storage import row_keys
 from functions.storage.group_commits import Committed, Conflicted
 from functions.storage.index_pages import listed_task, read_entries
-from functions.storage.record_rows import difference, find_keys_of, index_keys_of, index_rows
+from functions.storage.record_rows import difference, find_keys_of, index_keys_of, index_rows, parent_of
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
 from functions.storage.table_contract import (
     KEYS,
@@ -210,6 +210,9 @@ class TaskRetention:
         order = await table.read(partition, f"{task}|order")
         if own is not None and index not in index_keys_of(own):
             return False  # an outdated index row, which the full sweep deletes
+        parent = None if order is None else parent_of(order)
+        if parent and await table.read(shard_of(parent, self._storage.shards), task_key(parent)) is not None:
+            return False  # the undo of its parent includes it
         pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
         keys = [_key(row) async for page in pages for row in page.rows]
         epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]

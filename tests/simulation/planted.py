@@ -345,6 +345,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "            pass",
         ),
     ),
+    "retention_deletes_a_child_before_its_parent": (
+        Edit(
+            "storage.table_maintenance",
+            "            return False  # the undo of its parent includes it",
+            "            pass",
+        ),
+    ),
     "retention_leaves_step_rows": (
         Edit(
             "storage.table_maintenance",

@@ -188,6 +188,8 @@ class SearchTable(IndexedTable):
         is_over = record.finished_at is not None and record.finished_at <= now - RETENTION + skew
         is_final = derive(record).state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
         self.world.require(is_over and is_final, f"{task}: deleted ({derive(record).state})")
+        is_undoable = record.order.parent in self.world.records.keys() - self.deleted
+        self.world.require(not is_undoable, f"{task}: deleted before {record.order.parent}")
         left = self.record_rows(partition, task)
         self.world.require(not left, f"{task}: {len(left)} rows are left")
         self.deleted.add(task)

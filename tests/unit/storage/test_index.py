@@ -314,6 +314,20 @@ async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
 
 
 @virtual
+async def test_child_is_deleted_after_its_parent() -> None:
+    """The undo of the parent includes it."""
+    table = SimulatedTable()
+    process = await admitted(table, "parent")
+    child = replace(order("child", *STEP), parent="parent", parent_step="s0")
+    await process.storage.admit(admit(child, START, process.settings))
+    await process.process("child")
+    retention = TaskRetention(process.storage)
+    assert (await retention.delete_finished(0, LATER)).purged == 0
+    await process.process("parent")
+    assert (await retention.delete_finished(0, LATER)).purged == 2
+
+
+@virtual
 async def test_retention_continues_after_a_lost_answer() -> None:
     """No part of a task stays without its index row."""
     for fault in (TableFault.NOT_SENT, TableFault.NO_ANSWER, TableFault.REPEATED):
