@@ -169,6 +169,8 @@ class SupervisorRows:
             named = dict(list(new.items())[: max(0, _MOST_KNOWN - len(known))])
             found = {_digest(key) for key in corrupt if key in named or key not in new}
             after = known | dict.fromkeys(found, today)
+            if len(new) > len(named):
+                _log.warning("further corrupt rows are skipped: %s", ", ".join([*new][len(named) :]))
             if after == listed:
                 return
             columns = {"Known": _KNOWN.dump_json(after).decode()}

@@ -11,7 +11,7 @@ import pytest
 
 from functions.storage.record_rows import joined
 from functions.storage.table_contract import StorageError, TransientStorageError
-from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, SupervisorRows
+from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, SupervisorRows, SweepReport
 from functions.supervisor.table_sweep import TableSweep
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import StorageProcess, line, virtual_now
@@ -145,6 +145,15 @@ async def test_corrupt_task_is_named_and_the_heartbeat_may_fail() -> None:
     process.full._rows._now = lambda: (_ for _ in ()).throw(StorageError("no clock"))
     with pytest.raises(StorageError):
         await process.full.run()
+
+
+@virtual
+async def test_corrupt_rows_that_the_list_does_not_keep_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The list keeps 500."""
+    report = SweepReport(virtual_now(), corrupt={f"t{number:03d}|task": "no JSON" for number in range(501)})
+    await SupervisorRows(SimulatedTable(), virtual_now).record("sweep", report)
+    assert "t499|task is corrupt" in caplog.text
+    assert "further corrupt rows are skipped: t500|task" in caplog.text
 
 
 @virtual
