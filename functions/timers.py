@@ -18,6 +18,7 @@ from functions.messaging.queue_depths import PeekedQueues
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.request_ledger import REQUEST_PARTITIONS
 from functions.operators.minute_rows import MINUTES_PARTITION
+from functions.storage.index_pages import read_entries
 from functions.storage.table_contract import (
     KEYS,
     MOST_OPERATIONS,
@@ -104,6 +105,8 @@ async def delete_requests_before(table: Table, before: datetime, most: int) -> i
     """Delete at most `most` requests whose deadline was on an earlier day; return their number."""
     deleted = 0
     for partition in REQUEST_PARTITIONS:
+        if deleted == most:
+            break
         deleted += await _delete_rows(table, partition, "!", before, most - deleted)
     return deleted
 
@@ -111,12 +114,11 @@ async def delete_requests_before(table: Table, before: datetime, most: int) -> i
 async def _delete_rows(table: Table, partition: str, prefix: str, before: datetime, most: int) -> int:
     """Delete the rows whose keys are a prefix and an earlier time. With a prefix, each names another row."""
     query = RowQuery(prefix, f"{prefix}{before:%Y%m%dT%H%M}", columns=KEYS, most=min(most, 1000))
-    rows = (await table.query(partition, query)).rows if query.most else []
+    page = await read_entries(table, partition, query, lambda row: str(row["RowKey"]))
     deleted = 0
-    for some in batched(rows, MOST_OPERATIONS // 2, strict=False):
-        keys = [str(row["RowKey"]) for row in some]
-        keys += [key.partition("|")[2] for key in keys if prefix]
-        changes = [RowChange("delete", key) for key in keys]
+    for some in batched(page.entries, MOST_OPERATIONS // 2, strict=False):
+        others = (key.partition("|")[2] for key in some if prefix)
+        changes = [RowChange("delete", key) for key in (*some, *others)]
         if isinstance(await table.send(partition, changes), RefusedChanges):
             break  # another instance deletes them at this moment
         deleted += len(some)

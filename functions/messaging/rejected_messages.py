@@ -162,8 +162,11 @@ class RejectedMessages:
     async def of_task(self, task: str, most: int) -> RejectedList:
         """Return the newest `most` messages that name a task."""
         query = RowQuery(f"{_TASK}{task}|", f"{_TASK}{task}}}", most=most + 1)
-        page = await self._table.query(_PARTITION, query)
-        keys = [str(row["MessageKey"]) for row in page.rows]
+        keys: list[str] = []
+        async for page in every_page(self._table, _PARTITION, query):
+            keys += (str(row["MessageKey"]) for row in page.rows)
+            if len(keys) > most:
+                break
         rows = await asyncio.gather(*(self._table.read(_PARTITION, key) for key in keys[:most]))
         return RejectedList(list(_readable(row for row in rows if row is not None)), more=len(keys) > most)
 

@@ -41,7 +41,8 @@ class SimulatedTable:
     """Rows by partition and key.
 
     `fault` returns the fault of the next transaction, `read_fault` whether the next read fails. Each request
-    takes `seconds`. `before_send` is called before each transaction.
+    takes `seconds`. `before_send` is called before each transaction. With `begins_empty`, the first page of
+    each query is empty, as at the end of a key range.
     """
 
     def __init__(self, *, page: int = 1000, seconds: float = 0, names_rows: bool = True) -> None:
@@ -50,6 +51,7 @@ class SimulatedTable:
         self.seconds = seconds
         self.late_by = 5.0
         self.names_rows = names_rows
+        self.begins_empty = False
         self.transactions: list[Sequence[RowChange]] = []
         self.reads = 0
         self.fault: Callable[[], TableFault | None] = lambda: None
@@ -88,6 +90,8 @@ class SimulatedTable:
         """Read one page; the continuation is the next key."""
         await self._start_read()
         start = max(query.first, query.continuation or "", query.beyond or "")
+        if self.begins_empty and query.continuation is None:
+            return RowPage([], start)
         keys = sorted(
             key
             for place, key in self.rows

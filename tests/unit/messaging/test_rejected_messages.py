@@ -183,7 +183,8 @@ async def test_long_list_ends(desk: Desk) -> None:
 
 
 async def test_messages_of_a_task_are_found_by_it(desk: Desk) -> None:
-    """Not those of similar ids."""
+    """Not those of similar ids, and also behind an empty page."""
+    desk.table.begins_empty = True
     for number, task in enumerate(["t-1", "t-10", "t", "t-1-b", "t-1", "t-1"]):
         await desk.reject(f"m-{number}", queue="agent-replies", task=task)
     found = await desk.rejected.of_task("t-1", 2)

@@ -121,8 +121,8 @@ async def test_last_hour_has_60_minutes(office: Office) -> None:
 
 
 async def test_old_rows_of_minutes_are_deleted(office: Office) -> None:
-    """At most a number at a time, the oldest first."""
-    rows = MinuteRows(office.table)
+    """At most a number at a time, the oldest first, and also behind an empty page."""
+    rows, office.table.begins_empty = MinuteRows(office.table), True
     for number in range(250):
         await rows.write(MINUTE + timedelta(minutes=number), "one", {TaskCounter.ACCEPTED: 1})
     before = MINUTE + timedelta(minutes=240)
