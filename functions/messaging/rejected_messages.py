@@ -45,7 +45,7 @@ _KNOWN, _TASK, _DISCARDED = "!known|", "!task|", "!discarded|"
 _MOST_BODY_BYTES = 256 * 1024
 _MOST_LABELS_CHARACTERS = 64 * 1024
 _MOST_REASON_BYTES, _MOST_ID_BYTES = 4_096, 128
-#: Pages of 1,000 rows that one list reads.
+#: Pages of 1,000 rows that one list reads, or more until it has found a message.
 _MOST_PAGES = 20
 _MOST_TRIES = 3
 _DELETED_AT_ONCE = 20
@@ -155,7 +155,7 @@ class RejectedMessages:
         async for page in every_page(self._table, _PARTITION, query):
             pages += 1
             found += (each for each in _readable(page.rows) if not queues or each.queue in queues)
-            if len(found) > most or (pages == _MOST_PAGES and page.continuation is not None):
+            if len(found) > most or (found and pages >= _MOST_PAGES and page.continuation is not None):
                 return RejectedList(found[:most], more=True)
         return RejectedList(found, more=False)
 
