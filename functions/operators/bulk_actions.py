@@ -31,6 +31,7 @@ from functions.operators.task_filters import (
 from functions.operators.task_list import (
     MOST_PER_PAGE,
     ROWS_PER_REQUEST,
+    UNFINISHED,
     CorruptRow,
     TaskLine,
     TaskList,
@@ -46,7 +47,7 @@ from functions.storage.index_pages import (
     read_entries,
 )
 from functions.storage.row_keys import TaskIndex, shard_name
-from functions.storage.table_contract import CorruptRowError
+from functions.storage.table_contract import CorruptRowError, RowQuery
 from functions.storage.task_storage import TaskStorage
 from functions.web.callers import Caller
 from functions.web.problems import problem_of
@@ -62,7 +63,7 @@ _TASK_SECONDS, _TASKS_AT_ONCE = 10, 16
 class _Place(BaseModel):
     """The place of a page in the selection with the digest `of`: the number of a unit, and a key in it.
 
-    Each shard of each query is one unit.
+    Each shard of each query is one unit, and so are the unfinished tasks of a shard, with a task as key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,7 +77,7 @@ class Selection:
     """The tasks that a filter selects as of `before`; tasks that ended later are left out.
 
     It is read shard by shard in the order of the keys: an entry that leaves the index moves no other one, and
-    a new entry is before the cursor or too new.
+    a new entry is before the cursor or too new. The rows of unfinished tasks move: these are sorted by task.
     """
 
     def __init__(self, storage: TaskStorage, asked: TaskFilter, before: datetime) -> None:
@@ -86,13 +87,15 @@ class Selection:
         self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
         self._scope = ListScope(query, before, None, query.sources[0])
         self._decode: Callable[..., ListedTask] = listed_task
+        self._unfinished: list[RowQuery] = []
         if self._scope.source is Source.NAME:
             self._decode, self._queries = listed_order, [orders_query(asked.prefix or "")]
         else:
             is_text = self._scope.source is Source.TEXT
             indexes = (TaskIndex.FIND,) if is_text else self._scope.indexes
-            self._queries = [reading(index, self._scope) for index in indexes]
-        self._units = self._shards * len(self._queries)
+            self._unfinished = [reading(index, self._scope) for index in indexes if index in UNFINISHED]
+            self._queries = [reading(index, self._scope) for index in indexes if index not in UNFINISHED]
+        self._units = self._shards * (bool(self._unfinished) + len(self._queries))
 
     @property
     def is_exact(self) -> bool:
@@ -125,15 +128,36 @@ class Selection:
         return EntryPage(entries, None if place is None else encoded_cursor(place), corrupt)
 
     async def count(self) -> tuple[list[ListedTask], bool]:
-        """Return the entries of up to 1,000 rows of each unit, and whether there are further rows."""
-        read = (self._read(unit, None, ROWS_PER_REQUEST) for unit in range(self._units))
+        """Return the entries of up to 1,000 rows of each shard and query, and whether there are more."""
+        queries = [replace(each, most=ROWS_PER_REQUEST) for each in (*self._unfinished, *self._queries)]
+        read = (self._rows(shard, query) for query in queries for shard in range(self._shards))
         pages = await asyncio.gather(*read)
         entries = (entry for page in pages for entry in page.entries)
         return [*filter(self._scope.may_match, entries)], any(page.cursor is not None for page in pages)
 
     async def _read(self, unit: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
         number, shard = divmod(unit, self._shards)
-        query = replace(self._queries[number], beyond=beyond, most=most)
+        if self._unfinished and number == 0:
+            return await self._by_task(shard, beyond, most)
+        query = self._queries[number - bool(self._unfinished)]
+        return await self._rows(shard, replace(query, beyond=beyond, most=most))
+
+    async def _by_task(self, shard: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
+        """Return the next unfinished tasks that may match, from all rows of a shard."""
+        found: dict[str, ListedTask] = {}
+        corrupt: list[CorruptRowError] = []
+        for query in self._unfinished:
+            cursor: str | None = query.first
+            while cursor is not None:
+                page = await self._rows(shard, replace(query, beyond=cursor))
+                found |= {each.task: each for each in page.entries if each.task > (beyond or "")}
+                corrupt += page.corrupt if beyond is None else ()
+                cursor = page.cursor
+        tasks = sorted(task for task, entry in found.items() if self._scope.may_match(entry))
+        last = tasks[most - 1] if len(tasks) > most else None
+        return EntryPage([found[task] for task in tasks[:most]], last, corrupt)
+
+    async def _rows(self, shard: int, query: RowQuery) -> EntryPage[ListedTask]:
         return await read_entries(self._table, shard_name(shard), query, self._decode)
 
     def _place(self, cursor: str | None) -> _Place:

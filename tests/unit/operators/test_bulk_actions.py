@@ -11,13 +11,15 @@ import pytest
 
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, OperationState, TaskRecord
-from functions.core.task_events import OutcomeKind
+from functions.core.step_definition import EventStep, Step
+from functions.core.task_events import EventReceived, OutcomeKind
+from functions.core.workflow_definition import Workflow
 from functions.operators import bulk_actions
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RowChange, TransientStorageError
 from tests.fakes.clock import START
 from tests.unit.api.samples import problem, wrong_fields
-from tests.unit.operators.conftest import BOOKING, PAYING, SHARDS, TASK, TRIP, Desk
+from tests.unit.operators.conftest import BOOKING, PAYING, SHARDS, TASK, TRIP, Approval, Desk, Parcel, request
 
 RESUBMIT: Mapping[str, Any] = {"filter": {"state": "Error"}, "action": "resubmit", "reason": "it is back"}
 
@@ -60,6 +62,28 @@ async def test_each_selected_task_is_changed_once(desk: Desk, monkeypatch: pytes
         [closed] = await desk.epochs(name)
         assert (closed.end, closed.who, closed.reason) == (EpochEnd.RESUBMITTED, "operator", "it is back")
     assert (await _counted(desk, "?state=Error"))["count"] == 0
+
+
+async def test_task_that_goes_on_between_two_pages_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is due earlier then, so its index row moves back."""
+    monkeypatch.setattr(bulk_actions, "MOST_PER_PAGE", 1)
+    wait = EventStep("wait", event=Approval, complete_within=3600)
+    flow = Workflow("waiting", payload=Parcel, steps=[wait, Step("send", request=request, needs=[wait])])
+    desk, names = Desk(flow), {"w-1", "w-2"}  # in one shard
+    for name in sorted(names):
+        await desk.submit(name, flow)
+        await desk.run(name)
+        await desk.storage.move_index(name)
+    body = {**RESUBMIT, "filter": {"under_way": True}, "action": "suspend", "before": desk.at(0)}
+    pages: list[Any] = []
+    cursor: dict[str, Any] = {}
+    while not pages or pages[-1]["cursor"] is not None:
+        pages.append((await desk.post("/tasks/actions", {**body, **cursor})).json)
+        cursor = {"cursor": pages[-1]["cursor"]}
+        if len(_ids(pages)) == 1:
+            [other] = names - set(_ids(pages))
+            await desk.change(EventReceived(step="wait", body='{"approved":true}', who="boss"), other)
+    assert set(_ids(pages)) == names
 
 
 async def test_interrupted_action_that_starts_again_changes_no_task_twice(desk: Desk) -> None:
