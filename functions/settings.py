@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
@@ -24,6 +26,7 @@ from functions.web.destinations import check_destination
 _MOST_INTAKE_BYTES = 1024**3 * 8 // 10
 #: The longest time that a circuit stays open, unless BREAKER_OPEN_SECONDS is longer.
 _LONGEST_OPENING = timedelta(seconds=30)
+_HOST_JSON = Path(__file__).parents[1] / "host.json"
 
 
 def parts(text: object, *, separator: str = ",") -> object:
@@ -189,6 +192,13 @@ def load_settings() -> Settings:
         meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
         fix = f": set it to {meanings[name]}" if name in meanings else ""
         raise SettingsError(f"setting {name} {what}{fix}") from None
+    timeout = json.loads(_HOST_JSON.read_bytes()).get("functionTimeout", "-1")  # -1: without end
+    longest = sum(int(part) * 60**power for power, part in enumerate(reversed(timeout.split(":")))) - 30
+    if 0 <= longest < settings.run_seconds:
+        raise SettingsError(
+            f"setting RUN_SECONDS is wrong (a run could outlast the functionTimeout {timeout} of host.json):"
+            f" set it to at most {longest}"
+        )
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:
             raise SettingsError(

@@ -61,11 +61,8 @@ async def test_every_call_finds_a_connection(opened: Any) -> None:
 
 
 def test_a_run_ends_before_its_function() -> None:
-    """The outcomes of its calls are recorded in the rest of the time."""
-    hours, minutes, seconds = map(int, _HOST_JSON["functionTimeout"].split(":"))
-    limit = Settings.model_fields["run_seconds"].default
-    assert f"**`RUN_SECONDS`** ({limit:g})" in _DOCUMENT
-    assert limit + 30 <= 3600 * hours + 60 * minutes + seconds
+    """The outcomes of its calls are recorded in the rest of the time; the start checks it."""
+    assert f"**`RUN_SECONDS`** ({Settings.model_fields['run_seconds'].default:g})" in _DOCUMENT
 
 
 def test_an_expired_payment_request_is_dropped() -> None:

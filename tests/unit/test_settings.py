@@ -77,6 +77,7 @@ def test_missing_setting_is_named_with_its_fix(
         ("STATE_SHARDS", "1.5"),
         ("PICK_UP_SECONDS", "0"),
         ("RUN_SECONDS", "29"),
+        ("RUN_SECONDS", "271"),
         ("DEFER_HOURS", "169"),
         ("PICK_UP_SECONDS", "soon"),
         ("PICK_UP_SECONDS", "nan"),
