@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-
-from pydantic_core import from_json, to_json
 
 from functions.core.json_values import bounded
 from functions.core.task_events import Rejection
@@ -113,13 +112,13 @@ class QueueHandlers:
 def _without_result(body: bytes, reason: str) -> AgentReply | None:
     """Return a reply whose result alone is wrong: its step is done, without a usable result."""
     try:
-        content = from_json(body, allow_inf_nan=True)
+        content = json.loads(body)  # it accepts a nested result, and half of a character
         if content["outcome"] != ReplyOutcome.DONE:
             return None
         text = f"its result cannot be recorded ({reason})"[:MOST_REASON_CHARACTERS]
         fields = {name: value for name, value in content.items() if name != "result"}
-        return read_agent_message(AgentReply, to_json(fields | {"no_result": text}))
-    except (AgentMessageError, ValueError, TypeError, KeyError, AttributeError):
+        return read_agent_message(AgentReply, json.dumps(fields | {"no_result": text}).encode())
+    except (AgentMessageError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None  # another field is wrong, too
 
 

@@ -136,7 +136,9 @@ async def test_unreadable_reply_is_rejected_and_alerted(changes: dict[str, Any],
     assert [(alert.task, alert.step) for alert in desk.alerts] == [("t1", "card")]
 
 
-@pytest.mark.parametrize("result", [[1], "text", 7])
+@pytest.mark.parametrize(
+    "result", [[1], "text", 7, json.loads('{"a":' * 300 + "1" + "}" * 300), {"a": "\ud83d"}]
+)
 async def test_reply_whose_result_alone_is_wrong_is_done(result: Any) -> None:
     """Its step is known to be done; an operator supplies the result."""
     desk = Desk()
@@ -145,7 +147,7 @@ async def test_reply_whose_result_alone_is_wrong_is_done(result: Any) -> None:
     assert isinstance(reply, AgentReply)
     assert reply.event.kind is OutcomeKind.DONE_WITHOUT_RESULT
     assert (reply.event.error or "").startswith("its result cannot be recorded (")
-    assert len(desk.rejected.messages) == 1
+    assert [(task, step) for _, _, task, step in desk.rejected.messages] == [("t1", "card")]
 
 
 async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> None:
