@@ -115,9 +115,7 @@ class Events:
         """Record an event, once. Raises `ProblemError` 403, 404, 409, 413, 422, 503."""
         record = await self._load(workflow, task)
         spec = _visible_step(record, name, caller)
-        caller.check(spec.role)
-        if not caller.bears(spec.role, record.order.submitter):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
+        caller.check_bears(spec.role, record.order.submitter)
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         if len(text.encode("utf-16-le")) > MOST_TEXT_BYTES:
             limit = f"An event has at most {MOST_TEXT_BYTES} bytes in UTF-16."

@@ -38,6 +38,9 @@ DIGEST_CHARACTERS = 32
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
 
+#: The start of the ids of child tasks, which no caller may use.
+CHILD_PREFIX = "c-"
+
 TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.
 CorrelationId = Annotated[
@@ -95,6 +98,11 @@ def short_id(message_id: str) -> str:
         return message_id
     digest = hashlib.sha256(message_id.encode()).hexdigest()[:DIGEST_CHARACTERS]
     return f"{message_id[: MOST_ID_CHARACTERS - DIGEST_CHARACTERS - 1]}.{digest}"
+
+
+def digest_of(*parts: bytes) -> str:
+    """Return a digest of texts (SHA-256, hexadecimal)."""
+    return hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).hexdigest()
 
 
 # Reading
@@ -173,11 +181,7 @@ class SubmissionMessage(MessageModel):
         Payloads are equal if they differ in the order of their members only.
         """
         payload = json.dumps(self.payload, sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256()
-        for part in (self.workflow.encode(), payload.encode(), (self.reply_to or "").encode()):
-            digest.update(len(part).to_bytes(8))
-            digest.update(part)
-        return digest.hexdigest()
+        return digest_of(self.workflow.encode(), payload.encode(), (self.reply_to or "").encode())
 
     @property
     def id(self) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import batched
 from typing import Any
 
@@ -20,9 +19,10 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from functions.core.json_values import bounded
-from functions.messaging.message_format import QueueMessage
+from functions.messaging.message_format import QueueMessage, digest_of
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.record_rows import decoded, joined, split
+from functions.storage.row_keys import newest_first
 from functions.storage.table_contract import (
     KEYS,
     CorruptRowError,
@@ -50,7 +50,6 @@ _MOST_PAGES = 20
 _MOST_TRIES = 3
 _DELETED_AT_ONCE = 20
 _COLUMNS = (*KEYS, "Facts")
-_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ class RejectedMessages:
         labels = _LABELS.dump_json(message, exclude={"message_id", "body"}).decode()
         is_complete = len(message.body) <= _MOST_BODY_BYTES and len(labels) <= _MOST_LABELS_CHARACTERS
         rejected = RejectedMessage(
-            id=f"{_newest_first(at)}-{digest}",
+            id=f"{newest_first(at)}-{digest}",
             queue=queue,
             message_id=bounded(message.message_id, _MOST_ID_BYTES),
             size=len(message.body),
@@ -148,7 +147,7 @@ class RejectedMessages:
     ) -> RejectedList:
         """Return the newest `most` messages of some queues (none: of all) that were rejected until a time."""
         start = _DISCARDED if discarded else ""
-        first = "0" if until is None else _newest_first(until)
+        first = "0" if until is None else newest_first(until)
         query = RowQuery(f"{start}{first}", f"{start}:", columns=_COLUMNS)
         found: list[RejectedMessage] = []
         pages = 0
@@ -236,7 +235,7 @@ class RejectedMessages:
         """Delete at most `most` messages that were rejected or discarded before a time; return the number."""
         old: list[list[str]] = []
         for start in ("", _DISCARDED):
-            first = f"{start}{_newest_first(before)}~"  # messages of this time itself are kept
+            first = f"{start}{newest_first(before)}~"  # messages of this time itself are kept
             query = RowQuery(first, f"{start}:", columns=_COLUMNS)
             async for page in every_page(self._table, _PARTITION, query):
                 old += (keys for row in page.rows if (keys := _old_keys(row, before)))
@@ -250,22 +249,10 @@ class RejectedMessages:
         return deleted
 
 
-def _newest_first(time: datetime) -> str:
-    return f"{(_LATEST - time) // timedelta.resolution:018d}"
-
-
 def _digest(queue: str, message: QueueMessage, task: str | None) -> str:
     """Return the digest of a message, which is the same when it is delivered again."""
-    digest = hashlib.sha256()
-    for part in (
-        queue.encode(),
-        message.message_id.encode(errors="replace"),
-        message.body,
-        (task or "").encode(),
-    ):
-        digest.update(len(part).to_bytes(8))
-        digest.update(part)
-    return digest.hexdigest()
+    name = message.message_id.encode(errors="replace")
+    return digest_of(queue.encode(), name, message.body, (task or "").encode())
 
 
 def _other_keys(message: RejectedMessage) -> list[str]:

@@ -121,10 +121,8 @@ class AlertLimit:
                 minute, etag = await self._read()
                 after, result = change(minute)
                 row = {"Minute": after.model_dump_json()}
-                kind = (
-                    RowChange("insert", _KEY, row) if etag is None else RowChange("update", _KEY, row, etag)
-                )
-                answer = await self._table.send(SUPERVISOR, [kind])
+                changed = RowChange("insert" if etag is None else "update", _KEY, row, etag or "*")
+                answer = await self._table.send(SUPERVISOR, [changed])
                 if not isinstance(answer, RefusedChanges):
                     return result
                 if not answer.is_conflict:

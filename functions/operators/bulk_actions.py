@@ -144,21 +144,15 @@ class Selection:
 
     async def _by_task(self, shard: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
         """Return the next unfinished tasks that may match, from all rows of a shard."""
-        found: dict[str, ListedTask] = {}
-        corrupt: list[CorruptRowError] = []
-        for query in self._unfinished:
-            cursor: str | None = query.first
-            while cursor is not None:
-                page = await self._rows(shard, replace(query, beyond=cursor))
-                found |= {each.task: each for each in page.entries if each.task > (beyond or "")}
-                corrupt += page.corrupt if beyond is None else ()
-                cursor = page.cursor
-        tasks = sorted(task for task, entry in found.items() if self._scope.may_match(entry))
+        pages = [await self._rows(shard, query, is_whole=True) for query in self._unfinished]
+        found = {each.task: each for page in pages for each in page.entries if self._scope.may_match(each)}
+        tasks = sorted(task for task in found if beyond is None or task > beyond)
         last = tasks[most - 1] if len(tasks) > most else None
+        corrupt = [error for page in pages for error in page.corrupt if beyond is None]
         return EntryPage([found[task] for task in tasks[:most]], last, corrupt)
 
-    async def _rows(self, shard: int, query: RowQuery) -> EntryPage[ListedTask]:
-        return await read_entries(self._table, shard_name(shard), query, self._decode)
+    async def _rows(self, shard: int, query: RowQuery, *, is_whole: bool = False) -> EntryPage[ListedTask]:
+        return await read_entries(self._table, shard_name(shard), query, self._decode, is_whole=is_whole)
 
     def _place(self, cursor: str | None) -> _Place:
         place = _Place(of=self._digest)

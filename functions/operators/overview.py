@@ -283,13 +283,11 @@ class OverviewReader:
         await asyncio.gather(*(self._read_waiting(shard, waiting, unread, corrupt) for shard in shards))
         gates = await self._gates.refresh(is_forced=True)
         corrupt.errors += [CorruptRowError(key, reason) for key, reason in self._gates.corrupt.items()]
+        deployed = {spec.gate for workflow in self._registry for spec in workflow.specs if spec.gate}
         return [
             GateView.of(gates.get(name) or Gate(name=name), waiting[name], has_more=name in unread)
-            for name in sorted({*gates, *waiting, *self._deployed_gates()})
+            for name in sorted({*gates, *waiting, *deployed})
         ]
-
-    def _deployed_gates(self) -> set[str]:
-        return {spec.gate for workflow in self._registry for spec in workflow.specs if spec.gate}
 
     async def _read_waiting(
         self, shard: str, waiting: defaultdict[str, list[datetime]], unread: set[str], corrupt: _CorruptRows
@@ -335,13 +333,8 @@ class _Entries:
 
 def _gate_row(row: Row) -> tuple[str, datetime]:
     """Return the gate and the time of a task that waits behind the gate. Raises `CorruptRowError`."""
-    key = str(row["RowKey"])
-
-    def decode() -> tuple[str, datetime]:
-        _, gate, since, _ = key.split("|")
-        return gate, datetime.fromisoformat(since)
-
-    return decoded(key, decode)
+    key, parts = str(row["RowKey"]), str(row["RowKey"]).split("|")
+    return decoded(key, lambda: (parts[1], datetime.fromisoformat(parts[2])))
 
 
 def _first_minute(now: datetime) -> datetime:

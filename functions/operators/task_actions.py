@@ -245,9 +245,7 @@ class TaskActions:
         """Record the event of a step in the place of its sender, whose role the operator needs."""
         if spec.type is not StepType.EVENT:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"Step {spec.name} waits for no event.")
-        caller.check(spec.role)
-        if not caller.bears(spec.role, record.order.submitter):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
+        caller.check_bears(spec.role, record.order.submitter)
         try:
             text, who = self._checked(record, spec, action), f"{caller.name}: {reason}"
             applied = await self.record_event(record.order.task, spec.name, text, who)

@@ -14,6 +14,7 @@ from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
+from functions.operators.rejected_routes import ACTION
 from functions.operators.task_actions import (
     CONTENT_FIELDS,
     WHOLE_TASK,
@@ -171,20 +172,13 @@ def _add_pages(
         return Contents(record, actions.registry).step(spec_of(record, step))
 
 
-_ACTION: dict[str, Any] = {
-    "status_code": HTTPStatus.ACCEPTED,
-    "dependencies": [NEEDS_OWN_HEADER],
-    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
-}
-
-
 def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None:
     async def take(task: str, name: ActionName, step: str | None, body: SingleAction, by: Caller) -> TaskLine:
         action = body.action(name, step)
         seen = await tasks.find(task, body.epoch)
         return TaskLine.of(await actions.take(seen, action, by, body.reason))
 
-    @router.post("/tasks/{task_id}/{action}", **_ACTION)
+    @router.post("/tasks/{task_id}/{action}", **ACTION)
     async def act(task_id: TaskIdPath, action: ActionPath, body: SingleAction, request: Request) -> TaskLine:
         """Act on a task.
 
@@ -197,7 +191,7 @@ def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> No
         """
         return await take(task_id, action, None, body, caller_of(request))
 
-    @router.post("/tasks/{task_id}/steps/{step}/{action}", **_ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/{action}", **ACTION)
     async def act_on_step(
         task_id: TaskIdPath, step: StepPath, action: StepActionPath, body: SingleAction, request: Request
     ) -> TaskLine:
@@ -211,7 +205,7 @@ def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> No
         """
         return await take(task_id, action, step, body, caller_of(request))
 
-    @router.post("/tasks/{task_id}/events/{step}", **_ACTION)
+    @router.post("/tasks/{task_id}/events/{step}", **ACTION)
     async def send_event(
         task_id: TaskIdPath, step: StepPath, body: SingleAction, request: Request
     ) -> TaskLine:

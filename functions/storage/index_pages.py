@@ -56,9 +56,12 @@ class EntryPage[EntryT]:
 
 
 async def read_entries[EntryT](
-    table: Table, partition: str, query: RowQuery, decode: Callable[[Row], EntryT]
+    table: Table, partition: str, query: RowQuery, decode: Callable[[Row], EntryT], *, is_whole: bool = False
 ) -> EntryPage[EntryT]:
-    """Return the next page with rows; `decode` raises `CorruptRowError`. Raises `TransientStorageError`."""
+    """Return the next page with rows, or all rows as one page. Raises `TransientStorageError`.
+
+    `decode` raises `CorruptRowError`.
+    """
     entries: list[EntryT] = []
     corrupt: list[CorruptRowError] = []
     cursor: str | None = None
@@ -68,7 +71,7 @@ async def read_entries[EntryT](
                 entries.append(decode(row))
             except CorruptRowError as error:
                 corrupt.append(error)
-        if page.rows:
+        if page.rows and not is_whole:
             may_follow = page.continuation is not None or len(page.rows) >= query.most
             cursor = str(page.rows[-1]["RowKey"]) if may_follow else None
             break

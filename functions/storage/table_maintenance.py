@@ -48,7 +48,7 @@ class MaintainedPart:
     """
 
     cursor: str | None = None
-    tasks: int = 0
+    examined: int = 0
     index_rows: int = 0
     created: int = 0
     deleted: int = 0
@@ -85,12 +85,12 @@ class IndexRepair:
         )
         async for page in every_page(self._storage.table, shard_name(shard), query):
             for row in page.rows:
-                result.tasks += 1
+                result.examined += 1
                 try:
                     expected[_key(row).partition("|")[0]] = set(index_keys_of(row))
                 except CorruptRowError as error:
                     result.corrupt.append(error)
-            if result.tasks >= self._window and page.rows and page.continuation is not None:
+            if result.examined >= self._window and page.rows and page.continuation is not None:
                 result.cursor = _key(page.rows[-1]).partition("|")[0]
                 break
         return expected

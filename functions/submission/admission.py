@@ -21,6 +21,7 @@ from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import (
+    CHILD_PREFIX,
     MessageError,
     QueueMessage,
     SubmissionMessage,
@@ -41,8 +42,6 @@ from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
-#: The start of the ids of child tasks.
-CHILD_PREFIX = "c-"
 _RUN_ID_CHARACTERS = 8
 #: The first and the longest wait for a version that is not deployed, and their number: a day in all.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
@@ -95,15 +94,14 @@ class Admission:
         """
         try:
             submitted = read_message(SubmissionMessage, message.body)
-            _check_id(submitted.task_id)
-            self._check_reply_to(submitted.reply_to)
+            self._check_names(submitted)
             if enqueued_at is not None:
                 await self._check_age(submitted, enqueued_at)
             record, is_new = await self._admit(submitted)
             if record is None:
                 await self._put_back(message, submitted)
                 return Admitted.PUT_BACK
-        except (_RejectedError, MessageError) as rejection:
+        except (_RejectedError, MessageError, UnwritableRowsError) as rejection:
             _log.warning(
                 "message %s rejected: %s", message.message_id, rejection, exc_info=rejection.__cause__
             )
@@ -114,8 +112,10 @@ class Admission:
             await self.announcer.request_run(record)  # a crash may have prevented the request
         return Admitted.RECORDED if is_new else Admitted.KNOWN
 
-    def _check_reply_to(self, reply_to: str | None) -> None:
-        if reply_to is not None and reply_to not in self.reply_queues:
+    def _check_names(self, submitted: SubmissionMessage) -> None:
+        if submitted.task_id.startswith(CHILD_PREFIX):
+            raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")
+        if submitted.reply_to is not None and submitted.reply_to not in self.reply_queues:
             raise _RejectedError("reply_to: not a queue for notices")
 
     async def _check_age(self, submitted: SubmissionMessage, enqueued_at: datetime) -> None:
@@ -149,10 +149,7 @@ class Admission:
             record, is_new = await self.storage.load(submitted.task_id), False
         else:
             order, keys = self._order(submitted, workflow)
-            try:
-                record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
-            except UnwritableRowsError as error:
-                raise _RejectedError(str(error)) from None
+            record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
         identity = None if record is None else (record.order.content, record.order.submitter)
         if identity not in {None, (submitted.digest, submitted.submitter)}:
             raise _RejectedError(f"another order is recorded as {submitted.task_id}")
@@ -180,8 +177,3 @@ class Admission:
             raise _RejectedError(str(error)) from error.__cause__
         except Exception as error:  # a validator of the payload's model may raise anything
             raise _RejectedError("Its payload cannot be read.") from error
-
-
-def _check_id(task: str) -> None:
-    if task.startswith(CHILD_PREFIX):
-        raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")

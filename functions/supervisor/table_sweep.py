@@ -74,9 +74,6 @@ class TableSweep:
 def _added(report: SweepReport, part: MaintainedPart) -> str | None:
     """Add a part to the report, and return its cursor."""
     report.add_corrupt(part.corrupt)
-    report.examined += part.tasks
-    report.created += part.created
-    report.deleted += part.deleted
-    report.purged += part.purged
-    report.failed += part.failed
+    for name in ("examined", "created", "deleted", "purged", "failed"):
+        setattr(report, name, getattr(report, name) + getattr(part, name))
     return part.cursor

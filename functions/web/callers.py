@@ -47,6 +47,12 @@ class Caller:
             text = f"The caller lacks the role {named}. Assign the app role in Entra ID (AUTH_MODE=easyauth)."
             raise ProblemError(HTTPStatus.FORBIDDEN, text)
 
+    def check_bears(self, role: str, submitter: str) -> None:
+        """Require a role for an order of `submitter`. Raises `ProblemError` 403."""
+        self.check(role)
+        if not self.bears(role, submitter):
+            raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
+
     def bears(self, role: str, submitter: str) -> bool:
         """Return whether this caller has a role for an order of `submitter`; a submitter for its own only."""
         return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)

@@ -148,7 +148,7 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     assert [each.task for each in waiting.entries] == ["t2", "t1"]
     listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
     assert [each.workflow for each in listed.entries] == ["w", "w"]
-    assert await compared(process, 10) == MaintainedPart(tasks=2, index_rows=4)
+    assert await compared(process, 10) == MaintainedPart(examined=2, index_rows=4)
     del table.rows["000", table.keys("!gate|")[0]]
     assert (await compared(process, 10)).created == 1
     await process.change("t1", GateReleased(gate="a", most=1))
@@ -178,7 +178,7 @@ async def compared(process: StorageProcess, window: int) -> MaintainedPart:
     total, cursor = MaintainedPart(), None
     while True:
         result = await repair.compare(0, cursor)
-        for name in ("tasks", "index_rows", "created", "deleted", "failed"):
+        for name in ("examined", "index_rows", "created", "deleted", "failed"):
             setattr(total, name, getattr(total, name) + getattr(result, name))
         total.corrupt += result.corrupt
         cursor = result.cursor
@@ -193,7 +193,7 @@ async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> Non
     table = SimulatedTable(page=2)
     process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
     await process.process("t1")
-    assert await compared(process, window) == MaintainedPart(tasks=6, index_rows=6)
+    assert await compared(process, window) == MaintainedPart(examined=6, index_rows=6)
     sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
     due = {key.rpartition("|")[2]: key for key in table.keys("!due|")}
     del table.rows["000", due["t2"]]
