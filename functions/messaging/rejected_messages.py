@@ -198,7 +198,8 @@ class RejectedMessages:
             resent_at=self._now(),
             resent_as=copy.message_id,
         )
-        change = RowChange("update", message, {**_content(row), **_columns(resent)}, str(row["odata.etag"]))
+        kept = {name: each for name, each in row.items() if name.partition("_")[0] in {"Body", "Labels"}}
+        change = RowChange("update", message, {**kept, **_columns(resent)}, str(row["odata.etag"]))
         result = await self._table.send(_PARTITION, [change])
         if isinstance(result, RefusedChanges) and not await self._is_written(message, resent):
             raise ConcurrentActionError(message)
@@ -286,10 +287,6 @@ def _original(row: Row, message_id: str) -> QueueMessage:
         return QueueMessage(message_id=message_id, body=body, **from_json(joined(row, "Labels") or ""))
 
     return decoded(str(row["RowKey"]), decode)
-
-
-def _content(row: Row) -> dict[str, Any]:
-    return {name: each for name, each in row.items() if name.partition("_")[0] in {"Body", "Labels"}}
 
 
 def _columns(message: RejectedMessage) -> dict[str, Any]:

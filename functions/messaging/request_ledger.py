@@ -17,9 +17,9 @@ from functions.storage.table_contract import (
     RefusedChanges,
     Row,
     RowChange,
-    StorageError,
     Table,
     TransientStorageError,
+    write_row,
 )
 
 _log = logging.getLogger(__name__)
@@ -63,10 +63,7 @@ class RequestLedger:
     async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
         """Record the reply to a request that a delivery has begun."""
         partition, key = _place_of(request)
-        change = RowChange("upsert", key, self._row(request, delivery, reply))
-        answer = await self._table.send(partition, [change])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+        await write_row(self._table, partition, key, self._row(request, delivery, reply))
 
     def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
         row: dict[str, Any] = {

@@ -7,17 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.table_contract import (
-    CorruptRowError,
-    RefusedChanges,
-    Row,
-    RowChange,
-    RowQuery,
-    StorageError,
-    Table,
-    every_page,
-)
+from functions.storage.table_contract import Row, RowQuery, Table, write_row
 from functions.telemetry.task_counts import TaskCounter
 
 _log = logging.getLogger(__name__)
@@ -39,22 +31,17 @@ class MinuteRows:
         """Write the `row` of a process for a minute; a repeated write replaces it."""
         columns = {counter.title(): count for counter, count in counts.items()}
         key = f"{minute:{_MINUTE}}|{row}"
-        answer = await self._table.send(MINUTES_PARTITION, [RowChange("upsert", key, columns)])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")
+        await write_row(self._table, MINUTES_PARTITION, key, columns)
 
     async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
         """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""
         sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
         query = RowQuery(f"{minute:{_MINUTE}}", _END)
-        async for page in every_page(self._table, MINUTES_PARTITION, query):
-            for row in page.rows:
-                try:
-                    at, counts = _counts(row)
-                except CorruptRowError as error:
-                    _log.warning("counts of tasks: %s", error)
-                    continue
-                sums[at].update(counts)
+        page = await read_entries(self._table, MINUTES_PARTITION, query, _counts, is_whole=True)
+        for error in page.corrupt:
+            _log.warning("counts of tasks: %s", error)
+        for at, counts in page.entries:
+            sums[at].update(counts)
         return sums
 
 

@@ -211,7 +211,7 @@ class OverviewReader:
         self._heartbeats = SupervisorRows(storage.table, now)
         self._minutes = MinuteRows(storage.table)
         self._depths = Cached(depths, _DEPTHS_SECONDS, now)
-        self._hour = Cached(self._read_hour, _HOUR_SECONDS, now)
+        self._hour = Cached(lambda: self._minutes.since(_first_minute(now())), _HOUR_SECONDS, now)
         self._overview = Cached(self._read, _OVERVIEW_SECONDS, now)
 
     async def read(self) -> Overview:
@@ -249,9 +249,6 @@ class OverviewReader:
             queues=list(queues),
             corrupt=[CorruptRow.model_validate(error) for error in corrupt.errors[:_MOST_CORRUPT]],
         )
-
-    async def _read_hour(self) -> Mapping[datetime, Mapping[TaskCounter, int]]:
-        return await self._minutes.since(_first_minute(self._now()))
 
     async def _entries(self, index: TaskIndex, corrupt: _CorruptRows) -> _Entries:
         """Return the tasks of the first rows of an index in each shard."""

@@ -115,3 +115,10 @@ async def every_page(table: Table, partition: str, query: RowQuery) -> AsyncIter
     while page.continuation is not None:
         page = await table.query(partition, replace(query, continuation=page.continuation))
         yield page
+
+
+async def write_row(table: Table, partition: str, key: str, row: Row) -> None:
+    """Insert or replace one row. Raises `StorageError`."""
+    answer = await table.send(partition, [RowChange("upsert", key, row)])
+    if isinstance(answer, RefusedChanges):
+        raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")

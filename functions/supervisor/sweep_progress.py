@@ -21,9 +21,9 @@ from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
     RowChange,
-    StorageError,
     Table,
     TransientStorageError,
+    write_row,
 )
 
 _log = logging.getLogger(__name__)
@@ -154,9 +154,7 @@ class SupervisorRows:
             began_at=report.began_at, ended_at=self._now(), figures=report.figures, left=report.left
         )
         row = split("Heartbeat", _HEARTBEAT.dump_json(heartbeat).decode())
-        answer = await self._table.send(SUPERVISOR, [RowChange("upsert", kind, row)])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"heartbeat {kind}: HTTP {answer.status} {answer.text}")
+        await write_row(self._table, SUPERVISOR, kind, row)
 
     async def _name_corrupt(self, corrupt: Mapping[str, str]) -> None:
         """Log and alert each corrupt row once, with the list of known rows in the same transaction."""
