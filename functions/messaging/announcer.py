@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
 
 from functions.core.derive import derive, needs_run
 from functions.core.json_values import error_text
@@ -29,12 +30,14 @@ StartRun = Callable[[RunRequest], Awaitable[None]]
 class Announcer:
     """Announces changes; `announce` is the `Announce` of a `TaskStorage`.
 
-    `forget` deletes the rows of sent messages. Without `start_run`, a message requests the next run.
+    `forget` deletes the rows of sent messages; nobody waits for it. Without `start_run`, a message requests
+    the next run.
     """
 
     send: Callable[[SchedulerMessage], Awaitable[None]]
-    forget: Callable[[Sequence[Message]], Awaitable[None]]
+    forget: Callable[[Sequence[Message]], Coroutine[None, None, None]]
     start_run: StartRun | None = None
+    _forgetting: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def announce(self, transition: Transition) -> None:
         """Send the messages of a change, and request the run and the wake that follow."""
@@ -57,7 +60,9 @@ class Announcer:
             results = await asyncio.gather(*work)
             sent = [message for message, is_sent in zip(messages, results, strict=False) if is_sent]
             if sent:
-                await self.forget(sent)
+                forgetting = asyncio.create_task(self.forget(sent), context=Context())
+                self._forgetting.add(forgetting)
+                forgetting.add_done_callback(self._forgetting.discard)
 
     async def request_run(self, record: TaskRecord) -> bool:
         """Request the newest run of a task; return whether it is certain that it was requested."""

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.005, 1.0, 8
+#: Tasks that change at the same moment without a pause for larger groups; seconds of the pause.
+_FEW_TASKS, _PAUSE_OF_A_TASK, _LONGEST_PAUSE = 3, 0.003, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -122,10 +124,10 @@ class TaskStorage:
         return applied
 
     async def forget(self, messages: Sequence[Message]) -> None:
-        """Delete the outbox rows of sent messages of one task. If that fails, they are sent again."""
+        """Delete the outbox rows of sent messages of one task soon. If that fails, they are sent again."""
         changes = [RowChange("delete", message_key(message)) for message in messages]
         try:
-            result = await self.commit(messages[0].task, changes) if changes else None
+            result = await self.commit(messages[0].task, changes, is_later=True)
             if isinstance(result, Conflicted) and len(changes) > 1:
                 for message in messages:
                     await self.forget([message])
@@ -148,12 +150,22 @@ class TaskStorage:
         """Return an id without spaces by which the sender of a transaction recognises it."""
         return self._new_id()
 
-    async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
-        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`."""
+    async def commit(
+        self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
+    ) -> CommitResult:
+        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`.
+
+        With `is_later`, they wait for a while for other changes that they can join.
+        """
         shard = shard_of(task, self.shards)
         if shard not in self._commits:
-            self._commits[shard] = ShardCommits(self.table, shard)
-        return await self._commits[shard].commit(task, changes)
+            self._commits[shard] = ShardCommits(self.table, shard, self._pause)
+        return await self._commits[shard].commit(task, changes, is_later=is_later)
+
+    def _pause(self) -> float:
+        """Return the seconds for which a group waits: none for few tasks, whose latency counts."""
+        tasks = len(self._inboxes)
+        return min(_LONGEST_PAUSE, tasks * _PAUSE_OF_A_TASK) if tasks > _FEW_TASKS else 0
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.

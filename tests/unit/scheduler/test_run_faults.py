@@ -82,8 +82,9 @@ async def test_crash_at_any_request_loses_no_child(point: int, *, is_refused: bo
     found = await world.record(record.order.child("child", 0))
     assert (derive(record).state, derive(found).state) == (state, state)
     check_calls(world)
-    await asyncio.sleep(15)
-    await world.sweep()
+    for _ in range(2):  # the first one may cause further messages
+        await asyncio.sleep(15)
+        await world.sweep()
     assert world.table.keys("!send|") == []
 
 
