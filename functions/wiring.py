@@ -17,6 +17,7 @@ from functions.agents.agent_catalog import agents_here, check_agents, finders, l
 from functions.agents.gates import Gates
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import Connection, connection_string_of
+from functions.core.record import queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import QueueHandlers, UnreadableReply, take_events
 from functions.http_applications import HttpApplications
@@ -120,8 +121,12 @@ class Wiring:
         )
         check_agents(self._registry, classes, here)
         endpoints = load_endpoints(here)
-        limits = {name: each.calls_at_once for name, each in endpoints.items()}
-        self._calls_at_once = {name: limit for name, limit in limits.items() if limit is not None}
+        self._calls_at_once = {
+            gate: each.calls_at_once
+            for name, each in endpoints.items()
+            for gate in (name, queue_gate(name))
+            if each.calls_at_once is not None
+        }
         return make_agents(
             endpoints,
             classes,

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponen
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.json_values import json_text
-from functions.core.record import Direction
+from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
     MOST_REASON_CHARACTERS,
@@ -125,7 +125,7 @@ class QueueAgent:
         slot: AbstractAsyncContextManager[None] = nullcontext()
         if self.gates is not None:
             await self.gates.refresh()
-            slot = self.gates.call(self.name, begun_at + (ends_at - begun_at) / 2)
+            slot = self.gates.call(queue_gate(self.name), begun_at + (ends_at - begun_at) / 2)
         try:
             async with slot:
                 outcome = await carry_out(self.agent, call, self.now())

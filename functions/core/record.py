@@ -111,6 +111,11 @@ NOTICES = frozenset(
 )
 
 
+def queue_gate(agent: str) -> str:
+    """Return the name of the gate of an Agent's queue."""
+    return f"queue:{agent}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
     """The snapshot of one step's definition, or of one item of a for-each step.
@@ -144,7 +149,7 @@ class StepSpec:
     @property
     def gate(self) -> str:
         """Return the name of the gate of the step's Agent: that of a service, or of an Agent's queue."""
-        return f"queue:{self.agent}" if self.type is StepType.QUEUE else self.agent
+        return queue_gate(self.agent) if self.type is StepType.QUEUE else self.agent
 
     @property
     def may_fail(self) -> bool:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 
 from functions.agents.agent_call import (
     AgentCall,
@@ -23,13 +24,19 @@ from functions.agents.agent_call import (
 from functions.agents.gate_releases import ReleasingGates
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
+from functions.core.step_definition import QueueStep
 from functions.core.task_events import Finding
+from functions.core.workflow_definition import Workflow
 from functions.messaging.agent_messages import AgentMessageError, AgentReply
 from functions.messaging.request_ledger import RequestLedger
+from functions.operators.gate_routes import add_gate_routes
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from functions.timers import delete_requests_before
+from functions.web.bodies import ReadRoute
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
+from tests.unit.operators.conftest import Desk, Parcel
+from tests.unit.operators.conftest import request as parcel_request
 
 SECRET = "start-id-of-this-request"
 ECHO: dict[str, Any] = {
@@ -411,24 +418,30 @@ async def test_look_up_is_replied_and_changes_nothing(
 # The limit of the gate
 
 
-@pytest.fixture(params=["gate", "settings"])
+@pytest.fixture(params=["operator", "settings"])
 async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
-    """Limit the calls of the instance to one, by the row of the gate or by the settings."""
+    """Limit the calls of the instance to one, by an operator or by the settings."""
 
     async def schedule(*_: object) -> None:
         """Send nothing."""
 
     process = StorageProcess(SimulatedTable())
-    is_of_gate = request.param == "gate"
+    by_operator = request.param == "operator"
     bench.gates = ReleasingGates(
         process.storage,
         settings=process.settings,
         now=virtual_now,
         schedule_release=schedule,
-        calls_at_once={"payment": 9 if is_of_gate else 1},
+        calls_at_once={"queue:payment": 9 if by_operator else 1},
     )
-    if is_of_gate:
-        await bench.gates.set_calls_at_once("payment", 1)
+    if by_operator:
+        step = QueueStep("pay", agent="payment", request=parcel_request)
+        desk = Desk(Workflow("flow", payload=Parcel, steps=[step]))
+        router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
+        add_gate_routes(router, bench.gates, desk.registry)
+        desk.application.include_router(router)
+        limit = {"reason": "it is slow", "calls_at_once": 1}
+        assert (await desk.post("/gates/queue:payment/limit", limit)).status == 202
     return bench
 
 
