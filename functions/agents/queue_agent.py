@@ -33,6 +33,7 @@ from functions.messaging.agent_messages import (
     requests_queue,
 )
 from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)
@@ -137,10 +138,10 @@ class QueueAgent:
         return reply_with(request, outcome)
 
     async def _retried[T](self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `work`, which is repeated for some seconds while it fails."""
+        """Return the result of `work`, which is repeated for some seconds if the table or the queue fails."""
         until = self.now() + timedelta(seconds=_RETRY_SECONDS)
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(Exception),
+            retry=retry_if_exception_type((StorageError, SendError)),
             wait=wait_random_exponential(multiplier=0.2, max=5),
             stop=lambda state: self.now() + timedelta(seconds=state.upcoming_sleep) >= until,
             reraise=True,

@@ -29,6 +29,7 @@ from functions.core.task_events import Finding
 from functions.core.workflow_definition import Workflow
 from functions.messaging.agent_messages import AgentMessageError, AgentReply
 from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.senders import SendError
 from functions.operators.gate_routes import add_gate_routes
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from functions.timers import delete_requests_before
@@ -100,7 +101,7 @@ class Bench:
     async def _send(self, reply: AgentReply) -> None:
         if self.send_failures:
             self.send_failures -= 1
-            raise ConnectionError("Service Bus is down")
+            raise SendError("queue agent-replies: ServiceBusConnectionError")
         self.replies.append(reply)
 
     async def take(self, *, within: float = LIMIT, **changes: Any) -> None:
@@ -223,7 +224,7 @@ async def test_call_ends_before_its_function_and_the_request_is_delivered_again(
 async def test_reply_that_cannot_be_sent_has_the_request_delivered_again(bench: Bench) -> None:
     """The service knows the effect key."""
     bench.send_failures = 1
-    with pytest.raises(ConnectionError):
+    with pytest.raises(SendError):
         await bench.take()
     await bench.take()
     assert bench.outcomes == ["done"]
@@ -306,6 +307,19 @@ async def test_no_secret_is_in_the_table(bench: Bench) -> None:
     assert (row["Task"], row["Step"], row["Epoch"]) == ("task-1", "payment", 2)
 
 
+async def test_defect_is_not_retried(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails immediately, so that it is seen."""
+
+    async def fail(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(bench.table, "send", fail)
+    began_at = virtual_now()
+    with pytest.raises(TypeError):
+        await bench.take(idempotent=False)
+    assert virtual_now() == began_at
+
+
 @pytest.mark.parametrize("fault", [TableFault.NO_ANSWER, TableFault.REPEATED, TableFault.NOT_SENT])
 async def test_own_beginning_is_known_after_a_fault_of_the_table(fault: TableFault, bench: Bench) -> None:
     """Otherwise the request would never be carried out."""
@@ -346,7 +360,7 @@ async def test_reply_that_cannot_be_recorded_is_sent(bench: Bench) -> None:
 async def test_recorded_reply_is_sent_by_the_next_delivery(bench: Bench) -> None:
     """After the queue of replies was down."""
     bench.send_failures = 1
-    with pytest.raises(ConnectionError):
+    with pytest.raises(SendError):
         await bench.take(idempotent=False)
     await bench.take(idempotent=False)
     assert (len(bench.script.calls), bench.outcomes) == (1, ["done"])
