@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +16,7 @@ from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
-from functions.agents.gates import Gates, NoFreeSlotError
+from functions.agents.gates import CallLimits, NoFreeSlotError
 from functions.core.json_values import json_text
 from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
@@ -54,8 +53,8 @@ class UnfinishedCallError(Exception):
 class QueueAgent:
     """Serves one Agent behind its queue.
 
-    The host ends the function after `function_seconds`, also in the middle of a call. `gates` limit the
-    calls that this instance has under way, where the state store is accessible.
+    The host ends the function after `function_seconds`, also in the middle of a call. `limits` are those of
+    the gates, or those of the settings if the state store is not accessible.
     """
 
     name: str
@@ -65,7 +64,7 @@ class QueueAgent:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     function_seconds: float
-    gates: Gates | None = None
+    limits: CallLimits
 
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out a request until its deadline, and reply. A request that is taken too late is not begun.
@@ -123,12 +122,9 @@ class QueueAgent:
         if begun_at >= ends_at:
             return reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE)
         call = _call_of(request, ends_at)
-        slot: AbstractAsyncContextManager[None] = nullcontext()
-        if self.gates is not None:
-            await self.gates.refresh()
-            slot = self.gates.call(queue_gate(self.name), begun_at + (ends_at - begun_at) / 2)
+        await self.limits.refresh()
         try:
-            async with slot:
+            async with self.limits.call(queue_gate(self.name), begun_at + (ends_at - begun_at) / 2):
                 outcome = await carry_out(self.agent, call, self.now())
         except NoFreeSlotError as error:
             return reply_to(request, ReplyOutcome.NOT_TAKEN, error=str(error))

@@ -22,6 +22,7 @@ from functions.agents.agent_call import (
     UnusableResultError,
 )
 from functions.agents.gate_releases import ReleasingGates
+from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
 from functions.core.step_definition import QueueStep
@@ -95,7 +96,7 @@ class Bench:
         self.script, self.table = Script(), SimulatedTable()
         self.replies: list[AgentReply] = []
         self.send_failures = 0
-        self.gates: ReleasingGates | None = None
+        self.limits = CallLimits({}, virtual_now)
         self.now = virtual_now
 
     async def _send(self, reply: AgentReply) -> None:
@@ -126,7 +127,7 @@ class Bench:
             now=self.now,
             new_id=new_id,
             function_seconds=300,
-            gates=self.gates,
+            limits=self.limits,
         )
         await agent.take("m-1", body)
 
@@ -441,7 +442,7 @@ async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
 
     process = StorageProcess(SimulatedTable())
     by_operator = request.param == "operator"
-    bench.gates = ReleasingGates(
+    bench.limits = gates = ReleasingGates(
         process.storage,
         settings=process.settings,
         now=virtual_now,
@@ -452,7 +453,7 @@ async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
         step = QueueStep("pay", agent="payment", request=parcel_request)
         desk = Desk(Workflow("flow", payload=Parcel, steps=[step]))
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
-        add_gate_routes(router, bench.gates, desk.registry)
+        add_gate_routes(router, gates, desk.registry)
         desk.application.include_router(router)
         limit = {"reason": "it is slow", "calls_at_once": 1}
         assert (await desk.post("/gates/queue:payment/limit", limit)).status == 202

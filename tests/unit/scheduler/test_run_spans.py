@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.core.derive import ProcessState, derive
 from functions.core.step_definition import QueueStep
@@ -148,6 +149,7 @@ class _Queues:
             now=virtual_now,
             new_id=new_id,
             function_seconds=240,
+            limits=CallLimits({}, virtual_now),
         )
 
     def _message(self, body: str) -> QueueMessage:
