@@ -48,7 +48,7 @@ from functions.storage.table_contract import (
 )
 from functions.storage.task_storage import TaskStorage
 from tests.fakes.simulated_table import SimulatedTable
-from tests.fakes.storage_process import virtual_now
+from tests.fakes.storage_process import no_client, virtual_now
 
 _IDS = count(1)
 
@@ -232,7 +232,7 @@ class Process:
         self.crash_at: int | None = None
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gates = OpenGates()
-        self.announcer = Announcer(send=self._send, forget=self._forget)
+        self.announcer = Announcer(send=self._send, forget=self._forget, start_run=no_client)
         self.settings = replace(world.settings, output=lambda record: output_of(record, world.registry))
         self.storage = TaskStorage(
             ProcessTable(self),
@@ -291,9 +291,10 @@ class Process:
         await self.world.take_request(agent, message)
         await self.cross()
 
-    async def _start_run(self, message: RunRequest) -> None:
+    async def _start_run(self, message: RunRequest) -> bool:
         await self.cross()
         self.world.start_instance(message)
+        return True
 
 
 class World:
