@@ -22,15 +22,14 @@ from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
     MOST_REASON_CHARACTERS,
-    AgentMessageError,
     AgentReply,
     AgentRequest,
     ReplyOutcome,
     RequestKind,
-    read_agent_message,
     reply_to,
     requests_queue,
 )
+from functions.messaging.message_format import MessageError, read_message
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError
@@ -69,12 +68,12 @@ class QueueAgent:
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out a request until its deadline, and reply. A request that is taken too late is not begun.
 
-        Raises `AgentMessageError` for a message that is no request. After any other error (of the table, of
+        Raises `MessageError` for a message that is no request. After any other error (of the table, of
         the queue of replies, `UnfinishedCallError`) the message must be delivered again.
         """
         try:
-            request = read_agent_message(AgentRequest, body)
-        except AgentMessageError as error:
+            request = read_message(AgentRequest, body)
+        except MessageError as error:
             _log.warning("%s: message %s is no request: %s", requests_queue(self.name), message_id, error)
             raise
         if request.kind is RequestKind.FIND:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from functions.core.derive import needs_run
-from functions.core.json_values import UnfitValueError
+from functions.core.json_values import UnfitValueError, faults_text
 from functions.core.record import Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
@@ -24,7 +24,6 @@ from functions.messaging.message_format import (
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    faults_text,
     named_task,
     payload_text,
     read_message,

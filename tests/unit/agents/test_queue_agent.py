@@ -28,7 +28,8 @@ from functions.core.record import Direction
 from functions.core.step_definition import QueueStep
 from functions.core.task_events import Finding
 from functions.core.workflow_definition import Workflow
-from functions.messaging.agent_messages import AgentMessageError, AgentReply
+from functions.messaging.agent_messages import AgentReply
+from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
 from functions.operators.gate_routes import add_gate_routes
@@ -249,7 +250,7 @@ async def test_message_that_is_no_request_is_named(
     changes: dict[str, Any], field: str, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log names the field and no value."""
-    with pytest.raises(AgentMessageError):
+    with pytest.raises(MessageError):
         await bench.take(**changes)
     assert caplog.messages[0].startswith("agent-payment-requests: message m-1 is no request: ")
     assert f"{field}: " in caplog.messages[0]

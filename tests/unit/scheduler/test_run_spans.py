@@ -19,10 +19,9 @@ from functions.core.task_events import Finding
 from functions.messaging.agent_messages import (
     AgentReply,
     AgentRequest,
-    read_agent_message,
     requests_queue,
 )
-from functions.messaging.message_format import QueueMessage
+from functions.messaging.message_format import QueueMessage, read_message
 from functions.messaging.received_messages import handle
 from functions.messaging.request_ledger import RequestLedger
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
@@ -167,7 +166,7 @@ class _Queues:
 
     async def _send_reply(self, reply: AgentReply) -> None:
         message = self._message(reply.model_dump_json())
-        received = read_agent_message(AgentReply, message.body)
+        received = read_message(AgentReply, message.body)
         work = partial(self.world.process.receivers.reply, received)
         self.world.spawn(handle("agent-replies", message, work))
 

@@ -29,8 +29,9 @@ from functions.core.rules import Applied, admit
 from functions.core.step_results import BaseStep, Results
 from functions.core.task_events import Due, Event, Finding, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.agent_messages import AgentReply, AgentRequest, read_agent_message
+from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.announcer import Announcer
+from functions.messaging.message_format import read_message
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.durable_orchestrator import scheduler
 from functions.scheduler.receivers import Receivers
@@ -390,7 +391,7 @@ class World:
         await asyncio.sleep(after)
         echoed = message.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
         body = json.dumps({**echoed, "outcome": "done", "result": {"number": 9}, **fields})
-        reply = read_agent_message(AgentReply, body.encode())
+        reply = read_message(AgentReply, body.encode())
         applied = await self.on_live_process(lambda process: process.receivers.reply(reply))
         assert isinstance(applied, Applied)
         return applied
