@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
@@ -92,7 +92,7 @@ class QueueAgent:
         outcome = await look_up(self.agent, _call_of(request, request.complete_by), self.now())
         if outcome.kind is OutcomeKind.NOT_BEGUN:
             return reply_to(request, ReplyOutcome.NOT_DONE, fences_starts=True)
-        return reply_with(request, replace(outcome, text=outcome.text.removeprefix("find: ")))
+        return reply_with(request, outcome)
 
     async def _take_once(self, request: AgentRequest) -> None:
         """Carry out a request that must not be repeated in its first delivery, and record the reply.
