@@ -15,6 +15,8 @@ from functools import cached_property
 
 #: Attempts of one operation that the record keeps.
 MOST_ATTEMPTS = 20
+#: The start of the ids of child tasks.
+CHILD_PREFIX = "c-"
 
 
 class StepType(StrEnum):
@@ -204,7 +206,7 @@ class Order:
     def child(self, step: str, generation: int = 0) -> str:
         """Return the task id of a workflow step: a digest of its effect key."""
         key = self.effect_key(step, Direction.DO, generation)
-        return "c-" + hashlib.sha256(key.encode()).hexdigest()[:40]
+        return CHILD_PREFIX + hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

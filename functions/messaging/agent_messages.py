@@ -17,7 +17,7 @@ from pydantic.functional_validators import model_validator
 
 from functions.core.record import Direction
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
-from functions.messaging.message_format import UtcTime
+from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, UtcTime
 
 AGENT_REPLIES_QUEUE = "agent-replies"
 #: Characters of a reason for operators.
@@ -61,11 +61,11 @@ class _AgentMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, hide_input_in_errors=True)
 
     schema_version: Annotated[int, Field(ge=1, le=1, description="The version of the schema: 1.")]
-    task_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of the task.")]
+    task_id: Annotated[str, Field(pattern=TASK_ID_PATTERN, description="The id of the task.")]
     step: Annotated[
         str,
         Field(
-            pattern=r"^[a-z][a-z0-9-]{0,31}(\.[0-9]{1,3})?$",
+            pattern=f"^{STEP_PATTERN}$",
             description="The name of the step, with the number of the item for a for-each step: `seats.3`.",
         ),
     ]

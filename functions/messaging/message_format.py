@@ -45,7 +45,7 @@ DIGEST_CHARACTERS = 32
 
 #: Task ids are parts of keys of rows, ids of messages and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
+STEP_PATTERN = rf"{NAME_PATTERN}(\.[0-9]{{1,3}})?"
 
 TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from functions.core.derive import needs_run
 from functions.core.json_values import UnfitValueError, faults_text
-from functions.core.record import Order, RuleSettings, TaskRecord
+from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
@@ -40,8 +40,6 @@ from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
-#: The start of the ids of child tasks.
-CHILD_PREFIX = "c-"
 _RUN_ID_CHARACTERS = 8
 #: The first and the longest wait for a version that is not deployed, and their number: a day in all.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
