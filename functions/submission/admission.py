@@ -66,8 +66,8 @@ class _RejectedError(Exception):
 class Admission:
     """Admits orders. Its methods raise `StorageError` and `SendError`.
 
-    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Finished tasks are
-    deleted after `retention`.
+    Notices may go to `reply_queues`. `finders` are the gates of the Agents that can look up effects.
+    Finished tasks are deleted after `retention`.
     """
 
     storage: TaskStorage
