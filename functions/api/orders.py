@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from functions.api.order_models import BatchEnvelope, Envelope, SingleEnvelope
 from functions.core.definition_checks import ENVELOPE_FIELDS
 from functions.core.json_values import UnfitValueError
-from functions.core.record import TaskRecord
+from functions.core.record import CHILD_PREFIX, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.messaging.message_format import SubmissionMessage, payload_text
@@ -35,8 +35,6 @@ _log = logging.getLogger(__name__)
 
 #: Time in which an event of a caller is recorded.
 RECORD_TIME = timedelta(seconds=20)
-#: Ids of child tasks start with this text.
-_CHILD_PREFIX = "c-"
 
 #: Submits orders of one workflow; returns the error of each one that may not be submitted.
 type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
@@ -108,8 +106,8 @@ class Orders:
             task = envelope.id
         if envelope.reply_to is not None and envelope.reply_to not in self.reply_queues:
             faults.append(_fault(place, "reply_to", "Notices cannot be sent to this queue"))
-        if task is not None and task.startswith(_CHILD_PREFIX):
-            faults.append(_fault(place, "id", f"Ids that start with {_CHILD_PREFIX} are reserved"))
+        if task is not None and task.startswith(CHILD_PREFIX):
+            faults.append(_fault(place, "id", f"Ids that start with {CHILD_PREFIX} are reserved"))
         payload = {name: value for name, value in sent.items() if name not in ENVELOPE_FIELDS}
         faults = [*_payload_faults(workflow, payload, place), *faults]
         if faults:

@@ -12,7 +12,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import batched
 from typing import Any
 
@@ -23,6 +23,7 @@ from functions.core.json_values import bounded
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.record_rows import decoded, joined, split
+from functions.storage.row_keys import newest_first
 from functions.storage.table_contract import (
     KEYS,
     CorruptRowError,
@@ -50,7 +51,6 @@ _MOST_PAGES = 20
 _MOST_TRIES = 3
 _DELETED_AT_ONCE = 20
 _COLUMNS = (*KEYS, "Facts")
-_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,6 @@ class RejectedMessage:
     rejected_at: datetime
     task: str | None = None
     step: str | None = None
-    agent: str | None = None
     resends: int = 0
     resent_by: str | None = None
     resent_why: str | None = None
@@ -110,14 +109,13 @@ class RejectedMessages:
         *,
         task: str | None = None,
         step: str | None = None,
-        agent: str | None = None,
     ) -> None:
         """Record a message of a queue. A message that is recorded already stays as it is."""
         at, digest = self._now(), _digest(queue, message, task)
         labels = _LABELS.dump_json(message, exclude={"message_id", "body"}).decode()
         is_complete = len(message.body) <= _MOST_BODY_BYTES and len(labels) <= _MOST_LABELS_CHARACTERS
         rejected = RejectedMessage(
-            id=f"{_newest_first(at)}-{digest}",
+            id=f"{newest_first(at)}-{digest}",
             queue=queue,
             message_id=bounded(message.message_id, _MOST_ID_BYTES),
             size=len(message.body),
@@ -126,7 +124,6 @@ class RejectedMessages:
             rejected_at=at,
             task=task,
             step=step,
-            agent=agent,
         )
         row = {
             **_columns(rejected),
@@ -148,7 +145,7 @@ class RejectedMessages:
     ) -> RejectedList:
         """Return the newest `most` messages of some queues (none: of all) that were rejected until a time."""
         start = _DISCARDED if discarded else ""
-        first = "0" if until is None else _newest_first(until)
+        first = "0" if until is None else newest_first(until)
         query = RowQuery(f"{start}{first}", f"{start}:", columns=_COLUMNS)
         found: list[RejectedMessage] = []
         pages = 0
@@ -233,7 +230,7 @@ class RejectedMessages:
         """Delete at most `most` messages that were rejected or discarded before a time; return the number."""
         old: list[list[str]] = []
         for start in ("", _DISCARDED):
-            first = f"{start}{_newest_first(before)}~"  # messages of this time itself are kept
+            first = f"{start}{newest_first(before)}~"  # messages of this time itself are kept
             query = RowQuery(first, f"{start}:", columns=_COLUMNS)
             async for page in every_page(self._table, _PARTITION, query):
                 old += (keys for row in page.rows if (keys := _old_keys(row, before)))
@@ -245,10 +242,6 @@ class RejectedMessages:
             results = await asyncio.gather(*(self._table.send(_PARTITION, each) for each in changes))
             deleted += sum(not isinstance(each, RefusedChanges) for each in results)
         return deleted
-
-
-def _newest_first(time: datetime) -> str:
-    return f"{(_LATEST - time) // timedelta.resolution:018d}"
 
 
 def _digest(queue: str, message: QueueMessage, task: str | None) -> str:

@@ -104,7 +104,7 @@ class Receivers:
         """Handle a message of the application. Raises `StorageError` and `NotDeployedError`."""
         match message:
             case RunRequest():
-                await self.start_run(message)
+                await self.start_run(message)  # its function has a Durable client
             case WakeRequest():
                 await self._wake(message)
             case ReleaseRequest():

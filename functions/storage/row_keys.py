@@ -91,7 +91,7 @@ def gate_key(gate: str, since: datetime, task: str) -> str:
 
 def find_key(search_key: str, submitted_at: datetime, task: str) -> str:
     """Return the key of a task in the index of a search key."""
-    return f"{TaskIndex.FIND}|{search_key}|{_newest_first(submitted_at)}|{task}"
+    return f"{TaskIndex.FIND}|{search_key}|{newest_first(submitted_at)}|{task}"
 
 
 def task_in(index_row_key: str) -> str:
@@ -121,8 +121,8 @@ def index_range(
     """
     start = f"{index}|{name}|" if name else f"{index}|"
     if index in _NEWEST_FIRST:
-        first = "" if until is None else _newest_first(until - timedelta.resolution)
-        last = "" if since is None else _newest_first(since)
+        first = "" if until is None else newest_first(until - timedelta.resolution)
+        last = "" if since is None else newest_first(since)
     else:
         first = "" if since is None else sortable(since)
         last = "" if until is None else sortable(until - timedelta.resolution)
@@ -137,11 +137,11 @@ def sortable(time: datetime) -> str:
 
 def _timed(index: TaskIndex, time: datetime | None, task: str) -> str:
     """Return the key of an index row; a task without a time is due never, and is the last."""
-    text = (_newest_first if index in _NEWEST_FIRST else sortable)(time or _LATEST)
+    text = (newest_first if index in _NEWEST_FIRST else sortable)(time or _LATEST)
     return f"{index}|{text}|{task}"
 
 
-def _newest_first(time: datetime) -> str:
+def newest_first(time: datetime) -> str:
     """Return a time as text that sorts newer times first: the microseconds to the latest time."""
     return f"{(_LATEST - time) // timedelta.resolution:018d}"
 

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from functions.core.derive import needs_run
-from functions.core.json_values import UnfitValueError
-from functions.core.record import Order, RuleSettings, TaskRecord
+from functions.core.json_values import UnfitValueError, faults_text
+from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
@@ -24,7 +24,6 @@ from functions.messaging.message_format import (
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    faults_text,
     named_task,
     payload_text,
     read_message,
@@ -41,8 +40,6 @@ from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
-#: The start of the ids of child tasks.
-CHILD_PREFIX = "c-"
 _RUN_ID_CHARACTERS = 8
 #: The first and the longest wait for a version that is not deployed, and their number: a day in all.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
@@ -69,8 +66,8 @@ class _RejectedError(Exception):
 class Admission:
     """Admits orders. Its methods raise `StorageError` and `SendError`.
 
-    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Finished tasks are
-    deleted after `retention`.
+    Notices may go to `reply_queues`. `finders` are the gates of the Agents that can look up effects.
+    Finished tasks are deleted after `retention`.
     """
 
     storage: TaskStorage

@@ -19,7 +19,8 @@ from functions.agents.agent_call import (
 )
 from functions.core.record import Direction
 from functions.core.task_events import Finding
-from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, read_agent_message
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.message_format import read_message
 from tests.simulation.drawn import FENCING, REPLY_DAYS, SLOW, STEADY
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ class Services:
         world = self.world
         echoed = request.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
         body = json.dumps({**echoed, "outcome": outcome, **fields}).encode()
-        reply = read_agent_message(AgentReply, body)
+        reply = read_message(AgentReply, body)
         for _ in range(2 if world.strikes("reply twice", 0.1) else 1):
             await asyncio.sleep(world.random.uniform(1, 60) if world.strikes("reply late", 0.06) else 0)
             world.spawn(world.deliver_reply(reply))

@@ -128,6 +128,12 @@ def test_agents_of_the_whole_application_send_replies_only() -> None:
     assert {queue for queue in QUEUES if sender._may_send(queue)} == {"agent-replies"}
 
 
+def test_agents_setting_limits_the_calls_of_its_queue() -> None:
+    """A queue has a gate of its own."""
+    wiring: Any = wired(AGENT_PAYMENT_AT_ONCE="2")
+    assert wiring._calls_at_once == {"payment": 2, "queue:payment": 2}
+
+
 def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
     """The start stops with the name of the workflow and the fix."""
     with pytest.raises(DefinitionError, match=r'"orders": cancel_within: .* set RETENTION_DAYS'):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from functions.core.json_values import UnfitValueError
+from functions.core.json_values import UnfitValueError, faults_text
 from functions.core.record import Message, MessageKind
 from functions.messaging import queue_names
 from functions.messaging.message_format import (
@@ -22,7 +22,6 @@ from functions.messaging.message_format import (
     QueueMessage,
     SubmissionMessage,
     each_order,
-    faults_text,
     named_task,
     order_messages,
     payload_text,

@@ -63,9 +63,7 @@ def desk() -> Desk:
 async def test_message_is_kept_complete(desk: Desk, size: int) -> None:
     """A copy of it has another id, and its failures do not count any more."""
     sent = message(body=bytes(number % 251 for number in range(size)))
-    await desk.rejected.reject(
-        "submissions/$DeadLetterQueue", sent, "why", task="t-1", step="pay", agent="bank"
-    )
+    await desk.rejected.reject("submissions/$DeadLetterQueue", sent, "why", task="t-1", step="pay")
     name = await desk.newest()
     found = await desk.rejected.read(name)
     assert found is not None
@@ -76,12 +74,11 @@ async def test_message_is_kept_complete(desk: Desk, size: int) -> None:
         size,
         True,
     )
-    assert (kept.reason, kept.rejected_at, kept.task, kept.step, kept.agent) == (
+    assert (kept.reason, kept.rejected_at, kept.task, kept.step) == (
         "why",
         START,
         "t-1",
         "pay",
-        "bank",
     )
     resent = await desk.rejected.resend(name, "olga", "repaired")
     assert resent is not None

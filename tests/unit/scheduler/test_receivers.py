@@ -545,8 +545,9 @@ async def test_messages_are_passed_to_their_parts() -> None:
     world = World(workflow(SHIP))
     started: list[RunRequest] = []
 
-    async def start_run(message: RunRequest) -> None:
+    async def start_run(message: RunRequest) -> bool:
         started.append(message)
+        return True
 
     object.__setattr__(world.process.receivers, "start_run", start_run)
     run = RunRequest(task="t1", epoch=1, run=2)

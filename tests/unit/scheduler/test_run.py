@@ -430,14 +430,17 @@ async def test_call_waits_for_a_slot_of_its_gate() -> None:
 
 
 @virtual
-async def test_request_is_sent_until_its_deadline() -> None:
-    """The broker fails for 100 seconds, which is longer than a run: each activity continues to send."""
-    world = World(workflow(QueueStep("q", request=request, complete_within=300)), run_seconds=40)
+async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    """The broker fails for 170 seconds, longer than a run; the waits grow to 30 s.
+
+    An activity logs its first failure, and another one after a minute.
+    """
+    world = World(workflow(QueueStep("q", request=request, complete_within=300)), run_seconds=80)
     take, failed = world.take_request, 0
 
     async def fail(agent: str, message: AgentRequest) -> None:
         nonlocal failed
-        if asyncio.get_running_loop().time() < 100:
+        if asyncio.get_running_loop().time() < 170:
             failed += 1
             raise ConnectionError("no broker")
         await take(agent, message)
@@ -446,7 +449,7 @@ async def test_request_is_sent_until_its_deadline() -> None:
     await world.admit("t1")
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
-    assert 90 < failed < 110
+    assert (failed, len(caplog.messages)) == (7 + 7 + 4, 2 + 2 + 1)
     assert [progress for _, progress in world.activities] == ["more", "more", "done"]
 
 

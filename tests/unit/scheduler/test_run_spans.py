@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.core.derive import ProcessState, derive
 from functions.core.step_definition import QueueStep
@@ -18,10 +19,9 @@ from functions.core.task_events import Finding
 from functions.messaging.agent_messages import (
     AgentReply,
     AgentRequest,
-    read_agent_message,
     requests_queue,
 )
-from functions.messaging.message_format import QueueMessage
+from functions.messaging.message_format import QueueMessage, read_message
 from functions.messaging.received_messages import handle
 from functions.messaging.request_ledger import RequestLedger
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
@@ -148,6 +148,7 @@ class _Queues:
             now=virtual_now,
             new_id=new_id,
             function_seconds=240,
+            limits=CallLimits({}, virtual_now),
         )
 
     def _message(self, body: str) -> QueueMessage:
@@ -165,7 +166,7 @@ class _Queues:
 
     async def _send_reply(self, reply: AgentReply) -> None:
         message = self._message(reply.model_dump_json())
-        received = read_agent_message(AgentReply, message.body)
+        received = read_message(AgentReply, message.body)
         work = partial(self.world.process.receivers.reply, received)
         self.world.spawn(handle("agent-replies", message, work))
 
