@@ -21,12 +21,12 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
-from azure.core.credentials import AccessToken, AzureNamedKeyCredential
-from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.credentials import AzureNamedKeyCredential
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
+from functions.service_credentials import BearerToken, NoTokenError
 from functions.storage import transaction_format as form
 from functions.storage.table_contract import (
     RefusedChanges,
@@ -53,15 +53,14 @@ _HEADERS = {
 }
 _BATCH_HEADERS = {**_HEADERS, "Content-Type": form.CONTENT_TYPE, "Accept": "application/json"}
 _READ_HEADERS = {**_HEADERS, "Accept": "application/json;odata=fullmetadata"}  # it includes the ETags
-_SCOPE = "https://storage.azure.com/.default"
-#: Seconds before its end at which a token is renewed.
-_RENEWED_BEFORE = 300
+#: Of the tokens for a table.
+SCOPE = "https://storage.azure.com/.default"
 _NEXT = ("NextPartitionKey", "NextRowKey")
 _TOKEN = TypeAdapter(dict[str, str])
 _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
 
-#: The key of the account (local runs), or an identity of azure-identity.
-type TableCredential = AzureNamedKeyCredential | AsyncTokenCredential
+#: The key of the account (local runs), or tokens of an identity.
+type TableCredential = AzureNamedKeyCredential | BearerToken
 type _Answer = tuple[int, Mapping[str, str], bytes]
 
 
@@ -83,8 +82,6 @@ class StorageSession:
         self.address = address.rstrip("/")
         self._path = URL(self.address).raw_path.rstrip("/")
         self._credential, self._clock = credential, clock
-        self._token: AccessToken | None = None
-        self._renewal = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
         self.figures = Counter(transactions=0, operations=0, reads=0, retries=0)
 
@@ -112,8 +109,8 @@ class StorageSession:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _FaultError(f"no answer: {type(error).__name__}") from error
-        if answer.status == _UNAUTHORIZED:
-            self._token = None
+        if answer.status == _UNAUTHORIZED and isinstance(self._credential, BearerToken):
+            self._credential.forget()
         if answer.status in _RETRIED:
             after = answer.headers.get("Retry-After", "")
             raise _FaultError(f"HTTP {answer.status}", float(after) if after.isdecimal() else 0)
@@ -130,19 +127,10 @@ class StorageSession:
         date = formatdate(int(self._clock()), usegmt=True)
         if isinstance(self._credential, AzureNamedKeyCredential):
             return {"x-ms-date": date, "Authorization": _shared_key(*self._credential.named_key, date, path)}
-        return {"x-ms-date": date, "Authorization": f"Bearer {await self._cached_token(self._credential)}"}
-
-    async def _cached_token(self, credential: AsyncTokenCredential) -> str:
-        """Return a token. A renewal that fails has no effect as long as the cached token is valid."""
-        async with self._renewal:
-            token = self._token
-            if token is None or self._clock() >= token.expires_on - _RENEWED_BEFORE:
-                try:
-                    token = self._token = await credential.get_token(_SCOPE)
-                except Exception as error:
-                    if token is None or self._clock() >= token.expires_on:
-                        raise TransientStorageError(f"no token: {type(error).__name__}") from error
-        return token.token
+        try:
+            return {"x-ms-date": date, **await self._credential.headers()}
+        except NoTokenError as error:
+            raise TransientStorageError(str(error)) from error
 
 
 class AzureTable:
