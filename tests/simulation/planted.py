@@ -298,7 +298,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
     ),
     "relay_deletes_what_it_could_not_send": (
-        Edit("supervisor.outbox_relay", "NOTICES and message.at <= self._now() - _DROPPED_AFTER", "NOTICES"),
+        Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),
     "gate_without_compare_and_swap": (
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
