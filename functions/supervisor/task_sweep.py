@@ -1,8 +1,8 @@
 """The sweep: examines due tasks, resumes tasks whose version is deployed again, and sends unsent messages.
 
-The Supervisor calls no Agent; it records events, and Schedulers carry them out. The only function of a
-workflow that it calls is `for_each`, before it resumes a task. A crash anywhere leaves a task due, and the
-next sweep finds it. Times are UTC.
+The Supervisor calls no Agent; it records events, and Schedulers carry them out. It calls two functions of a
+workflow: `for_each` before it resumes a task, and `output` if the end of an optional step completes a task.
+A crash anywhere leaves a task due, and the next sweep finds it. Times are UTC.
 """
 
 from __future__ import annotations
