@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache, partial
 from io import BytesIO
-from random import Random
+from random import random
 from time import time
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
+from functions.core.step_definition import Retry
 from functions.service_credentials import BearerToken, NoTokenError
 from functions.storage import transaction_format as form
 from functions.storage.table_contract import (
@@ -42,8 +43,8 @@ _LIMITS = aiohttp.ClientTimeout(total=60, sock_connect=5, sock_read=20)
 #: Bytes of a body above which it is sent in parts, so that it does not block the event loop.
 _LARGE_BYTES = 512 * 1024
 _TRIES = 4
-#: Seconds before the second and the third retry at most; the first retry follows at once.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.8, 10.0
+#: The waits before the second and the third retry; the first retry follows at once.
+_RETRY = Retry(first=1.6)
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 _HEADERS = {
     "User-Agent": "scheduler-agent-supervisor",
@@ -136,9 +137,8 @@ class StorageSession:
 class AzureTable:
     """One table; see `Table` for its methods."""
 
-    def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
+    def __init__(self, session: StorageSession, name: str) -> None:
         self.session, self.name, self.figures = session, name, session.figures
-        self._random = random or Random()  # noqa: S311 - it spreads retries
 
     async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
         """Write all changes or none; a lost answer is followed by a repetition."""
@@ -216,8 +216,8 @@ class AzureTable:
                 return await request()
             except _FaultError as fault:
                 self.figures["retries"] += 1
-                pause = self._random.uniform(0.5, 1) * _FIRST_PAUSE * 2 ** (number - 1) if number > 1 else 0
-                await asyncio.sleep(min(max(pause, fault.after), _LONGEST_PAUSE))
+                pause = _RETRY.longest_wait(number - 1) * random() if number > 1 else 0  # noqa: S311 - a wait
+                await asyncio.sleep(min(max(pause, fault.after), _RETRY.longest))
         self.figures[figure] += 1
         return await request()
 

@@ -32,23 +32,21 @@ from functions.storage.task_storage import TaskStorage
 _log = logging.getLogger(__name__)
 
 _INDEXES = (TaskIndex.DUE, TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.SUSPENDED, TaskIndex.GATE)
-#: Tasks that are compared at once, about 20 MB. All index rows of the shard are read for them.
-_WINDOW = 50_000
 _REPAIRS_AT_ONCE = 10
 #: Tries for one task: to repair it while it changes, or to delete it without a row that did not exist.
 _MOST_TRIES = 10
 
 
 @dataclass(slots=True)
-class RepairedWindow:
-    """The result for one window of tasks. `cursor` is its last task; None: it was the last window.
+class Maintained:
+    """The result for one window or page. `cursor` is its last task or row; None: it was the last one.
 
-    `failed` counts tasks that changed all the time, or whose rows the service did not return or take.
+    `created` and `deleted` count index rows, or `deleted` finished tasks. `failed` counts tasks that changed
+    all the time, or whose rows the service did not return or take; they stay until another run.
     """
 
     cursor: str | None = None
     tasks: int = 0
-    index_rows: int = 0
     created: int = 0
     deleted: int = 0
     failed: int = 0
@@ -56,14 +54,17 @@ class RepairedWindow:
 
 
 class IndexRepair:
-    """Repairs the index rows by state and gate; rows of search keys and messages stay as they are."""
+    """Repairs the index rows by state and gate; rows of search keys and messages stay as they are.
 
-    def __init__(self, storage: TaskStorage, *, window: int = _WINDOW) -> None:
+    All index rows of a shard are read for each `window` of tasks.
+    """
+
+    def __init__(self, storage: TaskStorage, *, window: int) -> None:
         self._storage, self._window = storage, window
 
-    async def compare(self, shard: int, cursor: str | None = None) -> RepairedWindow:
+    async def compare(self, shard: int, cursor: str | None = None) -> Maintained:
         """Compare the next tasks of a shard after `cursor`. Raises `TransientStorageError`."""
-        result = RepairedWindow()
+        result = Maintained()
         expected = await self._expected(shard, cursor, result)
         suspects = await self._suspects(shard, cursor, expected, result)
         suspects |= {task: set() for task, keys in expected.items() if keys and task not in suspects}
@@ -71,7 +72,7 @@ class IndexRepair:
             await asyncio.gather(*(self._repair(task, seen, result) for task, seen in some))
         return result
 
-    async def _expected(self, shard: int, cursor: str | None, result: RepairedWindow) -> dict[str, set[str]]:
+    async def _expected(self, shard: int, cursor: str | None, result: Maintained) -> dict[str, set[str]]:
         """Return the keys of the index rows of each task in the window."""
         expected: dict[str, set[str]] = {}
         query = replace(
@@ -94,7 +95,7 @@ class IndexRepair:
         return expected
 
     async def _suspects(
-        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: RepairedWindow
+        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: Maintained
     ) -> dict[str, set[str]]:
         """Return the index rows in the window that no task expects, or that are corrupt, by task.
 
@@ -108,14 +109,13 @@ class IndexRepair:
                     task = task_in(key)
                     if not _is_between(cursor, task, result.cursor):
                         continue
-                    result.index_rows += 1
                     if key in expected.get(task, ()) and _is_sound(row):
                         expected[task].remove(key)
                     else:
                         suspects.setdefault(task, set()).add(key)
         return suspects
 
-    async def _repair(self, task: str, seen: set[str], result: RepairedWindow) -> None:
+    async def _repair(self, task: str, seen: set[str], result: Maintained) -> None:
         """Repair the index rows of one task, after another look at the task and at these rows."""
         try:
             for _ in range(_MOST_TRIES):
@@ -174,18 +174,6 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTasks:
-    """The result for one page of finished tasks. `cursor` continues after it; None: it was the last one.
-
-    `failed` counts tasks that stay until another run.
-    """
-
-    deleted: int
-    failed: int
-    cursor: str | None
-
-
 class TaskRetention:
     """Deletes finished tasks."""
 
@@ -194,7 +182,7 @@ class TaskRetention:
 
     async def delete_finished(
         self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
-    ) -> DeletedTasks:
+    ) -> Maintained:
         """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
         query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
         page = await read_entries(self._storage.table, shard_name(shard), query, _key)
@@ -204,7 +192,7 @@ class TaskRetention:
                 deleted += await self._delete(task_in(key), key)
             except StorageError as error:
                 _log.warning("task %s: not deleted: %s", task_in(key), error)
-        return DeletedTasks(deleted, len(page.entries) - deleted, page.cursor)
+        return Maintained(page.cursor, deleted=deleted, failed=len(page.entries) - deleted)
 
     async def _delete(self, task: str, index: str) -> bool:
         """Delete all rows of a task whose index row is `index`; return whether they are deleted.

@@ -24,7 +24,7 @@ from functions.storage.index_pages import (
 from functions.storage.record_rows import closed_epoch, message_of
 from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
 from functions.storage.table_contract import Row, RowChange, RowQuery
-from functions.storage.table_maintenance import IndexRepair, RepairedWindow, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, Maintained, TaskRetention
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
@@ -148,7 +148,7 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     assert [each.task for each in waiting.entries] == ["t2", "t1"]
     listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
     assert [each.workflow for each in listed.entries] == ["w", "w"]
-    assert await compared(process, 10) == RepairedWindow(tasks=2, index_rows=4)
+    assert await compared(process, 10) == Maintained(tasks=2)
     del table.rows["000", table.keys("!gate|")[0]]
     assert (await compared(process, 10)).created == 1
     await process.change("t1", GateReleased(gate="a", most=1))
@@ -172,13 +172,13 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     assert [each.epoch for each in epochs.entries] == [1]
 
 
-async def compared(process: StorageProcess, window: int) -> RepairedWindow:
+async def compared(process: StorageProcess, window: int) -> Maintained:
     """Compare a whole shard, window by window."""
     repair = IndexRepair(process.storage, window=window)
-    total, cursor = RepairedWindow(), None
+    total, cursor = Maintained(), None
     while True:
         result = await repair.compare(0, cursor)
-        for name in ("tasks", "index_rows", "created", "deleted", "failed"):
+        for name in ("tasks", "created", "deleted", "failed"):
             setattr(total, name, getattr(total, name) + getattr(result, name))
         total.corrupt += result.corrupt
         cursor = result.cursor
@@ -193,7 +193,7 @@ async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> Non
     table = SimulatedTable(page=2)
     process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
     await process.process("t1")
-    assert await compared(process, window) == RepairedWindow(tasks=6, index_rows=6)
+    assert await compared(process, window) == Maintained(tasks=6)
     sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
     due = {key.rpartition("|")[2]: key for key in table.keys("!due|")}
     del table.rows["000", due["t2"]]

@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from azure.core.credentials import AzureNamedKeyCredential
 
+from functions.core.step_definition import Retry
 from functions.service_credentials import BearerToken
 from functions.storage import azure_table
 from functions.storage.azure_table import SCOPE, AzureTable, StorageSession
@@ -52,8 +53,7 @@ class Service:
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Service, AzureTable]]:
     """Run a server, without pauses between retries."""
-    monkeypatch.setattr(azure_table, "_FIRST_PAUSE", 0)
-    monkeypatch.setattr(azure_table, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(azure_table, "_RETRY", Retry(first=0.01, longest=0.01))
     service = Service()
     application = web.Application(client_max_size=8 * 1024 * 1024)
     application.router.add_route("*", "/{path:.*}", service.handle)
