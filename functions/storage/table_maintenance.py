@@ -174,57 +174,53 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-class TaskRetention:
-    """Deletes finished tasks."""
+async def delete_finished(
+    storage: TaskStorage, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
+) -> Maintained:
+    """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
+    query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
+    page = await read_entries(storage.table, shard_name(shard), query, _key)
+    deleted = 0
+    for key in page.entries:
+        try:
+            deleted += await _delete(storage, task_in(key), key)
+        except StorageError as error:
+            _log.warning("task %s: not deleted: %s", task_in(key), error)
+    return Maintained(page.cursor, deleted=deleted, failed=len(page.entries) - deleted)
 
-    def __init__(self, storage: TaskStorage) -> None:
-        self._storage = storage
 
-    async def delete_finished(
-        self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
-    ) -> Maintained:
-        """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
-        query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
-        page = await read_entries(self._storage.table, shard_name(shard), query, _key)
-        deleted = 0
-        for key in page.entries:
-            try:
-                deleted += await self._delete(task_in(key), key)
-            except StorageError as error:
-                _log.warning("task %s: not deleted: %s", task_in(key), error)
-        return Maintained(page.cursor, deleted=deleted, failed=len(page.entries) - deleted)
+async def _delete(storage: TaskStorage, task: str, index: str) -> bool:
+    """Delete all rows of a task whose index row is `index`; return whether they are deleted.
 
-    async def _delete(self, task: str, index: str) -> bool:
-        """Delete all rows of a task whose index row is `index`; return whether they are deleted.
+    Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
+    sees a complete task or none, and the next run finds the rest.
+    """
+    table, partition = storage.table, shard_of(task, storage.shards)
+    own = await table.read(partition, task_key(task))
+    order = await table.read(partition, f"{task}|order")
+    if own is not None and index not in index_keys_of(own):
+        return False  # an outdated index row, which the full sweep deletes
+    pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
+    keys = [_key(row) async for page in pages for row in page.rows]
+    epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
+    others = find_keys_of(order, task) if order is not None else []
+    others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
+    early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
+    for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
+        if not await _delete_rows(storage, task, list(some), None):
+            return False
+    return await _delete_rows(storage, task, last, None if own is None else str(own["odata.etag"]))
 
-        Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
-        sees a complete task or none, and the next run finds the rest.
-        """
-        table, partition = self._storage.table, shard_of(task, self._storage.shards)
-        own = await table.read(partition, task_key(task))
-        order = await table.read(partition, f"{task}|order")
-        if own is not None and index not in index_keys_of(own):
-            return False  # an outdated index row, which the full sweep deletes
-        pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
-        keys = [_key(row) async for page in pages for row in page.rows]
-        epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
-        others = find_keys_of(order, task) if order is not None else []
-        others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
-        early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
-        for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
-            if not await self._delete_rows(task, list(some), None):
-                return False
-        return await self._delete_rows(task, last, None if own is None else str(own["odata.etag"]))
 
-    async def _delete_rows(self, task: str, keys: list[str], etag: str | None) -> bool:
-        """Delete rows in one transaction, with the task row if it has the version `etag`."""
-        guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
-        for _ in range(_MOST_TRIES):
-            changes = [*guard, *(RowChange("delete", key) for key in keys)]
-            result = await self._storage.commit(task, changes) if changes else None
-            if not isinstance(result, Conflicted):
-                return True
-            if result.key not in keys:  # the task has changed
-                return False
-            keys = [key for key in keys if key != result.key]
-        return False
+async def _delete_rows(storage: TaskStorage, task: str, keys: list[str], etag: str | None) -> bool:
+    """Delete rows in one transaction, with the task row if it has the version `etag`."""
+    guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
+    for _ in range(_MOST_TRIES):
+        changes = [*guard, *(RowChange("delete", key) for key in keys)]
+        result = await storage.commit(task, changes) if changes else None
+        if not isinstance(result, Conflicted):
+            return True
+        if result.key not in keys:  # the task has changed
+            return False
+        keys = [key for key in keys if key != result.key]
+    return False

@@ -21,7 +21,7 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError, TaskRecord
 from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.index_pages import index_entry, read_entries
+from functions.storage.index_pages import due_task, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import KEYS, Row, RowQuery, StorageError
@@ -125,9 +125,9 @@ class TaskSweep:
         query = replace(
             index_range(TaskIndex.DUE, until=self._now()), beyond=cursor, most=_PAGE, columns=KEYS
         )
-        page = await read_entries(self._storage.table, shard, query, index_entry)
+        page = await read_entries(self._storage.table, shard, query, due_task)
         report.add_corrupt(page.corrupt)
-        await _for_each([entry.task for entry in page.entries], examine, report)
+        await _for_each(page.entries, examine, report)
         return page.cursor
 
     async def _examine(
