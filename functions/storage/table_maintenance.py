@@ -102,13 +102,15 @@ class IndexRepair:
         The rows that are as expected are removed from `expected`.
         """
         suspects: dict[str, set[str]] = {}
+        start = "" if cursor is None else task_key(cursor)
         for index in _INDEXES:
             async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
                     key = _key(row)
                     task = task_in(key)
-                    if not _is_between(cursor, task, result.cursor):
-                        continue
+                    place, last = task_key(task), result.cursor
+                    if place <= start or (last is not None and place > task_key(last)):
+                        continue  # it belongs to another window
                     if key in expected.get(task, ()) and _is_sound(row):
                         expected[task].remove(key)
                     else:
@@ -158,12 +160,6 @@ class IndexRepair:
 
 def _key(row: Row) -> str:
     return str(row["RowKey"])
-
-
-def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
-    """Return whether a task belongs to the window, by the place of its rows in the table."""
-    key = task_key(task)
-    return (cursor is None or task_key(cursor) < key) and (last is None or key <= task_key(last))
 
 
 def _is_sound(row: Row) -> bool:

@@ -133,11 +133,8 @@ class SupervisorRows:
             left = {} if heartbeat is None else heartbeat.left
         except CorruptRowError as error:
             _log.warning("%s; the sweep starts at the beginning", error)
-        names = list(units)
-        first = {name: left[name] for name in names if name in left}
-        return SweepReport(
-            self._now(), {**first, **dict.fromkeys(name for name in names if name not in left)}
-        )
+        names = sorted(units, key=lambda name: name not in left)
+        return SweepReport(self._now(), {name: left.get(name) for name in names})
 
     async def record(self, kind: str, report: SweepReport) -> None:
         """Write the heartbeat, and name the corrupt rows that operators do not know yet."""
