@@ -43,6 +43,7 @@ from functions.operators.alert_limit import AlertLimit
 from functions.operators.alerts import Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.run import Runs
+from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
 from functions.storage.azure_table import AzureTable
@@ -69,7 +70,6 @@ from functions.timers import (
     timer_functions,
 )
 from functions.web.destinations import http_session, once_session
-from functions.web.service_credentials import ManagedIdentity
 from functions.workflows.registration import Registration, agent_classes, sample_services
 
 #: Every hour; a full sweep without time left continues at its cursors.

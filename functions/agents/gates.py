@@ -23,13 +23,13 @@ from functions.storage.record_rows import decoded, message_change
 from functions.storage.row_keys import ALL_TASKS, sortable
 from functions.storage.table_contract import (
     CorruptRowError,
-    RefusedChanges,
     Row,
     RowChange,
     StorageError,
     Table,
     TransientStorageError,
     every_page,
+    write,
 )
 
 _log = logging.getLogger(__name__)
@@ -260,13 +260,10 @@ class Gates(CallLimits):
         insert = RowChange("insert", after.name, row)
         changes = [insert if etag is None else RowChange("update", after.name, row, etag)]
         changes += [message_change(alert) for alert in _alerts(gate, after)]
-        answer = await self._table.send(self.partition, changes)
-        if not isinstance(answer, RefusedChanges):
+        is_written = await write(self._table, self.partition, changes)
+        if is_written:
             self._view[after.name] = after
-            return True
-        if answer.is_conflict:
-            return False
-        raise StorageError(f"gate {after.name}: HTTP {answer.status} {answer.text}")
+        return is_written
 
 
 def too_many_changes(name: str) -> TransientStorageError:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from functions.messaging.queue_depths import Backlog
 from functions.storage.record_rows import decoded, joined, split
-from functions.storage.table_contract import RefusedChanges, RowChange, StorageError, Table
+from functions.storage.table_contract import RowChange, Table, write
 
 _PARTITION, _KEY = "intake", "latest"
 #: The age from which a measurement has no effect: the Supervisor may have stopped.
@@ -49,9 +49,7 @@ _MEASUREMENT = TypeAdapter(IntakeMeasurement)
 async def record_intake(table: Table, backlog: Backlog, now: datetime) -> None:
     """Record a measurement. Raises `StorageError`."""
     text = _MEASUREMENT.dump_json(IntakeMeasurement(now, backlog)).decode()
-    answer = await table.send(_PARTITION, [RowChange("upsert", _KEY, split("Measurement", text))])
-    if isinstance(answer, RefusedChanges):
-        raise StorageError(f"row {_PARTITION}: HTTP {answer.status} {answer.text}")
+    await write(table, _PARTITION, [RowChange("upsert", _KEY, split("Measurement", text))])
 
 
 async def read_intake(table: Table) -> IntakeMeasurement | None:

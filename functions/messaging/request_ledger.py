@@ -17,9 +17,9 @@ from functions.storage.table_contract import (
     RefusedChanges,
     Row,
     RowChange,
-    StorageError,
     Table,
     TransientStorageError,
+    write,
 )
 
 _log = logging.getLogger(__name__)
@@ -64,9 +64,7 @@ class RequestLedger:
         """Record the reply to a request that a delivery has begun."""
         partition, key = _place_of(request)
         change = RowChange("upsert", key, self._row(request, delivery, reply))
-        answer = await self._table.send(partition, [change])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"request {key}: HTTP {answer.status} {answer.text}")
+        await write(self._table, partition, [change])
 
     def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
         row: dict[str, Any] = {

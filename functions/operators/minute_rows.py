@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from functions.storage.record_rows import decoded
 from functions.storage.table_contract import (
     CorruptRowError,
-    RefusedChanges,
     Row,
     RowChange,
     RowQuery,
-    StorageError,
     Table,
     every_page,
+    write,
 )
 from functions.telemetry.task_counts import TaskCounter
 
@@ -39,9 +38,7 @@ class MinuteRows:
         """Write the `row` of a process for a minute; a repeated write replaces it."""
         columns = {counter.title(): count for counter, count in counts.items()}
         key = f"{minute:{_MINUTE}}|{row}"
-        answer = await self._table.send(MINUTES_PARTITION, [RowChange("upsert", key, columns)])
-        if isinstance(answer, RefusedChanges):
-            raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")
+        await write(self._table, MINUTES_PARTITION, [RowChange("upsert", key, columns)])
 
     async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
         """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""

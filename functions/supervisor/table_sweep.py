@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from functions.storage.table_maintenance import IndexRepair, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
 
@@ -34,15 +34,14 @@ class TableSweep:
         now: Callable[[], datetime],
         window: int = 50_000,
     ) -> None:
-        self._shards, self._retention, self._now = storage.shards, retention, now
+        self._storage, self._retention, self._now = storage, retention, now
         self._repair = IndexRepair(storage, window=window)
-        self._purge = TaskRetention(storage)
         self._rows = SupervisorRows(storage.table, now)
 
     async def run(self) -> SweepReport:
         """Sweep once, and write the heartbeat. Raises `TransientStorageError`."""
-        repairs = {f"index {shard:03d}": shard for shard in range(self._shards)}
-        purges = {f"retention {shard:03d}": shard for shard in range(self._shards)}
+        repairs = {f"index {shard:03d}": shard for shard in range(self._storage.shards)}
+        purges = {f"retention {shard:03d}": shard for shard in range(self._storage.shards)}
         report = await self._rows.begin(_KIND, [*repairs, *purges])
         ends_at = report.began_at + _SWEEP_TIME
 
@@ -73,7 +72,7 @@ class TableSweep:
     async def _delete_finished(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
         """Delete the next tasks whose retention has ended."""
         before = self._now() - self._retention
-        page = await self._purge.delete_finished(shard, before, cursor=cursor, most=_PURGED_PAGE)
+        page = await delete_finished(self._storage, shard, before, cursor=cursor, most=_PURGED_PAGE)
         report.purged += page.deleted
         report.failed += page.failed
         return page.cursor

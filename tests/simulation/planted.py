@@ -298,7 +298,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
     ),
     "relay_deletes_what_it_could_not_send": (
-        Edit("supervisor.outbox_relay", "NOTICES and message.at <= self._now() - _DROPPED_AFTER", "NOTICES"),
+        Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),
     "gate_without_compare_and_swap": (
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
@@ -326,8 +326,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "sweep_without_a_cursor": (
         Edit(
             "supervisor.task_sweep",
-            "in page.entries], examine, report)\n        return page.cursor",
-            "in page.entries], examine, report)\n        return None",
+            "page.entries, examine, report)\n        return page.cursor",
+            "page.entries, examine, report)\n        return None",
         ),
     ),
     "sweep_without_the_holds": (
@@ -341,15 +341,15 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "retention_deletes_an_open_task": (
         Edit(
             "storage.table_maintenance",
-            "            return False  # an outdated index row, which the full sweep deletes",
-            "            pass",
+            "        return False  # an outdated index row, which the full sweep deletes",
+            "        pass",
         ),
     ),
     "retention_leaves_step_rows": (
         Edit(
             "storage.table_maintenance",
-            "for row in page.rows]\n        epochs",
-            'for row in page.rows if "|step|" not in _key(row)]\n        epochs',
+            "for row in page.rows]\n    epochs",
+            'for row in page.rows if "|step|" not in _key(row)]\n    epochs',
         ),
     ),
     "suspended_task_is_never_resumed": (
