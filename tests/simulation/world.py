@@ -408,7 +408,7 @@ class World:
         self.require(operation.request == call.request, f"{call.effect_key}: not the request on record")
         item = order.by_name[call.step].item
         given = None if item is None else from_json(order.payload)["items"][item]
-        is_own = call.is_look_up or from_json(call.request)["item"] == given
+        is_own = call.is_look_up or from_json(call.request).get("item", given) == given
         self.require(is_own, f"{call.effect_key}: the request of another item")
 
     def _operation(self, call: AgentCall) -> Operation:

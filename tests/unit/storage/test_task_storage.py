@@ -462,7 +462,6 @@ async def test_sent_messages_are_deleted_in_one_transaction() -> None:
     await process.storage.forget(messages[:1])
     await process.storage.forget(messages)
     assert table.keys("!send|") == []
-    await process.storage.forget([])
 
 
 @virtual
