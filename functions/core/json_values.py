@@ -49,6 +49,8 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
 
 def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
     """Return the first member that JSON cannot hold and the fix, without any text of a value."""
+    if isinstance(value, str):
+        return None
     if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
         return f"{place} is nested deeper than {_MOST_DEPTH} levels"
     match value:
@@ -56,14 +58,16 @@ def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 -
             names = [name for name in value if not isinstance(name, str)]
             if names:
                 return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            places = {name: f"{place}.{name}" if depth == 1 else place for name in value}
-            faults = (_fault(places[name], member, depth + 1) for name, member in value.items())
-            return next(filter(None, faults), None)
+            for name, member in value.items():
+                fault = _fault(f"{place}.{name}" if depth == 1 else place, member, depth + 1)
+                if fault is not None:
+                    return fault
+            return None
         case list() | tuple():
             return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)
         case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
             return f"{place} has a number that is no finite double: use a smaller number or a text"
-        case str() | int() | float() | None:
+        case int() | float() | None:
             return None
         case _:
             return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"

@@ -502,9 +502,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "if record.finished_at is not None:",
         ),
     ),
-    "deployment_ends_the_suspension_of_an_operator": (
+    "operator_resumes_a_version_that_is_not_deployed": (
         Edit(
-            "core.operator_rules", "by_operator is not event.by_operator:", "by_operator < event.by_operator:"
+            "core.operator_rules", "by_operator is not event.by_operator:", "by_operator > event.by_operator:"
         ),
     ),
     "newest_deferral_is_released_first": (

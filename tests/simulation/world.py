@@ -46,7 +46,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 #: Seconds in which the bus drops a second message of the same id (`infra/queues.json`).
 _DUPLICATE_SECONDS = 600
 #: Seconds beyond its limit that a run may take, with and without faults of the table.
-_FAULTY_RUN, _RUN = 130, 25
+_FAULTY_RUN, _RUN = 130, 4
 #: Attempts to deliver a message.
 _MOST_ATTEMPTS = 400
 #: The allowed difference of two clocks, and a number of calls that no host has at once.
