@@ -376,7 +376,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "core.deadline_rules",
             "if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:",
-            "if decision:",
+            "if decision.reason:",
         ),
     ),
     "timer_waits_for_its_message_only": (
@@ -454,7 +454,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "agents.gates",
             "(gate and gate.calls_at_once) or self._calls_at_once.get(name)",
-            "gate and gate.calls_at_once",
+            "None if gate is None else gate.calls_at_once",
         ),
     ),
     "steps_at_once_is_ignored": (
