@@ -247,9 +247,10 @@ class Services:
         self.slow[agent] = (delay, delay + seconds)
         await asyncio.sleep(delay)
         for _ in range(self.world.random.randint(0, 12)):
-            self.world.spawn(self._serve_another(agent))
+            self.world.spawn(self.serve_another(agent))
 
-    async def _serve_another(self, agent: str) -> None:
+    async def serve_another(self, agent: str) -> None:
+        """Serve a request of another application, which waits in the same queue."""
         gate, sent_at = f"queue:{agent}", self.world.now()
         if await self._taken(agent, 600) and not (self.is_down(agent) and agent in self.hanging):
             await self.world.on_some_host(lambda host: host.reply_of_another(gate, sent_at))
