@@ -15,10 +15,10 @@ from functions.web.access import Guard
 from functions.web.identification import PRINCIPAL_HEADER, Interface, identify_by
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
+from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, encoded, operator, principal, reader, submitter
-from tests.security.conftest import wired
 from tests.security.routes import Route, routes_of
 from tests.unit.api.samples import ORDER, problem
 from tests.unit.api.scene import TASK, Api, bookings

@@ -18,7 +18,7 @@ from functions.api.pages import api_document
 from functions.wiring import Wiring
 from functions.workflows.registration import load_registration
 from functions.workflows.registry import FOLDERS
-from tests.security.conftest import wired
+from tests.fakes.application import wired
 
 type Operation = tuple[str, dict[str, Any]]
 

@@ -16,8 +16,8 @@ from functions.messaging.message_format import QueueMessage
 from functions.settings import load_settings
 from functions.storage.table_contract import TransientStorageError
 from functions.web.blueprint import http_handler
+from tests.fakes.application import SETTINGS
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.security.conftest import SETTINGS
 from tests.security.hostile import HOSTILE, HostileBatch
 from tests.security.purchases import CANARY, CANARY_CODE, CANARY_PIN, EVENT, PAYLOAD, PURCHASES
 from tests.security.routes import REJECTED, Route, routes_of
