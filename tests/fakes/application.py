@@ -25,7 +25,7 @@ def agent_addresses(registrations: Sequence[Registration]) -> dict[str, str]:
     return {setting_of(name, "URL"): "https://service.example" for name in agents}
 
 
-def wired(registrations: Sequence[Registration] | None = None, **settings: str) -> Wiring:
+def wired(registrations: Sequence[Registration] | None = None, /, **settings: str) -> Wiring:
     """Wire the application with some workflows, by default all, and their sample services."""
     registrations = load_registrations() if registrations is None else registrations
     given = {**SETTINGS, "SAMPLE_SERVICES": "1", **agent_addresses(registrations), **settings}

@@ -160,10 +160,8 @@ def test_filters_compare_with_parameters_only() -> None:
     "code",
     [
         "f\"OrderID eq '{task}'\"",
-        'f"OrderID eq {task}"',
         '"OrderID eq \'" + task',
         "\"OrderID eq '%s'\" % task",
-        "\"OrderID eq '{}'\".format(task)",
     ],
 )
 def test_filter_with_a_value_is_detected(code: str) -> None:
