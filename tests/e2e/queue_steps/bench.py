@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from functions.messaging.agent_messages import (
     ReplyOutcome,
     requests_queue,
 )
-from functions.supervisor.sweep_progress import SUPERVISOR
 from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions
 from tests.e2e.caller import rows
 
@@ -32,7 +29,6 @@ REQUESTS_QUEUE = requests_queue("payment")
 PATIENCE = 120.0
 _SETTINGS = {
     "AGENTS_ELSEWHERE": "payment",
-    "RETENTION_DAYS": "365",
     "SKEW_SECONDS": "0.5",
     "STATE_SHARDS": "2",
     "SUPERVISOR_SCHEDULE": "* * * * * *",
@@ -47,7 +43,6 @@ class Bench:
     platform: Platform
     session: aiohttp.ClientSession
     bus: ServiceBusClient
-    clock: Path
 
     async def submit(self, task: str) -> None:
         """Submit a letter."""
@@ -81,24 +76,12 @@ class Bench:
                 return figures
             await asyncio.sleep(0.1)
 
-    async def advance(self, days: float) -> None:
-        """Set the application's clock to `days` after the machine's, and wait for a sweep at that time."""
-        _set(self.clock, days)
-        since = datetime.now(UTC) + timedelta(days=days)
-        query = f"PartitionKey eq '{SUPERVISOR}' and RowKey eq 'sweep'"
-        began_at = datetime.min.replace(tzinfo=UTC)
-        while began_at < since:
-            await asyncio.sleep(0.2)
-            for row in await asyncio.to_thread(rows, self.platform, "Tasks", query):
-                began_at = datetime.fromisoformat(json.loads(row["Heartbeat"])["began_at"])
-
-    async def next_request(self) -> tuple[AgentRequest, timedelta]:
-        """Wait for a request, and complete it; return it with the time to live of its message."""
+    async def next_request(self) -> AgentRequest:
+        """Wait for a request, and complete it."""
         async with self.bus.get_queue_receiver(REQUESTS_QUEUE) as receiver:
             (message,) = await receiver.receive_messages(1, max_wait_time=PATIENCE)
             await receiver.complete_message(message)
-        assert message.time_to_live is not None
-        return AgentRequest.model_validate_json(b"".join(message.body)), message.time_to_live
+        return AgentRequest.model_validate_json(b"".join(message.body))
 
     async def reply(self, request: AgentRequest, text: str) -> None:
         """Send the reply to a request, and wait until the application has handled it."""
@@ -114,37 +97,18 @@ async def running(
     folder: Path, settings: Mapping[str, str], *, expire_on_receive: bool
 ) -> AsyncIterator[Bench]:
     """Run the platform for the block."""
-    clock = folder / "clock"
-    _set(clock, 0)
     options = PlatformOptions(
         ports=ANY_PORTS,
         data=folder / "data",
         app=Path(__file__).parent / "app",
-        queues=_queues(folder),
+        queues=ROOT / "infra" / "queues.json",
         in_memory_storage=True,
         expire_on_receive=expire_on_receive,
-        settings={**_SETTINGS, "CLOCK_FILE": str(clock), **settings},
+        settings={**_SETTINGS, **settings},
     )
     async with (
         Platform(options) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,
         ServiceBusClient.from_connection_string(platform.addresses.service_bus_connection) as bus,
     ):
-        yield Bench(platform, session, bus, clock)
-
-
-def _set(clock: Path, days: float) -> None:
-    new = clock.with_suffix(".new")
-    new.write_text(str(days))
-    new.replace(clock)
-
-
-def _queues(folder: Path) -> Path:
-    """Write the project's queues, with a longer time to live of the requests."""
-    document = json.loads((ROOT / "infra" / "queues.json").read_text())
-    for queue in document["queues"]:
-        if queue["name"] == REQUESTS_QUEUE:
-            queue["properties"]["defaultMessageTimeToLive"] = "P60D"
-    file = folder / "queues.json"
-    file.write_text(json.dumps(document))
-    return file
+        yield Bench(platform, session, bus)

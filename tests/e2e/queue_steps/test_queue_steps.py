@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from tests.e2e.queue_steps.bench import PATIENCE, REQUESTS_QUEUE, Bench, running
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
@@ -22,8 +20,7 @@ async def _serving(bench: Bench) -> AsyncIterator[None]:
 
     async def serve() -> None:
         while True:
-            request, _ = await bench.next_request()
-            await bench.reply(request, "answer")
+            await bench.reply(await bench.next_request(), "answer")
 
     agent = asyncio.create_task(serve())
     try:
@@ -57,28 +54,3 @@ async def test_expired_request_is_not_delivered(tmp_path: Path, *, expire_on_rec
         assert figures["expired"] > 0
         assert figures["sent"] == figures["expired"] + figures["completed"]
         assert (await bench.row("l1"))["FailureCount"] <= 1
-
-
-async def test_only_the_deadline_ends_a_wait_of_a_month(tmp_path: Path) -> None:
-    """A reply after 29 of 30 days counts. After 31 days the request is sent again; only its reply counts."""
-    async with running(tmp_path, {}, expire_on_receive=True) as bench, asyncio.timeout(3 * PATIENCE):
-        await bench.submit("l1")
-        await bench.figures(REQUESTS_QUEUE, lambda each: each["sent"] == 1)
-        await bench.advance(29)
-        request, time_to_live = await bench.next_request()
-        assert timedelta(days=29) < time_to_live <= timedelta(days=30)
-        await bench.reply(request, "after 29 days")
-        assert await bench.until_output("l1") == {"text": "after 29 days"}
-        row = await bench.row("l1")
-        assert (row["Epoch"], row["FailureCount"]) == (1, 0)
-
-        await bench.submit("l2")
-        first, _ = await bench.next_request()
-        await bench.advance(29 + 31)
-        second, _ = await bench.next_request()
-        assert (first.epoch, second.epoch, second.effect_key) == (1, 2, first.effect_key)
-        await bench.reply(first, "after 31 days")
-        assert (await bench.figures(AGENT_REPLIES_QUEUE))["completed"] == 2
-        assert (await bench.row("l2"))["WaitingFor"] == "reply"
-        await bench.reply(second, "at once")
-        assert await bench.until_output("l2") == {"text": "at once"}

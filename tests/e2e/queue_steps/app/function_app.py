@@ -1,22 +1,14 @@
-"""The composition root with a clock that the test advances. All other clocks show the time of the machine."""
+"""The application with a workflow whose Agent, behind a queue, the test plays."""
 
 from __future__ import annotations
-
-import os
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from unittest.mock import patch
 
 import azure.functions as func
 from pydantic import BaseModel
 
-from functions import http_applications, task_parts, wiring
-from functions.messaging.queue_names import QUEUES, QueueTimes
 from functions.settings import load_settings
-from functions.workflow import Json, QueueStep, Results, Workflow, days
+from functions.wiring import Wiring
+from functions.workflow import Json, QueueStep, Results, Workflow
 from functions.workflows.registration import Registration
-
-_CLOCK = Path(os.environ["CLOCK_FILE"])
 
 
 class Letter(BaseModel):
@@ -33,19 +25,11 @@ def _output(_letter: Letter, results: Results) -> Json:
     return {"text": results[ANSWER].text}
 
 
-ANSWER = QueueStep("answer", agent="payment", request=_request, result=Letter, complete_within=days(30))
+ANSWER = QueueStep("answer", agent="payment", request=_request, result=Letter, complete_within=60)
 LETTERS = Registration(Workflow("letters", payload=Letter, steps=[ANSWER], output=_output))
 
 
-def _now() -> datetime:
-    return datetime.now(UTC) + timedelta(days=float(_CLOCK.read_text()))
-
-
-for module in (http_applications, task_parts, wiring):
-    patch.object(module, "utc_now", _now).start()
-patch.dict(QUEUES, {"agent-payment-requests": QueueTimes(15, days(60))}).start()
-
-application = wiring.Wiring(load_settings(), [LETTERS])
+application = Wiring(load_settings(), [LETTERS])
 application.prepare()
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
