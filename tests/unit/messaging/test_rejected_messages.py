@@ -222,6 +222,7 @@ async def test_old_messages_are_deleted_with_all_their_rows(desk: Desk) -> None:
     old = (await desk.rejected.listed((), 9)).messages[-1]
     await desk.rejected.discard(old.id, "olga", "why")
     await desk.table.send("rejected", [RowChange("insert", "3", {"Facts": "{"})])
+    assert await desk.names() == ["late", "c", "b"]  # a corrupt row hides no other
     before = START + timedelta(seconds=4)
     assert [await desk.rejected.delete_before(before, 2) for _ in range(3)] == [2, 1, 0]
     assert await desk.names() == ["late"]
