@@ -41,10 +41,6 @@ type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
 type ReceiveEvents = Callable[[Sequence[func.EventHubEvent]], Awaitable[None]]
 
 
-class NoDurableClientError(Exception):
-    """The current function has no Durable client: the run must be requested by a message."""
-
-
 @contextmanager
 def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
     """Let the block, and the tasks that it creates, start runs through the client of this invocation."""
@@ -55,19 +51,20 @@ def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
         _client.reset(token)
 
 
-async def start_run(request: RunRequest) -> None:
+async def start_run(request: RunRequest) -> bool:
     """Start the Durable instance of a run. An instance of this id that is running has no further effect.
 
-    Raises `NoDurableClientError`, and `NotHandledError` if the instance may not be started.
+    Return False if the current function has no Durable client. Raises `NotHandledError`: it may be started.
     """
     client = _client.get()
     if client is None:
-        raise NoDurableClientError(request.id)
+        return False
     try:
         await client.start_new(SCHEDULER, request.id, request.id)
     except Exception as error:  # the client raises nothing narrower
         if "already exists" not in str(error):
             raise NotHandledError(f"run {request.id} is not started: {type(error).__name__}") from error
+    return True
 
 
 def _message_of(message: func.ServiceBusMessage) -> QueueMessage:

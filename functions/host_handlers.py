@@ -14,12 +14,10 @@ from functions.core.task_events import Rejection
 from functions.messaging.agent_messages import (
     AGENT_REPLIES_QUEUE,
     MOST_REASON_CHARACTERS,
-    AgentMessageError,
     AgentReply,
     ReplyOutcome,
-    read_agent_message,
 )
-from functions.messaging.message_format import MessageError, QueueMessage, named_task
+from functions.messaging.message_format import MessageError, QueueMessage, named_task, read_message
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.task_messages import read_scheduler_message
@@ -79,8 +77,8 @@ class QueueHandlers:
     async def agent_reply(self, message: QueueMessage) -> None:
         """Record the reply of an Agent. Operators are alerted about replies that cannot be read."""
         try:
-            reply: AgentReply | None = read_agent_message(AgentReply, message.body)
-        except AgentMessageError as error:
+            reply: AgentReply | None = read_message(AgentReply, message.body)
+        except MessageError as error:
             await self._reject(AGENT_REPLIES_QUEUE, message, str(error))
             await self._alert_once(message, str(error))
             reply = _without_result(message.body, str(error))
@@ -117,8 +115,8 @@ def _without_result(body: bytes, reason: str) -> AgentReply | None:
             return None
         text = f"its result cannot be recorded ({reason})"[:MOST_REASON_CHARACTERS]
         fields = {name: value for name, value in content.items() if name != "result"}
-        return read_agent_message(AgentReply, json.dumps(fields | {"no_result": text}).encode())
-    except (AgentMessageError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return read_message(AgentReply, json.dumps(fields | {"no_result": text}).encode())
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None  # another field is wrong, too
 
 

@@ -195,10 +195,8 @@ def load_settings() -> Settings:
     timeout = json.loads(_HOST_JSON.read_bytes()).get("functionTimeout", "-1")  # -1: without end
     longest = sum(int(part) * 60**power for power, part in enumerate(reversed(timeout.split(":")))) - 30
     if 0 <= longest < settings.run_seconds:
-        raise SettingsError(
-            f"setting RUN_SECONDS is wrong (a run could outlast the functionTimeout {timeout} of host.json):"
-            f" set it to at most {longest}"
-        )
+        text = f"setting RUN_SECONDS is wrong (functionTimeout is {timeout}): set it to at most {longest}"
+        raise SettingsError(text)
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:
             raise SettingsError(

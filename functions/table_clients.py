@@ -10,7 +10,9 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables import TableServiceClient
 
 from functions.connections import Connection, SettingsError, connection_string_of
-from functions.storage.azure_table import AzureTable, StorageSession
+from functions.machine import utc_now
+from functions.service_credentials import BearerToken, ManagedIdentity
+from functions.storage.azure_table import SCOPE, AzureTable, StorageSession
 
 if TYPE_CHECKING:
     from azure.data.tables.aio import TableClient
@@ -56,7 +58,8 @@ class TableAccount:
     @cached_property
     def _session(self) -> StorageSession:
         if not self._connection.connection_string:
-            return StorageSession(self._connection.address or "", self._identity())
+            token = BearerToken(SCOPE, ManagedIdentity(self._connection.client_id), utc_now)
+            return StorageSession(self._connection.address or "", token)
         with self.service() as service:
             if not isinstance(service.credential, AzureNamedKeyCredential):
                 raise SettingsError(
@@ -73,10 +76,7 @@ class TableAccount:
         if text:
             with connection_string_of(self._connection.setting):
                 return AsyncTableServiceClient.from_connection_string(text, **_LIMITS)
-        address = self._connection.address or ""
-        return AsyncTableServiceClient(address, credential=self._identity(), **_LIMITS)
-
-    def _identity(self) -> Any:
         from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - it takes long to import
 
-        return DefaultAzureCredential(managed_identity_client_id=self._connection.client_id)
+        credential = DefaultAzureCredential(managed_identity_client_id=self._connection.client_id)
+        return AsyncTableServiceClient(self._connection.address or "", credential=credential, **_LIMITS)

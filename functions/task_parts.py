@@ -8,10 +8,10 @@ from datetime import datetime
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.record import RuleSettings
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.host_functions import NoDurableClientError, start_run
+from functions.host_functions import start_run
 from functions.machine import new_id, utc_now
 from functions.messaging.announcer import Announcer
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest
+from functions.messaging.scheduler_messages import ReleaseRequest
 from functions.messaging.senders import MessageSender
 from functions.operators.minute_rows import MinuteRows
 from functions.scheduler.receivers import Receivers
@@ -39,12 +39,12 @@ class TaskParts:
         finders: frozenset[str],
         calls_at_once: Mapping[str, int],
     ) -> None:
-        self.rules, self._sender = rules, sender
+        self.rules = rules
         self._counts = TaskCounts(MinuteCounter(MinuteRows(table).write, now=utc_now, new_id=new_id))
         self.storage = TaskStorage(
             table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
         )
-        self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=self._request_run)
+        self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=start_run)
         self.gates = ReleasingGates(
             self.storage,
             settings=rules,
@@ -59,16 +59,9 @@ class TaskParts:
             gates=self.gates,
             settings=rules,
             now=utc_now,
-            start_run=self._request_run,
+            start_run=start_run,
             finders=finders,
         )
-
-    async def _request_run(self, request: RunRequest) -> None:
-        """Start a run, or request it by a message. Raises whatever a client raises."""
-        try:
-            await start_run(request)
-        except NoDurableClientError:
-            await self._sender.send(request)
 
     async def _announce(self, transition: Transition) -> None:
         self._counts.count(transition.before, transition.after)

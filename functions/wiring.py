@@ -14,9 +14,10 @@ import azure.functions as func
 
 from functions import host_functions as host
 from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
-from functions.agents.gates import Gates
+from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import Connection, connection_string_of
+from functions.core.record import queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import QueueHandlers, UnreadableReply, take_events
 from functions.http_applications import HttpApplications
@@ -42,6 +43,7 @@ from functions.operators.alert_limit import AlertLimit
 from functions.operators.alerts import Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.run import Runs
+from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
 from functions.storage.azure_table import AzureTable
@@ -68,7 +70,6 @@ from functions.timers import (
     timer_functions,
 )
 from functions.web.destinations import http_session, once_session
-from functions.web.service_credentials import ManagedIdentity
 from functions.workflows.registration import Registration, agent_classes, sample_services
 
 #: Every hour; a full sweep without time left continues at its cursors.
@@ -120,8 +121,12 @@ class Wiring:
         )
         check_agents(self._registry, classes, here)
         endpoints = load_endpoints(here)
-        limits = {name: each.calls_at_once for name, each in endpoints.items()}
-        self._calls_at_once = {name: limit for name, limit in limits.items() if limit is not None}
+        self._calls_at_once = {
+            gate: each.calls_at_once
+            for name, each in endpoints.items()
+            for gate in (name, queue_gate(name))
+            if each.calls_at_once is not None
+        }
         return make_agents(
             endpoints,
             classes,
@@ -263,6 +268,9 @@ class Wiring:
     def _queue_agents(self) -> list[func.Blueprint]:
         sender = self._make_sender(REACHES[AppRole.AGENTS])
         ledger = RequestLedger(self._requests, utc_now)
+        limits = CallLimits(self._calls_at_once, utc_now)
+        if TASKS_TABLE in self._reach.tables:
+            limits = self.tasks.gates
         served = sorted(self._agents.keys() & self._registry.queue_agents)
         agents = [
             QueueAgent(
@@ -273,7 +281,7 @@ class Wiring:
                 now=utc_now,
                 new_id=new_id,
                 function_seconds=self._settings.run_seconds,
-                gates=self.tasks.gates if TASKS_TABLE in self._reach.tables else self._agent_gates(sender),
+                limits=limits,
             )
             for name in served
         ]
@@ -282,18 +290,6 @@ class Wiring:
     @cached_property
     def _requests(self) -> AzureTable:
         return self._agent_account.table("AgentRequests")
-
-    def _agent_gates(self, sender: MessageSender) -> Gates:
-        """Return the gates of an application without the state store. They have no rows, and limit calls."""
-        return TaskParts(
-            self._requests,
-            shards=1,
-            rules=self._settings.rules(self._registry),
-            registry=self._registry,
-            sender=sender,
-            finders=self._finders,
-            calls_at_once=self._calls_at_once,
-        ).gates
 
     def _supervisor(self) -> list[func.Blueprint]:
         settings, tasks = self._settings, self.tasks

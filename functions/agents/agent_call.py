@@ -115,14 +115,14 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
 async def look_up(agent: Agent | None, call: AgentCall, now: datetime) -> CallOutcome:
     """Look up the outcome of a call until its deadline, and return it. It raises nothing."""
     if agent is None:
-        return CallOutcome(OutcomeKind.UNKNOWN, "find: its Agent is not here")
+        return CallOutcome(OutcomeKind.UNKNOWN, "its Agent is not here")
     try:
         async with asyncio.timeout((call.complete_by - now).total_seconds()):
             found = await agent.find(call)
     except Exception as error:  # noqa: BLE001 - an Agent may raise anything
-        return CallOutcome(OutcomeKind.UNKNOWN, f"find: {error_text(error)}")
+        return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
     kind = outcome_of(found.finding, fences_starts=agent.fences_starts)
-    return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else f"find: {found.finding}")
+    return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else str(found.finding))
 
 
 def call_of(
@@ -159,7 +159,7 @@ def event_of(call: AgentCall, outcome: CallOutcome) -> StepEnded:
         start_id=call.start_id,
         kind=outcome.kind,
         result=outcome.text if is_done and call.direction is Direction.DO else None,
-        error=None if is_done else outcome.text,
+        error=None if is_done else f"find: {outcome.text}" if call.is_look_up else outcome.text,
         has_unanswered=outcome.has_unanswered,
         is_look_up=call.is_look_up,
     )

@@ -19,8 +19,8 @@ from functions.core.step_definition import Retry
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import requests_queue
 from functions.messaging.queue_names import QUEUES, QueueTimes
+from functions.service_credentials import BearerToken, Credential, HeaderKey, TokenIssuer
 from functions.settings import Destination, faults_of
-from functions.web.service_credentials import BearerToken, Credential, HeaderKey, TokenIssuer
 
 _log = logging.getLogger(__name__)
 

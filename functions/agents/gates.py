@@ -23,13 +23,13 @@ from functions.storage.record_rows import decoded, message_change
 from functions.storage.row_keys import ALL_TASKS, sortable
 from functions.storage.table_contract import (
     CorruptRowError,
-    RefusedChanges,
     Row,
     RowChange,
     StorageError,
     Table,
     TransientStorageError,
     every_page,
+    write,
 )
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,46 @@ class NoFreeSlotError(Exception):
     """No call of a gate ended in time, so that another one could begin: the service was not called."""
 
 
-class Gates:
+class CallLimits:
+    """Limits the calls that this instance has under way to the settings `calls_at_once`, by gate."""
+
+    def __init__(self, calls_at_once: Mapping[str, int], now: Callable[[], datetime]) -> None:
+        self._calls_at_once, self._now = calls_at_once, now
+        self._slots: dict[str, tuple[int, asyncio.Semaphore]] = {}
+
+    async def refresh(self) -> Mapping[str, Gate]:
+        """Return all gates: none are known here."""
+        return {}
+
+    def _limit(self, name: str) -> int | None:
+        return self._calls_at_once.get(name)
+
+    @asynccontextmanager
+    async def call(self, name: str, until: datetime) -> AsyncIterator[None]:
+        """Limit the calls that this instance has under way to the limit of a gate.
+
+        Raises `NoFreeSlotError` if no call may begin until a time (UTC). The outcome is then *not begun*, and
+        is not reported: it says nothing about the service. A new limit counts calls that begin after it.
+        """
+        limit = self._limit(name)
+        if limit is None:
+            yield
+            return
+        if name not in self._slots or self._slots[name][0] != limit:
+            self._slots[name] = limit, asyncio.Semaphore(limit)
+        slots = self._slots[name][1]
+        try:
+            async with asyncio.timeout((until - self._now()).total_seconds()):
+                await slots.acquire()
+        except TimeoutError:
+            raise NoFreeSlotError(f"{limit} calls of {name} were under way") from None
+        try:
+            yield
+        finally:
+            slots.release()
+
+
+class Gates(CallLimits):
     """Reads gates, and counts the outcomes of calls. `ReleasingGates` has further actions."""
 
     #: The partition of the gates and of the alerts about them.
@@ -71,11 +110,10 @@ class Gates:
         calls_at_once: Mapping[str, int] | None = None,
     ) -> None:
         """Without a limit in its row, a gate has that of `calls_at_once`."""
+        super().__init__(calls_at_once or {}, now)
         self._table = table
         self._settings = settings
-        self._now = now
         self._schedule = schedule_release
-        self._calls_at_once = calls_at_once or {}
         #: The corrupt rows of the latest read: the reason by row key.
         self.corrupt: Mapping[str, str] = {}
         self._view: dict[str, Gate] = {}
@@ -85,13 +123,16 @@ class Gates:
         self._changes = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._failures = Counter[str]()
         self._noted_at: dict[str, datetime] = {}
-        self._slots: dict[str, tuple[int, asyncio.Semaphore]] = {}
 
     # The view of this instance
 
     def of(self, name: str) -> Gate | None:
         """Return a gate as this instance last read it; a gate without a row is open."""
         return self._view.get(name)
+
+    def _limit(self, name: str) -> int | None:
+        gate = self.of(name)
+        return (gate and gate.calls_at_once) or self._calls_at_once.get(name)
 
     async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
         """Return all gates, and read them if they were not read in the last two seconds.
@@ -126,31 +167,6 @@ class Gates:
                     gate = known or Gate(name=error.row_key)
                 view[gate.name] = gate
         self._view, self._read_at, self.corrupt = view, began_at, corrupt
-
-    @asynccontextmanager
-    async def call(self, name: str, until: datetime) -> AsyncIterator[None]:
-        """Limit the calls that this instance has under way to the gate's `calls_at_once`.
-
-        Raises `NoFreeSlotError` if no call may begin until a time (UTC). The outcome is then *not begun*, and
-        is not reported: it says nothing about the service. A new limit counts calls that begin after it.
-        """
-        gate = self.of(name)
-        limit = (gate and gate.calls_at_once) or self._calls_at_once.get(name)
-        if limit is None:
-            yield
-            return
-        if name not in self._slots or self._slots[name][0] != limit:
-            self._slots[name] = limit, asyncio.Semaphore(limit)
-        slots = self._slots[name][1]
-        try:
-            async with asyncio.timeout((until - self._now()).total_seconds()):
-                await slots.acquire()
-        except TimeoutError:
-            raise NoFreeSlotError(f"{limit} calls of {name} were under way") from None
-        try:
-            yield
-        finally:
-            slots.release()
 
     # Outcomes of calls, and replies
 
@@ -244,13 +260,10 @@ class Gates:
         insert = RowChange("insert", after.name, row)
         changes = [insert if etag is None else RowChange("update", after.name, row, etag)]
         changes += [message_change(alert) for alert in _alerts(gate, after)]
-        answer = await self._table.send(self.partition, changes)
-        if not isinstance(answer, RefusedChanges):
+        is_written = await write(self._table, self.partition, changes)
+        if is_written:
             self._view[after.name] = after
-            return True
-        if answer.is_conflict:
-            return False
-        raise StorageError(f"gate {after.name}: HTTP {answer.status} {answer.text}")
+        return is_written
 
 
 def too_many_changes(name: str) -> TransientStorageError:

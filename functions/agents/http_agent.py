@@ -28,10 +28,10 @@ from functions.core.json_values import UnfitValueError, error_text, json_text
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding
+from functions.service_credentials import Credential, NoTokenError
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import RETRIES
 from functions.telemetry.spans import call_span
-from functions.web.service_credentials import Credential, NoTokenError
 
 _log = logging.getLogger(__name__)
 

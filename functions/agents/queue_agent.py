@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
@@ -17,22 +16,22 @@ from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
-from functions.agents.gates import Gates, NoFreeSlotError
+from functions.agents.gates import CallLimits, NoFreeSlotError
 from functions.core.json_values import json_text
-from functions.core.record import Direction
+from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
     MOST_REASON_CHARACTERS,
-    AgentMessageError,
     AgentReply,
     AgentRequest,
     ReplyOutcome,
     RequestKind,
-    read_agent_message,
     reply_to,
     requests_queue,
 )
+from functions.messaging.message_format import MessageError, read_message
 from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)
@@ -53,8 +52,8 @@ class UnfinishedCallError(Exception):
 class QueueAgent:
     """Serves one Agent behind its queue.
 
-    The host ends the function after `function_seconds`, also in the middle of a call. `gates` limit the
-    calls that this instance has under way, where the state store is accessible.
+    The host ends the function after `function_seconds`, also in the middle of a call. `limits` are those of
+    the gates, or those of the settings if the state store is not accessible.
     """
 
     name: str
@@ -64,17 +63,17 @@ class QueueAgent:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     function_seconds: float
-    gates: Gates | None = None
+    limits: CallLimits
 
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out a request until its deadline, and reply. A request that is taken too late is not begun.
 
-        Raises `AgentMessageError` for a message that is no request. After any other error (of the table, of
+        Raises `MessageError` for a message that is no request. After any other error (of the table, of
         the queue of replies, `UnfinishedCallError`) the message must be delivered again.
         """
         try:
-            request = read_agent_message(AgentRequest, body)
-        except AgentMessageError as error:
+            request = read_message(AgentRequest, body)
+        except MessageError as error:
             _log.warning("%s: message %s is no request: %s", requests_queue(self.name), message_id, error)
             raise
         if request.kind is RequestKind.FIND:
@@ -93,7 +92,7 @@ class QueueAgent:
         outcome = await look_up(self.agent, _call_of(request, request.complete_by), self.now())
         if outcome.kind is OutcomeKind.NOT_BEGUN:
             return reply_to(request, ReplyOutcome.NOT_DONE, fences_starts=True)
-        return reply_with(request, replace(outcome, text=outcome.text.removeprefix("find: ")))
+        return reply_with(request, outcome)
 
     async def _take_once(self, request: AgentRequest) -> None:
         """Carry out a request that must not be repeated in its first delivery, and record the reply.
@@ -122,12 +121,9 @@ class QueueAgent:
         if begun_at >= ends_at:
             return reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE)
         call = _call_of(request, ends_at)
-        slot: AbstractAsyncContextManager[None] = nullcontext()
-        if self.gates is not None:
-            await self.gates.refresh()
-            slot = self.gates.call(self.name, begun_at + (ends_at - begun_at) / 2)
+        await self.limits.refresh()
         try:
-            async with slot:
+            async with self.limits.call(queue_gate(self.name), begun_at + (ends_at - begun_at) / 2):
                 outcome = await carry_out(self.agent, call, self.now())
         except NoFreeSlotError as error:
             return reply_to(request, ReplyOutcome.NOT_TAKEN, error=str(error))
@@ -137,10 +133,10 @@ class QueueAgent:
         return reply_with(request, outcome)
 
     async def _retried[T](self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `work`, which is repeated for some seconds while it fails."""
+        """Return the result of `work`, which is repeated for some seconds if the table or the queue fails."""
         until = self.now() + timedelta(seconds=_RETRY_SECONDS)
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(Exception),
+            retry=retry_if_exception_type((StorageError, SendError)),
             wait=wait_random_exponential(multiplier=0.2, max=5),
             stop=lambda state: self.now() + timedelta(seconds=state.upcoming_sleep) >= until,
             reraise=True,

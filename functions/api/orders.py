@@ -16,10 +16,10 @@ from pydantic_core import from_json
 from functions.api.order_models import BatchEnvelope, Envelope, SingleEnvelope
 from functions.core.definition_checks import ENVELOPE_FIELDS
 from functions.core.json_values import UnfitValueError
-from functions.core.record import TaskRecord
+from functions.core.record import CHILD_PREFIX, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
-from functions.messaging.message_format import CHILD_PREFIX, SubmissionMessage, payload_text
+from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.messaging.order_search import search_keys
 from functions.messaging.senders import SendError
 from functions.storage.record_rows import decoded, joined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,8 @@ from pydantic_core import to_jsonable_python
 MOST_TEXT_BYTES = 60_000
 #: Bytes of UTF-8 of an error text in the record.
 MOST_ERROR_BYTES = 1024
+#: Faults in the text of a validation error, and bytes of the place of each one.
+_MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
 #: Levels of objects and lists in a request, a result or an output.
 _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
@@ -47,6 +49,8 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
 
 def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
     """Return the first member that JSON cannot hold and the fix, without any text of a value."""
+    if isinstance(value, str):
+        return None
     if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
         return f"{place} is nested deeper than {_MOST_DEPTH} levels"
     match value:
@@ -54,14 +58,16 @@ def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 -
             names = [name for name in value if not isinstance(name, str)]
             if names:
                 return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            places = {name: f"{place}.{name}" if depth == 1 else place for name in value}
-            faults = (_fault(places[name], member, depth + 1) for name, member in value.items())
-            return next(filter(None, faults), None)
+            for name, member in value.items():
+                fault = _fault(f"{place}.{name}" if depth == 1 else place, member, depth + 1)
+                if fault is not None:
+                    return fault
+            return None
         case list() | tuple():
             return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)
         case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
             return f"{place} has a number that is no finite double: use a smaller number or a text"
-        case str() | int() | float() | None:
+        case int() | float() | None:
             return None
         case _:
             return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"
@@ -74,7 +80,7 @@ def error_text(defect: BaseException) -> str:
     names below a field may be secret. An exception whose text cannot be made costs its text only.
     """
     if isinstance(defect, ValidationError):
-        return bounded(_validation_text(defect))
+        return bounded(f"{defect.title} rejects it: {faults_text(defect, levels=1)}")
     try:
         text = str(defect)
     except Exception as fault:  # noqa: BLE001 - an exception of a definition may raise anything
@@ -82,10 +88,20 @@ def error_text(defect: BaseException) -> str:
     return bounded(text if isinstance(defect, UnfitValueError) else f"{type(defect).__name__}: {text}")
 
 
-def _validation_text(error: ValidationError) -> str:
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    texts = [f"{(*fault['loc'], 'value')[0]}: {fault['msg']}" for fault in faults[:3]]
-    return f"{error.title} rejects it: {'; '.join(texts)}"
+def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
+    """Return the first faults as `place: fault`, without values.
+
+    With `levels`, places have at most that number of names: names below a secret field are secret, too.
+    """
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
+    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
+
+
+def _fault_text(place: Sequence[str | int], text: str) -> str:
+    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
+    named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
+    text = text.removeprefix("Value error, ")
+    return f"{named}: {text}" if named else text
 
 
 def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:

@@ -15,6 +15,8 @@ from functools import cached_property
 
 #: Attempts of one operation that the record keeps.
 MOST_ATTEMPTS = 20
+#: The start of the ids of child tasks.
+CHILD_PREFIX = "c-"
 
 
 class StepType(StrEnum):
@@ -111,6 +113,11 @@ NOTICES = frozenset(
 )
 
 
+def queue_gate(agent: str) -> str:
+    """Return the name of the gate of an Agent's queue."""
+    return f"queue:{agent}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
     """The snapshot of one step's definition, or of one item of a for-each step.
@@ -144,7 +151,7 @@ class StepSpec:
     @property
     def gate(self) -> str:
         """Return the name of the gate of the step's Agent: that of a service, or of an Agent's queue."""
-        return f"queue:{self.agent}" if self.type is StepType.QUEUE else self.agent
+        return queue_gate(self.agent) if self.type is StepType.QUEUE else self.agent
 
     @property
     def may_fail(self) -> bool:
@@ -199,7 +206,7 @@ class Order:
     def child(self, step: str, generation: int = 0) -> str:
         """Return the task id of a workflow step: a digest of its effect key."""
         key = self.effect_key(step, Direction.DO, generation)
-        return "c-" + hashlib.sha256(key.encode()).hexdigest()[:40]
+        return CHILD_PREFIX + hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,7 @@ class Workflow[P: BaseModel]:
         agents = {spec.gate for spec in specs if spec.agent}
         if len(specs) + len(agents) > _MOST_ROWS:
             raise UnfitOrderError(
-                f"It has {len(specs)} steps and {len(agents)} Agents; the limit of both is {_MOST_ROWS}."
+                f"It has {len(specs)} steps and {len(agents)} Agents; the limit is {_MOST_ROWS} together."
             )
         return tuple(replace(spec, can_find=spec.gate in finders) for spec in specs)
 

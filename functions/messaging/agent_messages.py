@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Self, assert_never
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import model_validator
 
-from functions.core.json_values import error_text
 from functions.core.record import Direction
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
+from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, UtcTime
 
 AGENT_REPLIES_QUEUE = "agent-replies"
-#: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.
-MOST_MESSAGE_BYTES = 256 * 1024 - 8 * 1024
 #: Characters of a reason for operators.
 MOST_REASON_CHARACTERS = 1_000
 
 
-def _in_utc(time: datetime) -> datetime:
-    if not 2000 <= time.year < 9000:  # noqa: PLR2004 - no difference to such a time overflows
-        raise ValueError("use a time of the years 2000 to 8999")
-    return time.astimezone(UTC)
-
-
-UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
 
@@ -64,21 +55,17 @@ _OUTCOMES = {
 }
 
 
-class AgentMessageError(ValueError):
-    """A message is not of its schema. The text names the field and the fault, and holds no value."""
-
-
 class _AgentMessage(BaseModel):
     """The fields that a reply echoes. Unknown fields are ignored: they belong to a later version."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, hide_input_in_errors=True)
 
     schema_version: Annotated[int, Field(ge=1, le=1, description="The version of the schema: 1.")]
-    task_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of the task.")]
+    task_id: Annotated[str, Field(pattern=TASK_ID_PATTERN, description="The id of the task.")]
     step: Annotated[
         str,
         Field(
-            pattern=r"^[a-z][a-z0-9-]{0,31}(\.[0-9]{1,3})?$",
+            pattern=f"^{STEP_PATTERN}$",
             description="The name of the step, with the number of the item for a for-each step: `seats.3`.",
         ),
     ]
@@ -217,19 +204,6 @@ def requests_queue(agent: str) -> str:
 def seconds_to_live(request: AgentRequest, now: datetime) -> float:
     """Return the time to live of a request in seconds: it expires at its deadline."""
     return max(0.0, (request.complete_by - now).total_seconds())
-
-
-def read_agent_message[MessageT: _AgentMessage](model: type[MessageT], body: bytes) -> MessageT:
-    """Return the message in a body. If a name occurs twice, its last value counts.
-
-    Raises `AgentMessageError`.
-    """
-    if len(body) > MOST_MESSAGE_BYTES:
-        raise AgentMessageError(f"the message has {len(body)} bytes; the limit is {MOST_MESSAGE_BYTES}")
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise AgentMessageError(error_text(error)) from None
 
 
 #: The fields that a reply echoes.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
 
 from functions.core.derive import derive, needs_run
 from functions.core.json_values import error_text
@@ -21,20 +22,22 @@ _log = logging.getLogger(__name__)
 #: Seconds in which one message must be sent: the caller may be a run whose calls have not begun.
 _SEND_SECONDS = 10
 
-#: Starts the Durable instance of a run.
-StartRun = Callable[[RunRequest], Awaitable[None]]
+#: Starts the Durable instance of a run; returns False without a Durable client.
+StartRun = Callable[[RunRequest], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
     """Announces changes; `announce` is the `Announce` of a `TaskStorage`.
 
-    `forget` deletes the rows of sent messages. Without `start_run`, a message requests the next run.
+    `forget` deletes the rows of sent messages; nobody waits for it. If `start_run` starts no run, a message
+    requests it.
     """
 
     send: Callable[[SchedulerMessage], Awaitable[None]]
-    forget: Callable[[Sequence[Message]], Awaitable[None]]
-    start_run: StartRun | None = None
+    forget: Callable[[Sequence[Message]], Coroutine[None, None, None]]
+    start_run: StartRun
+    _forgetting: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def announce(self, transition: Transition) -> None:
         """Send the messages of a change, and request the run and the wake that follow."""
@@ -57,25 +60,24 @@ class Announcer:
             results = await asyncio.gather(*work)
             sent = [message for message, is_sent in zip(messages, results, strict=False) if is_sent]
             if sent:
-                await self.forget(sent)
+                forgetting = asyncio.create_task(self.forget(sent), context=Context())
+                self._forgetting.add(forgetting)
+                forgetting.add_done_callback(self._forgetting.discard)
 
     async def request_run(self, record: TaskRecord) -> bool:
         """Request the newest run of a task; return whether it is certain that it was requested."""
         request = RunRequest(task=record.order.task, epoch=record.epoch, run=record.run)
-        if self.start_run is not None and await _succeeds(self.start_run(request), request.id):
-            return True
-        return await self.send_once(request)
+        return await _succeeds(self.start_run(request), request.id) or await self.send_once(request)
 
     async def send_once(self, message: SchedulerMessage) -> bool:
         """Send a message; return whether it is certain that it was sent."""
         return await _succeeds(self.send(message), message.id)
 
 
-async def _succeeds(work: Awaitable[None], name: str) -> bool:
+async def _succeeds(work: Awaitable[bool | None], name: str) -> bool:
     try:
         async with asyncio.timeout(_SEND_SECONDS):
-            await work
+            return await work is not False
     except Exception as fault:  # noqa: BLE001 - a client may raise anything
         _log.warning("%s is not sent: %s", name, error_text(fault))
         return False
-    return True

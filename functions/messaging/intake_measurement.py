@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from functions.messaging.queue_depths import Backlog
 from functions.storage.record_rows import decoded, joined, split
-from functions.storage.table_contract import Table, write_row
+from functions.storage.table_contract import RowChange, Table, write
 
 _PARTITION, _KEY = "intake", "latest"
 #: The age from which a measurement has no effect: the Supervisor may have stopped.
@@ -49,7 +49,7 @@ _MEASUREMENT = TypeAdapter(IntakeMeasurement)
 async def record_intake(table: Table, backlog: Backlog, now: datetime) -> None:
     """Record a measurement. Raises `StorageError`."""
     text = _MEASUREMENT.dump_json(IntakeMeasurement(now, backlog)).decode()
-    await write_row(table, _PARTITION, _KEY, split("Measurement", text))
+    await write(table, _PARTITION, [RowChange("upsert", _KEY, split("Measurement", text))])
 
 
 async def read_intake(table: Table) -> IntakeMeasurement | None:

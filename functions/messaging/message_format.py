@@ -12,16 +12,26 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from functions.core.definition_checks import NAME_PATTERN
-from functions.core.json_values import UnfitValueError, bounded, json_text
-from functions.messaging.agent_messages import UtcTime
+from functions.core.json_values import UnfitValueError, faults_text, json_text
 from functions.telemetry.spans import TRACEPARENT
 
+#: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.
+MOST_MESSAGE_BYTES = 256 * 1024 - 8 * 1024
 #: Characters of the id of a message (Service Bus).
 MOST_ID_CHARACTERS = 128
 #: Bytes of the payload of an order, as JSON in UTF-8.
@@ -30,22 +40,26 @@ MOST_PAYLOAD_BYTES = 48 * 1024
 MOST_IN_GROUP = 25
 #: Bytes of a message with several orders: the Standard tier accepts 256 KB, headers included.
 _MOST_GROUP_BYTES = 190_000
-#: Faults in the text of an error, and bytes of the place of each one.
-_MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
 DIGEST_CHARACTERS = 32
 
 #: Task ids are parts of keys of rows, ids of messages and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,3}})?"
-
-#: The start of the ids of child tasks, which no caller may use.
-CHILD_PREFIX = "c-"
+STEP_PATTERN = rf"{NAME_PATTERN}(\.[0-9]{{1,3}})?"
 
 TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.
 CorrelationId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
 ]
+
+
+def _in_utc(time: datetime) -> datetime:
+    if not 2000 <= time.year < 9000:  # noqa: PLR2004 - no difference to such a time overflows
+        raise ValueError("use a time of the years 2000 to 8999")
+    return time.astimezone(UTC)
+
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 type PropertyValue = str | int | float | bool
 
 
@@ -122,26 +136,12 @@ class MessageModel(BaseModel):
 
 def read_message[ModelT: BaseModel](model: type[ModelT], body: bytes) -> ModelT:
     """Return the message in a body. If a name occurs twice, its last value counts. Raises `MessageError`."""
+    if len(body) > MOST_MESSAGE_BYTES:
+        raise MessageError(f"the message has {len(body)} bytes; the limit is {MOST_MESSAGE_BYTES}")
     try:
         return model.model_validate_json(body, strict=True)
     except ValidationError as error:
         raise MessageError(faults_text(error)) from None
-
-
-def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
-    """Return the first faults as `place: fault`, without values.
-
-    With `levels`, places have at most that number of names: names below a secret field are secret, too.
-    """
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
-    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
-
-
-def _fault_text(place: Sequence[str | int], text: str) -> str:
-    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
-    named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
-    text = text.removeprefix("Value error, ")
-    return f"{named}: {text}" if named else text
 
 
 def named_task(body: bytes) -> tuple[str | None, str | None]:

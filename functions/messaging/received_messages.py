@@ -104,7 +104,6 @@ class QueueBatches:
     put: Put
     lose: Lose
     now: Callable[[], datetime]
-    random: Random | None = None
 
     async def handle(
         self, messages: Sequence[QueueMessage], work: Callable[[QueueMessage], Awaitable[object]]
@@ -114,7 +113,7 @@ class QueueBatches:
         Raises `ExceptionGroup` if all fail, or if one cannot be sent: the host delivers the batch again.
         """
         orders = [order for message in messages for order in each_order(message)]
-        handled = (handle(self.queue, each, partial(work, each), random=self.random) for each in orders)
+        handled = (handle(self.queue, each, partial(work, each)) for each in orders)
         results = await asyncio.gather(*handled, return_exceptions=True)
         failed = [
             (order, as_error(each)) for order, each in zip(orders, results, strict=True) if _is_error(each)

@@ -69,7 +69,6 @@ class RejectedMessage:
     rejected_at: datetime
     task: str | None = None
     step: str | None = None
-    agent: str | None = None
     resends: int = 0
     resent_by: str | None = None
     resent_why: str | None = None
@@ -109,7 +108,6 @@ class RejectedMessages:
         *,
         task: str | None = None,
         step: str | None = None,
-        agent: str | None = None,
     ) -> None:
         """Record a message of a queue. A message that is recorded already stays as it is."""
         at, digest = self._now(), _digest(queue, message, task)
@@ -125,7 +123,6 @@ class RejectedMessages:
             rejected_at=at,
             task=task,
             step=step,
-            agent=agent,
         )
         row = {
             **_columns(rejected),

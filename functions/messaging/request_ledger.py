@@ -19,7 +19,7 @@ from functions.storage.table_contract import (
     RowChange,
     Table,
     TransientStorageError,
-    write_row,
+    write,
 )
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,8 @@ class RequestLedger:
     async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
         """Record the reply to a request that a delivery has begun."""
         partition, key = _place_of(request)
-        await write_row(self._table, partition, key, self._row(request, delivery, reply))
+        change = RowChange("upsert", key, self._row(request, delivery, reply))
+        await write(self._table, partition, [change])
 
     def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
         row: dict[str, Any] = {

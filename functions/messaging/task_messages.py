@@ -14,15 +14,15 @@ from pydantic_core import from_json
 
 from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import ProcessState
+from functions.core.json_values import faults_text
 from functions.core.record import NOTICES, Message, MessageKind
-from functions.messaging.agent_messages import UtcTime
 from functions.messaging.message_format import (
     STEP_PATTERN,
     MessageError,
     MessageModel,
     QueueMessage,
     TaskId,
-    faults_text,
+    UtcTime,
     read_message,
     short_id,
 )

@@ -19,13 +19,7 @@ from datetime import datetime, timedelta
 
 from pydantic import AwareDatetime, BaseModel, ValidationError
 
-from functions.storage.table_contract import (
-    RefusedChanges,
-    RowChange,
-    StorageError,
-    Table,
-    TransientStorageError,
-)
+from functions.storage.table_contract import RowChange, StorageError, Table, TransientStorageError, write
 from functions.supervisor.sweep_progress import SUPERVISOR
 
 _log = logging.getLogger(__name__)
@@ -122,11 +116,8 @@ class AlertLimit:
                 after, result = change(minute)
                 row = {"Minute": after.model_dump_json()}
                 changed = RowChange("insert" if etag is None else "update", _KEY, row, etag or "*")
-                answer = await self._table.send(SUPERVISOR, [changed])
-                if not isinstance(answer, RefusedChanges):
+                if await write(self._table, SUPERVISOR, [changed]):
                     return result
-                if not answer.is_conflict:
-                    raise StorageError(f"row {_KEY}: HTTP {answer.status} {answer.text}")
         raise TransientStorageError(f"row {_KEY}: other instances changed it {_MOST_TRIES} times")
 
     async def _read(self) -> tuple[AlertMinute | None, str | None]:

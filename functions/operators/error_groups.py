@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.core.derive import ProcessState
-from functions.messaging.agent_messages import UtcTime
+from functions.messaging.message_format import UtcTime
 from functions.operators.task_filters import TaskFilter, Version, WorkflowName, time_of
 from functions.operators.task_list import CorruptRow, read_shard
 from functions.storage.index_pages import ListedTask, listed_task

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.table_contract import Row, RowQuery, Table, write_row
+from functions.storage.table_contract import Row, RowChange, RowQuery, Table, write
 from functions.telemetry.task_counts import TaskCounter
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class MinuteRows:
         """Write the `row` of a process for a minute; a repeated write replaces it."""
         columns = {counter.title(): count for counter, count in counts.items()}
         key = f"{minute:{_MINUTE}}|{row}"
-        await write_row(self._table, MINUTES_PARTITION, key, columns)
+        await write(self._table, MINUTES_PARTITION, [RowChange("upsert", key, columns)])
 
     async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
         """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""

@@ -15,8 +15,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.agent_messages import UtcTime
-from functions.messaging.message_format import QueueMessage, SubmissionMessage, named_task
+from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime, named_task
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
     ConcurrentActionError,

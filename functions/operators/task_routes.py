@@ -9,8 +9,7 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse
 
-from functions.messaging.agent_messages import UtcTime
-from functions.messaging.message_format import TASK_ID_PATTERN
+from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups

@@ -1,1 +1,1 @@
-"""The Scheduler: a Durable orchestrator that runs a task's steps in order, and its activities."""
+"""The Scheduler: a Durable orchestrator that repeats one activity, which runs a task's steps."""

@@ -101,10 +101,13 @@ class Receivers:
         return applied
 
     async def receive(self, message: SchedulerMessage) -> None:
-        """Handle a message of the application. Raises `StorageError` and `NotDeployedError`."""
+        """Handle a message of the application. Raises `StorageError` and `NotDeployedError`.
+
+        A child task's payload may also raise `UnfitOrderError`, and `ValidationError` of its model.
+        """
         match message:
             case RunRequest():
-                await self.start_run(message)
+                await self.start_run(message)  # its function has a Durable client
             case WakeRequest():
                 await self._wake(message)
             case ReleaseRequest():

@@ -40,8 +40,10 @@ from functions.telemetry.task_spans import run_span, step_span
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between attempts to send a request to the queue of an Agent.
-_SEND_AGAIN_SECONDS = 1.0
+#: Seconds between attempts to send a request to the queue of an Agent: they double to the longest wait.
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+#: The time after the warning of a failed attempt in which another failure has no warning.
+_WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
 
@@ -248,14 +250,18 @@ class _Run:
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent, until its deadline or the end of the run."""
-        until = min(call.complete_by, self._ends_at)
+        until, wait = min(call.complete_by, self._ends_at), _FIRST_WAIT
+        warn_from = self._runs.now()
         while (now := self._runs.now()) < until:
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
                     return await self._runs.send_request(spec.agent, request_of(call))
             except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
-                reason = error_text(fault)
-                _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
-                await asyncio.sleep(_SEND_AGAIN_SECONDS)
+                now, reason = self._runs.now(), error_text(fault)
+                if now >= warn_from:
+                    _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
+                    warn_from = now + _WARNINGS_APART
+                await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
+                wait = min(2 * wait, _LONGEST_WAIT)
         self._has_unsent |= self._runs.now() < call.complete_by
         return None

@@ -15,18 +15,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache, partial
 from io import BytesIO
-from random import Random
+from random import random
 from time import time
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
-from azure.core.credentials import AccessToken, AzureNamedKeyCredential
-from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.credentials import AzureNamedKeyCredential
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
+from functions.core.step_definition import Retry
+from functions.service_credentials import BearerToken, NoTokenError
 from functions.storage import transaction_format as form
 from functions.storage.table_contract import (
     RefusedChanges,
@@ -42,8 +43,8 @@ _LIMITS = aiohttp.ClientTimeout(total=60, sock_connect=5, sock_read=20)
 #: Bytes of a body above which it is sent in parts, so that it does not block the event loop.
 _LARGE_BYTES = 512 * 1024
 _TRIES = 4
-#: Seconds before the second and the third retry at most; the first retry follows at once.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.8, 10.0
+#: The waits before the second and the third retry; the first retry follows at once.
+_RETRY = Retry(first=1.6)
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 _HEADERS = {
     "User-Agent": "scheduler-agent-supervisor",
@@ -53,15 +54,14 @@ _HEADERS = {
 }
 _BATCH_HEADERS = {**_HEADERS, "Content-Type": form.CONTENT_TYPE, "Accept": "application/json"}
 _READ_HEADERS = {**_HEADERS, "Accept": "application/json;odata=fullmetadata"}  # it includes the ETags
-_SCOPE = "https://storage.azure.com/.default"
-#: Seconds before its end at which a token is renewed.
-_RENEWED_BEFORE = 300
+#: Of the tokens for a table.
+SCOPE = "https://storage.azure.com/.default"
 _NEXT = ("NextPartitionKey", "NextRowKey")
 _TOKEN = TypeAdapter(dict[str, str])
 _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
 
-#: The key of the account (local runs), or an identity of azure-identity.
-type TableCredential = AzureNamedKeyCredential | AsyncTokenCredential
+#: The key of the account (local runs), or tokens of an identity.
+type TableCredential = AzureNamedKeyCredential | BearerToken
 type _Answer = tuple[int, Mapping[str, str], bytes]
 
 
@@ -83,8 +83,6 @@ class StorageSession:
         self.address = address.rstrip("/")
         self._path = URL(self.address).raw_path.rstrip("/")
         self._credential, self._clock = credential, clock
-        self._token: AccessToken | None = None
-        self._renewal = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
         self.figures = Counter(transactions=0, operations=0, reads=0, retries=0)
 
@@ -112,8 +110,8 @@ class StorageSession:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _FaultError(f"no answer: {type(error).__name__}") from error
-        if answer.status == _UNAUTHORIZED:
-            self._token = None
+        if answer.status == _UNAUTHORIZED and isinstance(self._credential, BearerToken):
+            self._credential.forget()
         if answer.status in _RETRIED:
             after = answer.headers.get("Retry-After", "")
             raise _FaultError(f"HTTP {answer.status}", float(after) if after.isdecimal() else 0)
@@ -130,27 +128,17 @@ class StorageSession:
         date = formatdate(int(self._clock()), usegmt=True)
         if isinstance(self._credential, AzureNamedKeyCredential):
             return {"x-ms-date": date, "Authorization": _shared_key(*self._credential.named_key, date, path)}
-        return {"x-ms-date": date, "Authorization": f"Bearer {await self._cached_token(self._credential)}"}
-
-    async def _cached_token(self, credential: AsyncTokenCredential) -> str:
-        """Return a token. A renewal that fails has no effect as long as the cached token is valid."""
-        async with self._renewal:
-            token = self._token
-            if token is None or self._clock() >= token.expires_on - _RENEWED_BEFORE:
-                try:
-                    token = self._token = await credential.get_token(_SCOPE)
-                except Exception as error:
-                    if token is None or self._clock() >= token.expires_on:
-                        raise TransientStorageError(f"no token: {type(error).__name__}") from error
-        return token.token
+        try:
+            return {"x-ms-date": date, **await self._credential.headers()}
+        except NoTokenError as error:
+            raise TransientStorageError(str(error)) from error
 
 
 class AzureTable:
     """One table; see `Table` for its methods."""
 
-    def __init__(self, session: StorageSession, name: str, random: Random | None = None) -> None:
+    def __init__(self, session: StorageSession, name: str) -> None:
         self.session, self.name, self.figures = session, name, session.figures
-        self._random = random or Random()  # noqa: S311 - it spreads retries
 
     async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
         """Write all changes or none; a lost answer is followed by a repetition."""
@@ -228,8 +216,8 @@ class AzureTable:
                 return await request()
             except _FaultError as fault:
                 self.figures["retries"] += 1
-                pause = self._random.uniform(0.5, 1) * _FIRST_PAUSE * 2 ** (number - 1) if number > 1 else 0
-                await asyncio.sleep(min(max(pause, fault.after), _LONGEST_PAUSE))
+                pause = _RETRY.longest_wait(number - 1) * random() if number > 1 else 0  # noqa: S311 - a wait
+                await asyncio.sleep(min(max(pause, fault.after), _RETRY.longest))
         self.figures[figure] += 1
         return await request()
 

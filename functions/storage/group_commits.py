@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 
@@ -22,6 +22,8 @@ from functions.storage.transaction_format import size_of
 _MOST_GROUP_BYTES = 1024 * 1024
 #: While fewer transactions are being sent, the next one is sent at once: groups would be small anyway.
 _FEW = 2
+#: Seconds for which changes that nobody waits for wait for a group that they can join.
+_LATER_SECONDS = 0.5
 #: Refusals after which the transactions of a group are sent one by one.
 _MOST_REFUSALS = 3
 
@@ -64,17 +66,22 @@ class _Pending:
 
 
 class ShardCommits:
-    """Commits the transactions of one shard, each one as a whole or not at all."""
+    """Commits the transactions of one shard, each one as a whole or not at all.
 
-    def __init__(self, table: Table, partition: str) -> None:
-        self._table, self._partition = table, partition
-        self._waiting = deque[_Pending]()
+    A group waits `pause()` seconds for further transactions: large groups cost a busy process less.
+    """
+
+    def __init__(self, table: Table, partition: str, pause: Callable[[], float] = lambda: 0) -> None:
+        self._table, self._partition, self._pause = table, partition, pause
+        self._waiting, self._later = deque[_Pending](), deque[_Pending]()
         self._sending = 0
         self._is_collecting = False
         self._flushes = set[asyncio.Task[None]]()
 
-    async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
-        """Commit the changes of one task.
+    async def commit(
+        self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
+    ) -> CommitResult:
+        """Commit the changes of one task, with `is_later` together with the next group if it comes soon.
 
         Raises `TransientStorageError`, and `UnwritableRowsError` for changes that the service always rejects.
         """
@@ -82,9 +89,19 @@ class ShardCommits:
         if len(changes) > MOST_OPERATIONS or size > MOST_BODY_BYTES:
             raise UnwritableRowsError(f"task {task}: {len(changes)} rows of {size} bytes do not fit")
         pending = _Pending(task, changes, size, asyncio.get_running_loop().create_future())
-        self._waiting.append(pending)
-        self._begin()
+        if is_later:
+            if not self._later:
+                asyncio.get_running_loop().call_later(_LATER_SECONDS, self._begin_later)
+            self._later.append(pending)
+        else:
+            self._waiting.append(pending)
+            self._begin()
         return await pending.result
+
+    def _begin_later(self) -> None:
+        self._waiting += self._later
+        self._later.clear()
+        self._begin()
 
     def _begin(self) -> None:
         if self._waiting and not self._is_collecting and self._sending < _FEW:
@@ -95,7 +112,7 @@ class ShardCommits:
 
     async def _flush(self) -> None:
         try:
-            await asyncio.sleep(0)  # transactions of the same moment join the group
+            await asyncio.sleep(self._pause())  # at least transactions of the same moment join the group
         finally:
             self._is_collecting = False
         group = self._take()
@@ -117,14 +134,15 @@ class ShardCommits:
         group: list[_Pending] = []
         tasks = set[str]()
         count = size = 0
-        while self._waiting:
-            pending = self._waiting[0]
-            count += len(pending.changes)
-            size += pending.size
-            if group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES or pending.task in tasks):
-                break
-            tasks.add(pending.task)
-            group.append(self._waiting.popleft())
+        for queue in (self._waiting, self._later):
+            while queue:
+                pending = queue[0]
+                count += len(pending.changes)
+                size += pending.size
+                if group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES or pending.task in tasks):
+                    return group
+                tasks.add(pending.task)
+                group.append(queue.popleft())
         return group
 
     async def _send(self, group: Sequence[_Pending]) -> None:

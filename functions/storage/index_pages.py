@@ -18,20 +18,15 @@ _ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "Correla
 
 
 @dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """An index row. `at` is the time in its key, None for a suspended task."""
+class ListedTask:
+    """An index row with state and reason of the moment at which it was written, or an order without them.
+
+    `at` is the time in its key, None for a suspended task and an order. A task in `Error` also has its failed
+    step, if its error names one, and the class of the error.
+    """
 
     task: str
     at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTask(IndexEntry):
-    """An index row with state and reason of the moment at which it was written, or an order without them.
-
-    A task in `Error` also has its failed step, if its error names one, and the class of the error.
-    """
-
     workflow: str
     version: int
     submitter: str
@@ -58,10 +53,7 @@ class EntryPage[EntryT]:
 async def read_entries[EntryT](
     table: Table, partition: str, query: RowQuery, decode: Callable[[Row], EntryT], *, is_whole: bool = False
 ) -> EntryPage[EntryT]:
-    """Return the next page with rows, or all rows as one page. Raises `TransientStorageError`.
-
-    `decode` raises `CorruptRowError`.
-    """
+    """Return a page with rows, or all; `decode` raises `CorruptRowError`. Raises `TransientStorageError`."""
     entries: list[EntryT] = []
     corrupt: list[CorruptRowError] = []
     cursor: str | None = None
@@ -83,10 +75,11 @@ def orders_query(prefix: str) -> RowQuery:
     return RowQuery(prefix, f"{prefix}~", columns=_ORDER, having="Specs")
 
 
-def index_entry(row: Row) -> IndexEntry:
-    """Return an index row, from its key only. Raises `CorruptRowError`."""
+def due_task(row: Row) -> str:
+    """Return the task of an index row, from its key only. Raises `CorruptRowError`."""
     key = str(row["RowKey"])
-    return IndexEntry(task_in(key), decoded(key, lambda: time_in(key)))
+    decoded(key, lambda: time_in(key))
+    return task_in(key)
 
 
 def listed_task(row: Row) -> ListedTask:

@@ -120,12 +120,9 @@ def index_range(
     suspended tasks have no time.
     """
     start = f"{index}|{name}|" if name else f"{index}|"
-    if index in _NEWEST_FIRST:
-        first = "" if until is None else newest_first(until - timedelta.resolution)
-        last = "" if since is None else newest_first(since)
-    else:
-        first = "" if since is None else sortable(since)
-        last = "" if until is None else sortable(until - timedelta.resolution)
+    end = None if until is None else until - timedelta.resolution
+    times = (end, since) if index in _NEWEST_FIRST else (since, end)
+    first, last = ("" if time is None else _text_of(time, index) for time in times)
     return RowQuery(start + first, f"{start}{last}}}" if last else f"{start[:-1]}}}")
 
 
@@ -137,8 +134,11 @@ def sortable(time: datetime) -> str:
 
 def _timed(index: TaskIndex, time: datetime | None, task: str) -> str:
     """Return the key of an index row; a task without a time is due never, and is the last."""
-    text = (newest_first if index in _NEWEST_FIRST else sortable)(time or _LATEST)
-    return f"{index}|{text}|{task}"
+    return f"{index}|{_text_of(time or _LATEST, index)}|{task}"
+
+
+def _text_of(time: datetime, index: TaskIndex) -> str:
+    return newest_first(time) if index in _NEWEST_FIRST else sortable(time)
 
 
 def newest_first(time: datetime) -> str:

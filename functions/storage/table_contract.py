@@ -104,6 +104,14 @@ class Table(Protocol):
         """Read one page."""
 
 
+async def write(table: Table, partition: str, changes: Sequence[RowChange]) -> bool:
+    """Write all changes or none; return False if a row was not as expected. Raises `StorageError`."""
+    answer = await table.send(partition, changes)
+    if isinstance(answer, RefusedChanges) and not answer.is_conflict:
+        raise StorageError(f"row {changes[0].key}: HTTP {answer.status} {answer.text}")
+    return not isinstance(answer, RefusedChanges)
+
+
 #: The columns of a query that needs keys only.
 KEYS = ("PartitionKey", "RowKey")
 
@@ -115,10 +123,3 @@ async def every_page(table: Table, partition: str, query: RowQuery) -> AsyncIter
     while page.continuation is not None:
         page = await table.query(partition, replace(query, continuation=page.continuation))
         yield page
-
-
-async def write_row(table: Table, partition: str, key: str, row: Row) -> None:
-    """Insert or replace one row. Raises `StorageError`."""
-    answer = await table.send(partition, [RowChange("upsert", key, row)])
-    if isinstance(answer, RefusedChanges):
-        raise StorageError(f"row {key}: HTTP {answer.status} {answer.text}")

@@ -32,40 +32,39 @@ from functions.storage.task_storage import TaskStorage
 _log = logging.getLogger(__name__)
 
 _INDEXES = (TaskIndex.DUE, TaskIndex.ERROR, TaskIndex.DONE, TaskIndex.SUSPENDED, TaskIndex.GATE)
-#: Tasks that are compared at once, about 20 MB. All index rows of the shard are read for them.
-_WINDOW = 50_000
 _REPAIRS_AT_ONCE = 10
 #: Tries for one task: to repair it while it changes, or to delete it without a row that did not exist.
 _MOST_TRIES = 10
 
 
 @dataclass(slots=True)
-class MaintainedPart:
-    """The result for one window of tasks, or for one page of finished tasks.
+class Maintained:
+    """The result for one window or page. `cursor` is its last task or row; None: it was the last one.
 
-    `cursor` continues after it; None: it was the last one. `created` and `deleted` count index rows, `purged`
-    tasks. `failed` counts tasks that changed all the time, or whose rows the service did not return or take.
+    `created` and `deleted` count index rows, or `deleted` finished tasks. `failed` counts tasks that changed
+    all the time, or whose rows the service did not return or take.
     """
 
     cursor: str | None = None
-    examined: int = 0
-    index_rows: int = 0
+    tasks: int = 0
     created: int = 0
     deleted: int = 0
-    purged: int = 0
     failed: int = 0
     corrupt: list[CorruptRowError] = field(default_factory=list)
 
 
 class IndexRepair:
-    """Repairs the index rows by state and gate; rows of search keys and messages stay as they are."""
+    """Repairs the index rows by state and gate; rows of search keys and messages stay as they are.
 
-    def __init__(self, storage: TaskStorage, *, window: int = _WINDOW) -> None:
+    All index rows of a shard are read for each `window` of tasks.
+    """
+
+    def __init__(self, storage: TaskStorage, *, window: int) -> None:
         self._storage, self._window = storage, window
 
-    async def compare(self, shard: int, cursor: str | None = None) -> MaintainedPart:
+    async def compare(self, shard: int, cursor: str | None = None) -> Maintained:
         """Compare the next tasks of a shard after `cursor`. Raises `TransientStorageError`."""
-        result = MaintainedPart()
+        result = Maintained()
         expected = await self._expected(shard, cursor, result)
         suspects = await self._suspects(shard, cursor, expected, result)
         suspects |= {task: set() for task, keys in expected.items() if keys and task not in suspects}
@@ -73,7 +72,7 @@ class IndexRepair:
             await asyncio.gather(*(self._repair(task, seen, result) for task, seen in some))
         return result
 
-    async def _expected(self, shard: int, cursor: str | None, result: MaintainedPart) -> dict[str, set[str]]:
+    async def _expected(self, shard: int, cursor: str | None, result: Maintained) -> dict[str, set[str]]:
         """Return the keys of the index rows of each task in the window."""
         expected: dict[str, set[str]] = {}
         query = replace(
@@ -85,39 +84,40 @@ class IndexRepair:
         )
         async for page in every_page(self._storage.table, shard_name(shard), query):
             for row in page.rows:
-                result.examined += 1
+                result.tasks += 1
                 try:
                     expected[_key(row).partition("|")[0]] = set(index_keys_of(row))
                 except CorruptRowError as error:
                     result.corrupt.append(error)
-            if result.examined >= self._window and page.rows and page.continuation is not None:
+            if result.tasks >= self._window and page.rows and page.continuation is not None:
                 result.cursor = _key(page.rows[-1]).partition("|")[0]
                 break
         return expected
 
     async def _suspects(
-        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: MaintainedPart
+        self, shard: int, cursor: str | None, expected: dict[str, set[str]], result: Maintained
     ) -> dict[str, set[str]]:
         """Return the index rows in the window that no task expects, or that are corrupt, by task.
 
         The rows that are as expected are removed from `expected`.
         """
         suspects: dict[str, set[str]] = {}
+        start = "" if cursor is None else task_key(cursor)
         for index in _INDEXES:
             async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
                     key = _key(row)
                     task = task_in(key)
-                    if not _is_between(cursor, task, result.cursor):
-                        continue
-                    result.index_rows += 1
+                    place, last = task_key(task), result.cursor
+                    if place <= start or (last is not None and place > task_key(last)):
+                        continue  # it belongs to another window
                     if key in expected.get(task, ()) and _is_sound(row):
                         expected[task].remove(key)
                     else:
                         suspects.setdefault(task, set()).add(key)
         return suspects
 
-    async def _repair(self, task: str, seen: set[str], result: MaintainedPart) -> None:
+    async def _repair(self, task: str, seen: set[str], result: Maintained) -> None:
         """Repair the index rows of one task, after another look at the task and at these rows."""
         try:
             for _ in range(_MOST_TRIES):
@@ -162,12 +162,6 @@ def _key(row: Row) -> str:
     return str(row["RowKey"])
 
 
-def _is_between(cursor: str | None, task: str, last: str | None) -> bool:
-    """Return whether a task belongs to the window, by the place of its rows in the table."""
-    key = task_key(task)
-    return (cursor is None or task_key(cursor) < key) and (last is None or key <= task_key(last))
-
-
 def _is_sound(row: Row) -> bool:
     try:
         listed_task(row)
@@ -176,63 +170,59 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-class TaskRetention:
-    """Deletes finished tasks."""
+async def delete_finished(
+    storage: TaskStorage, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
+) -> Maintained:
+    """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
+    query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
+    page = await read_entries(storage.table, shard_name(shard), query, _key)
+    result = Maintained(page.cursor)
+    for key in page.entries:
+        try:
+            result.deleted += await _delete(storage, task_in(key), key)
+        except CorruptRowError as error:
+            result.corrupt.append(error)
+        except StorageError as error:
+            _log.warning("task %s: not deleted: %s", task_in(key), error)
+            result.failed += 1
+    return result
 
-    def __init__(self, storage: TaskStorage) -> None:
-        self._storage = storage
 
-    async def delete_finished(
-        self, shard: int, before: datetime, *, cursor: str | None = None, most: int = 100
-    ) -> MaintainedPart:
-        """Delete at most `most` tasks that ended before a time (UTC). Raises `TransientStorageError`."""
-        query = replace(index_range(TaskIndex.DONE, until=before), beyond=cursor, most=most, columns=KEYS)
-        page = await read_entries(self._storage.table, shard_name(shard), query, _key)
-        result = MaintainedPart(page.cursor)
-        for key in page.entries:
-            try:
-                result.purged += await self._delete(task_in(key), key)
-            except CorruptRowError as error:
-                result.corrupt.append(error)
-            except StorageError as error:
-                _log.warning("task %s: not deleted: %s", task_in(key), error)
-                result.failed += 1
-        return result
+async def _delete(storage: TaskStorage, task: str, index: str) -> bool:
+    """Delete all rows of a task whose index row is `index`; return whether they are deleted.
 
-    async def _delete(self, task: str, index: str) -> bool:
-        """Delete all rows of a task whose index row is `index`; return whether they are deleted.
+    Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
+    sees a complete task or none, and the next run finds the rest.
+    """
+    table, partition = storage.table, shard_of(task, storage.shards)
+    own = await table.read(partition, task_key(task))
+    order = await table.read(partition, f"{task}|order")
+    if own is not None and index not in index_keys_of(own):
+        return False  # an outdated index row, which the full sweep deletes
+    parent = None if order is None else parent_of(order)
+    if parent and await table.read(shard_of(parent, storage.shards), task_key(parent)) is not None:
+        return False  # the undo of its parent includes it
+    pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
+    keys = [_key(row) async for page in pages for row in page.rows]
+    epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
+    others = find_keys_of(order, task) if order is not None else []
+    others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
+    early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
+    for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
+        if not await _delete_rows(storage, task, list(some), None):
+            return False
+    return await _delete_rows(storage, task, last, None if own is None else str(own["odata.etag"]))
 
-        Closed epochs are deleted first, and the record and its index row in the last transaction. So a reader
-        sees a complete task or none, and the next run finds the rest.
-        """
-        table, partition = self._storage.table, shard_of(task, self._storage.shards)
-        own = await table.read(partition, task_key(task))
-        order = await table.read(partition, f"{task}|order")
-        if own is not None and index not in index_keys_of(own):
-            return False  # an outdated index row, which the full sweep deletes
-        parent = None if order is None else parent_of(order)
-        if parent and await table.read(shard_of(parent, self._storage.shards), task_key(parent)) is not None:
-            return False  # the undo of its parent includes it
-        pages = every_page(table, partition, replace(row_keys.rows_of(task), columns=KEYS))
-        keys = [_key(row) async for page in pages for row in page.rows]
-        epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
-        others = find_keys_of(order, task) if order is not None else []
-        others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
-        early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
-        for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
-            if not await self._delete_rows(task, list(some), None):
-                return False
-        return await self._delete_rows(task, last, None if own is None else str(own["odata.etag"]))
 
-    async def _delete_rows(self, task: str, keys: list[str], etag: str | None) -> bool:
-        """Delete rows in one transaction, with the task row if it has the version `etag`."""
-        guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
-        for _ in range(_MOST_TRIES):
-            changes = [*guard, *(RowChange("delete", key) for key in keys)]
-            result = await self._storage.commit(task, changes) if changes else None
-            if not isinstance(result, Conflicted):
-                return True
-            if result.key not in keys:  # the task has changed
-                return False
-            keys = [key for key in keys if key != result.key]
-        return False
+async def _delete_rows(storage: TaskStorage, task: str, keys: list[str], etag: str | None) -> bool:
+    """Delete rows in one transaction, with the task row if it has the version `etag`."""
+    guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
+    for _ in range(_MOST_TRIES):
+        changes = [*guard, *(RowChange("delete", key) for key in keys)]
+        result = await storage.commit(task, changes) if changes else None
+        if not isinstance(result, Conflicted):
+            return True
+        if result.key not in keys:  # the task has changed
+            return False
+        keys = [key for key in keys if key != result.key]
+    return False

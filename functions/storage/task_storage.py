@@ -15,6 +15,7 @@ from random import Random
 
 from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
+from functions.core.step_definition import Retry
 from functions.core.task_events import Event
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
@@ -33,8 +34,10 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 
 _log = logging.getLogger(__name__)
 
-#: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
-_FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.005, 1.0, 8
+#: Waits before the next try after a conflict or a fault: a random part of each bound.
+_RETRY = Retry(first=0.01, longest=1)
+#: Tasks that change at the same moment without a pause for larger groups; seconds of the pause.
+_FEW_TASKS, _PAUSE_OF_A_TASK, _LONGEST_PAUSE = 3, 0.003, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -60,7 +63,8 @@ class TaskStorage:
         self.table, self.shards = table, shards
         self._settings = settings
         self._now = now
-        self._new_id = new_id
+        #: Makes an id without spaces by which the sender of a transaction recognises it.
+        self.new_write = new_id
         self._announce = announce
         self._random = random or Random()  # noqa: S311 - it spreads retries
         self._commits: dict[str, ShardCommits] = {}
@@ -122,10 +126,10 @@ class TaskStorage:
         return applied
 
     async def forget(self, messages: Sequence[Message]) -> None:
-        """Delete the outbox rows of sent messages of one task. If that fails, they are sent again."""
+        """Delete the outbox rows of sent messages of one task soon. If that fails, they are sent again."""
         changes = [RowChange("delete", message_key(message)) for message in messages]
         try:
-            result = await self.commit(messages[0].task, changes) if changes else None
+            result = await self.commit(messages[0].task, changes, is_later=True)
             if isinstance(result, Conflicted) and len(changes) > 1:
                 for message in messages:
                     await self.forget([message])
@@ -144,16 +148,22 @@ class TaskStorage:
 
     # Below the events: for the index, its repair, and retention
 
-    def new_write(self) -> str:
-        """Return an id without spaces by which the sender of a transaction recognises it."""
-        return self._new_id()
+    async def commit(
+        self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
+    ) -> CommitResult:
+        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`.
 
-    async def commit(self, task: str, changes: Sequence[RowChange]) -> CommitResult:
-        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`."""
+        With `is_later`, they wait for a while for other changes that they can join.
+        """
         shard = shard_of(task, self.shards)
         if shard not in self._commits:
-            self._commits[shard] = ShardCommits(self.table, shard)
-        return await self._commits[shard].commit(task, changes)
+            self._commits[shard] = ShardCommits(self.table, shard, self._pause)
+        return await self._commits[shard].commit(task, changes, is_later=is_later)
+
+    def _pause(self) -> float:
+        """Return the seconds for which a group waits: none for few tasks, whose latency counts."""
+        tasks = len(self._inboxes)
+        return min(_LONGEST_PAUSE, tasks * _PAUSE_OF_A_TASK) if tasks > _FEW_TASKS else 0
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.
@@ -187,8 +197,7 @@ class TaskStorage:
                     _log.debug("task %s: retrying: %s", inbox.task, fault)
                     inbox.base, tries = None, tries + 1
                 if tries:
-                    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS))
-                    await asyncio.sleep(bound * self._random.random())
+                    await asyncio.sleep(_RETRY.longest_wait(tries) * self._random.random())
         except Exception as error:  # noqa: BLE001 - raised at the callers
             _log.exception("task %s: its writer failed", inbox.task)
             ended = error

@@ -15,17 +15,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from functions.core.derive import needs_run
-from functions.core.json_values import UnfitValueError
-from functions.core.record import Order, RuleSettings, TaskRecord
+from functions.core.json_values import UnfitValueError, faults_text
+from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import (
-    CHILD_PREFIX,
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    faults_text,
     named_task,
     payload_text,
     read_message,
@@ -68,8 +66,8 @@ class _RejectedError(Exception):
 class Admission:
     """Admits orders. Its methods raise `StorageError` and `SendError`.
 
-    Notices may go to `reply_queues`. `finders` are the Agents that can look up effects. Finished tasks are
-    deleted after `retention`.
+    Notices may go to `reply_queues`. `finders` are the gates of the Agents that can look up effects.
+    Finished tasks are deleted after `retention`.
     """
 
     storage: TaskStorage

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, zip_longest
-from random import Random
 from typing import Any
 
 from functions.messaging.message_format import QueueMessage
@@ -77,9 +76,9 @@ def _event_of(event: Any, partition: object, properties: object) -> HubEvent:
 class EventBatches:
     """Handles the batches of one hub. The host writes its checkpoint when `take` has returned."""
 
-    def __init__(self, hub: str, admission: Admission, lose: Lose, random: Random | None = None) -> None:
+    def __init__(self, hub: str, admission: Admission, lose: Lose) -> None:
         self._source = hub_source(hub)
-        self._admission, self._lose, self._random = admission, lose, random
+        self._admission, self._lose = admission, lose
         self._slots = asyncio.Semaphore(_EVENTS_AT_ONCE)
 
     async def take(self, events: Sequence[HubEvent]) -> None:
@@ -106,7 +105,7 @@ class EventBatches:
         for _ in range(rounds):
             await asyncio.sleep(0)
         work = partial(self._admit, event)
-        return await handle(self._source, event.message, work, seconds=_HANDLING_SECONDS, random=self._random)
+        return await handle(self._source, event.message, work, seconds=_HANDLING_SECONDS)
 
     async def _admit(self, event: HubEvent) -> Admitted:
         async with self._slots:

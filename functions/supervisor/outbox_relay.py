@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 #: A younger message is still being sent by the process that recorded it.
 _SENT_WITHIN = timedelta(seconds=10)
-#: Age of a notice whose reply queue accepts nothing, after which it is dropped.
+#: Age of a notice after which it is dropped if its reply queue accepts nothing in a sweep.
 _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
@@ -43,7 +43,7 @@ class OutboxRelay:
     ) -> None:
         self._table, self._report = table, report
         self._send, self._now = send, now
-        self._failures = Counter[str]()
+        self._failures, self._accepting = Counter[str](), set[str]()
 
     async def send_page(self, partition: str, cursor: str | None) -> str | None:
         """Send the messages of the next page of a partition, to all destinations side by side.
@@ -64,22 +64,32 @@ class OutboxRelay:
         return next_receiver(page.cursor) if is_failing else page.cursor
 
     async def _send_all(self, partition: str, destination: str, messages: Sequence[Message]) -> None:
-        """Send messages to one destination until it fails several times in a row; drop outdated notices."""
-        finished: list[Message] = []
+        """Send messages to one destination; drop outdated notices if it accepts nothing in this sweep."""
+        finished = await self._sent(destination, messages)
+        end = self._now() - _DROPPED_AFTER
+        old = [message for message in messages if message.kind in NOTICES and message.at <= end]
+        while old and destination not in self._accepting and self._failures[destination] < _MOST_FAILURES:
+            finished = await self._sent(destination, old)
+        if old and destination not in self._accepting:
+            _log.warning("%s accepts nothing; dropped: %s", destination, [each.id for each in old])
+            self._report.dropped += len(old)
+            finished = old
+        await self._delete(partition, [RowChange("delete", message_key(each)) for each in finished])
+
+    async def _sent(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
+        """Send messages until the destination fails several times in a row; return those that were sent."""
+        sent: list[Message] = []
         for message in messages:
-            if self._failures[destination] < _MOST_FAILURES and await self._is_sent(message):
+            if self._failures[destination] >= _MOST_FAILURES:
+                break
+            if await self._is_sent(message):
                 self._failures[destination] = 0
-                self._report.sent += 1
-                finished.append(message)
+                self._accepting.add(destination)
+                sent.append(message)
             else:
                 self._failures[destination] += 1
-                if message.kind in NOTICES and message.at <= self._now() - _DROPPED_AFTER:
-                    self._report.dropped += 1
-                    _log.warning(
-                        "task %s: %s dropped: %s accepts nothing", message.task, message.id, message.to
-                    )
-                    finished.append(message)
-        await self._delete(partition, [RowChange("delete", message_key(each)) for each in finished])
+        self._report.sent += len(sent)
+        return sent
 
     async def _is_sent(self, message: Message) -> bool:
         try:

@@ -17,14 +17,7 @@ from pydantic import TypeAdapter
 
 from functions.core.record import Message, MessageKind
 from functions.storage.record_rows import decoded, joined, message_change, split
-from functions.storage.table_contract import (
-    CorruptRowError,
-    RefusedChanges,
-    RowChange,
-    Table,
-    TransientStorageError,
-    write_row,
-)
+from functions.storage.table_contract import CorruptRowError, RowChange, Table, TransientStorageError, write
 
 _log = logging.getLogger(__name__)
 
@@ -140,11 +133,8 @@ class SupervisorRows:
             left = {} if heartbeat is None else heartbeat.left
         except CorruptRowError as error:
             _log.warning("%s; the sweep starts at the beginning", error)
-        names = list(units)
-        first = {name: left[name] for name in names if name in left}
-        return SweepReport(
-            self._now(), {**first, **dict.fromkeys(name for name in names if name not in left)}
-        )
+        names = sorted(units, key=lambda name: name not in left)
+        return SweepReport(self._now(), {name: left.get(name) for name in names})
 
     async def record(self, kind: str, report: SweepReport) -> None:
         """Write the heartbeat, and name the corrupt rows that operators do not know yet."""
@@ -154,7 +144,7 @@ class SupervisorRows:
             began_at=report.began_at, ended_at=self._now(), figures=report.figures, left=report.left
         )
         row = split("Heartbeat", _HEARTBEAT.dump_json(heartbeat).decode())
-        await write_row(self._table, SUPERVISOR, kind, row)
+        await write(self._table, SUPERVISOR, [RowChange("upsert", kind, row)])
 
     async def _name_corrupt(self, corrupt: Mapping[str, str]) -> None:
         """Log and alert each corrupt row once, with the list of known rows in the same transaction."""
@@ -175,7 +165,7 @@ class SupervisorRows:
             etag = "" if row is None else str(row["odata.etag"])
             changes = [RowChange("insert" if row is None else "update", _CORRUPT, columns, etag or "*")]
             changes += [message_change(_alert(named, self._now()))] if named else []
-            if isinstance(await self._table.send(SUPERVISOR, changes), RefusedChanges):
+            if not await write(self._table, SUPERVISOR, changes):
                 continue
             for key, reason in named.items():
                 _log.warning("row %s is corrupt and is skipped: %s", key, reason)

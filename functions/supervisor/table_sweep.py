@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from functions.storage.table_maintenance import IndexRepair, MaintainedPart, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
 
@@ -34,15 +34,14 @@ class TableSweep:
         now: Callable[[], datetime],
         window: int = 50_000,
     ) -> None:
-        self._shards, self._retention, self._now = storage.shards, retention, now
+        self._storage, self._retention, self._now = storage, retention, now
         self._repair = IndexRepair(storage, window=window)
-        self._purge = TaskRetention(storage)
         self._rows = SupervisorRows(storage.table, now)
 
     async def run(self) -> SweepReport:
         """Sweep once, and write the heartbeat. Raises `TransientStorageError`."""
-        repairs = {f"index {shard:03d}": shard for shard in range(self._shards)}
-        purges = {f"retention {shard:03d}": shard for shard in range(self._shards)}
+        repairs = {f"index {shard:03d}": shard for shard in range(self._storage.shards)}
+        purges = {f"retention {shard:03d}": shard for shard in range(self._storage.shards)}
         report = await self._rows.begin(_KIND, [*repairs, *purges])
         ends_at = report.began_at + _SWEEP_TIME
 
@@ -62,18 +61,19 @@ class TableSweep:
         """Compare the next window of tasks with their index rows."""
         if cursor is not None:  # a process that ends in a long window has made progress
             await self._rows.record(_KIND, report)
-        return _added(report, await self._repair.compare(shard, cursor))
+        window = await self._repair.compare(shard, cursor)
+        report.add_corrupt(window.corrupt)
+        report.examined += window.tasks
+        report.created += window.created
+        report.deleted += window.deleted
+        report.failed += window.failed
+        return window.cursor
 
     async def _delete_finished(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
         """Delete the next tasks whose retention has ended."""
         before = self._now() - self._retention
-        part = await self._purge.delete_finished(shard, before, cursor=cursor, most=_PURGED_PAGE)
-        return _added(report, part)
-
-
-def _added(report: SweepReport, part: MaintainedPart) -> str | None:
-    """Add a part to the report, and return its cursor."""
-    report.add_corrupt(part.corrupt)
-    for name in ("examined", "created", "deleted", "purged", "failed"):
-        setattr(report, name, getattr(report, name) + getattr(part, name))
-    return part.cursor
+        page = await delete_finished(self._storage, shard, before, cursor=cursor, most=_PURGED_PAGE)
+        report.add_corrupt(page.corrupt)
+        report.purged += page.deleted
+        report.failed += page.failed
+        return page.cursor

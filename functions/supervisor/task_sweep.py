@@ -1,8 +1,8 @@
 """The sweep: examines due tasks, resumes tasks whose version is deployed again, and sends unsent messages.
 
-The Supervisor calls no Agent; it records events, and Schedulers carry them out. The only function of a
-workflow that it calls is `for_each`, before it resumes a task. A crash anywhere leaves a task due, and the
-next sweep finds it. Times are UTC.
+The Supervisor calls no Agent; it records events, and Schedulers carry them out. It calls two functions of a
+workflow: `for_each` before it resumes a task, and `output` if the end of an optional step completes a task.
+A crash anywhere leaves a task due, and the next sweep finds it. Times are UTC.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError, TaskRecord
 from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.index_pages import index_entry, read_entries
+from functions.storage.index_pages import due_task, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import KEYS, Row, RowQuery, StorageError
@@ -125,9 +125,9 @@ class TaskSweep:
         query = replace(
             index_range(TaskIndex.DUE, until=self._now()), beyond=cursor, most=_PAGE, columns=KEYS
         )
-        page = await read_entries(self._storage.table, shard, query, index_entry)
+        page = await read_entries(self._storage.table, shard, query, due_task)
         report.add_corrupt(page.corrupt)
-        await _for_each([entry.task for entry in page.entries], examine, report)
+        await _for_each(page.entries, examine, report)
         return page.cursor
 
     async def _examine(

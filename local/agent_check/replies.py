@@ -8,12 +8,11 @@ from typing import Any
 
 from functions.core.json_values import UnfitValueError, json_text
 from functions.messaging.agent_messages import (
-    AgentMessageError,
     AgentReply,
     AgentRequest,
     RequestKind,
-    read_agent_message,
 )
+from functions.messaging.message_format import MessageError, read_message
 
 #: The fields that a reply echoes; a reply without a kind is one to carry out.
 _ECHOED = ("schema_version", "task_id", "step", "direction", "epoch", "start_id", "kind")
@@ -50,8 +49,8 @@ def misfit(body: bytes) -> str | None:
     try:
         if result := content_of(body).get("result"):
             json_text("result", result)
-        read_agent_message(AgentReply, body)
-    except (AgentMessageError, UnfitValueError) as error:
+        read_message(AgentReply, body)
+    except (MessageError, UnfitValueError) as error:
         return str(error)
     return None
 

@@ -14,13 +14,12 @@ from functions.agents.agent_call import AgentCall, request_of
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.messaging.agent_messages import (
-    AgentMessageError,
     AgentReply,
     AgentRequest,
     ReplyOutcome,
     RequestKind,
-    read_agent_message,
 )
+from functions.messaging.message_format import MessageError, read_message
 from tests.contract.schemas import FOLDER, messages, schema_files
 
 type Message = Mapping[str, Any]
@@ -75,9 +74,9 @@ def _is_read(kind: str, message: Message) -> bool:
 def _fault(kind: str, body: bytes) -> str | None:
     """Return why a message is rejected, or its result cannot be recorded."""
     try:
-        message = read_agent_message(MODELS[kind], body)
+        message = read_message(MODELS[kind], body)
         json_text("result", message.result or {})
-    except (AgentMessageError, UnfitValueError) as error:
+    except (MessageError, UnfitValueError) as error:
         return str(error)
     return None
 

@@ -74,13 +74,15 @@ def addresses(url: str) -> dict[str, str]:
     return {f"{step.upper()}_URL": f"{url}/{step}" for step in STEPS}
 
 
+#: A delivery over a distance that needs a transport, without an account.
+DELIVERY: Mapping[str, Any] = {
+    "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},
+    "pickup": {"latitude": 47.6423, "longitude": -122.1391},
+    "dropoff": {"latitude": 45.5152, "longitude": -122.6784},
+    "pickup_at": "2026-11-21T12:00:00Z",
+}
+
+
 async def submit(bench: Bench, task: str) -> None:
-    """Submit a delivery over a distance that needs a transport, on an account named after the task."""
-    delivery = {
-        "account": task,
-        "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},
-        "pickup": {"latitude": 47.6423, "longitude": -122.1391},
-        "dropoff": {"latitude": 45.5152, "longitude": -122.6784},
-        "pickup_at": "2026-11-21T12:00:00Z",
-    }
-    await bench.submit(task, "deliveries", delivery)
+    """Submit a delivery on an account named after the task."""
+    await bench.submit(task, "deliveries", {**DELIVERY, "account": task})

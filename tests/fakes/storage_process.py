@@ -28,6 +28,11 @@ def new_id() -> str:
     return f"{next(_IDS):08x}"
 
 
+async def no_client(_request: object) -> bool:
+    """Start no run, as a function without a Durable client."""
+    return False
+
+
 def virtual_now() -> datetime:
     """Return the time of the running loop."""
     return START + timedelta(seconds=asyncio.get_running_loop().time())

@@ -53,13 +53,10 @@ def test_unchanged_copy_keeps_the_contracts(copy: Path) -> None:
     ("place", "imported"),
     [
         ("functions/core", "functions.settings"),
-        ("functions/core", "functions.telemetry"),
         ("functions/core", "functions.tomorrow"),
         ("functions/core", "local.commands"),
-        ("functions/core", "azure.identity"),
         ("functions/core", "random"),
         ("functions/storage", "functions.messaging"),
-        ("functions/telemetry", "functions.web"),
         ("functions/operators", "functions.workflows.registry"),
         ("functions/supervisor", "functions.agents"),
         ("functions/supervisor", "functions.workflows"),

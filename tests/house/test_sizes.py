@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+from collections import defaultdict
+
+import pytest
+
 from tests.house.documents import ROOT, our_files
 
 _MOST_LINES = 600
 _SAYS_NOTHING = frozenset({"utils", "helpers", "manager", "common"})
+
+#: The application, and what runs and tests it here; each package is a separate program.
+RINGS = {
+    "application": ("functions", "local", "tests/chaos"),
+    "functions-local": ("packages/functions-local/src",),
+    "servicebus-local": ("packages/servicebus-local/src",),
+}
 
 
 def test_no_file_is_too_long() -> None:
@@ -21,3 +33,15 @@ def test_names_say_what_is_there() -> None:
     """No folder or file is called `utils`, `helpers`, `manager` or `common`."""
     paths = {part for file in our_files() for part in (file, *file.parents) if ROOT in part.parents}
     assert [path for path in paths if path.stem in _SAYS_NOTHING] == []
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_no_two_classes_have_one_name(ring: str) -> None:
+    """A name means the same class everywhere in a ring."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for folder in RINGS[ring]:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from functions.workflow import DefinitionError, Json, Results, Step, Workflow
 from functions.workflows import registry
@@ -32,8 +32,8 @@ PICK, SEND = _step("pick", undo=True), _step("send", "pick")
 
 
 def _line(*steps: Step[Any], **options: Any) -> Workflow[Line]:
-    fields: dict[str, Any] = {"steps": steps or (PICK, SEND), "cancel_within": 30, **options}
-    return Workflow("line", resource="lines", payload=Line, **fields)
+    fields: dict[str, Any] = {"steps": steps or (PICK, SEND), "cancel_within": 30, "payload": Line, **options}
+    return Workflow("line", resource="lines", **fields)
 
 
 def test_every_registered_version_is_as_it_is_locked() -> None:
@@ -85,12 +85,13 @@ def test_lock_outlives_its_version(folders: Path) -> None:
     assert len(check(folders, [Registration(_line(PICK))])) == 1
 
 
-def test_functions_of_steps_may_change(folders: Path) -> None:
+def test_functions_of_steps_and_models_may_change(folders: Path) -> None:
     """They are not recorded with a task."""
     pick = _step(
         "pick", undo=True, request=lambda _line, _results: {"a": 1}, when=lambda _line, _results: True
     )
-    assert check(folders, [Registration(_line(pick, SEND))]) == []
+    changed = _line(pick, SEND, payload=create_model("Stricter", colour=str))
+    assert check(folders, [Registration(changed)]) == []
 
 
 def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:

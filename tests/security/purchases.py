@@ -34,6 +34,13 @@ class Purchase(BaseModel):
     pin: Annotated[int, Field(json_schema_extra={"writeOnly": True})]
 
 
+class Charge(BaseModel):
+    """The result of the payment."""
+
+    receipt: str
+    token: SecretStr
+
+
 class Confirmation(BaseModel):
     """The event of the bank's customer."""
 
@@ -47,17 +54,23 @@ def _pay(purchase: Purchase, _results: Results) -> Json:
 
 
 def _ship(_purchase: Purchase, results: Results) -> Json:
-    return {"paid": results[PAY], "confirmed": results[CONFIRM].code.get_secret_value()}
+    return {"paid": results[PAY].receipt, "confirmed": results[CONFIRM].code.get_secret_value()}
 
 
 def _refund(purchase: Purchase, _results: Results, _result: object) -> Json:
     return {"refund_to": purchase.card.number.get_secret_value()}
 
 
-PAY = Step("pay", request=_pay, complete_within=10, undo=_refund)
+PAY = Step("pay", request=_pay, result=Charge, complete_within=10, undo=_refund)
 CONFIRM = EventStep("confirm", event=Confirmation, complete_within=60, needs=[PAY])
 SHIP = Step("ship", request=_ship, complete_within=10, needs=[PAY, CONFIRM])
-PURCHASES = Workflow("purchase", resource="purchases", payload=Purchase, steps=[PAY, CONFIRM, SHIP])
+PURCHASES = Workflow(
+    "purchase",
+    resource="purchases",
+    payload=Purchase,
+    steps=[PAY, CONFIRM, SHIP],
+    output=lambda *_: {"card": CANARY},
+)
 
 PAYLOAD: Mapping[str, Any] = {
     "amount": 5,
@@ -65,3 +78,4 @@ PAYLOAD: Mapping[str, Any] = {
     "pin": CANARY_PIN,
 }
 EVENT = json.dumps({"code": CANARY_CODE, "by": "Ann"})
+CHARGED = json.dumps({"receipt": "R-1", "token": CANARY})

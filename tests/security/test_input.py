@@ -16,10 +16,10 @@ from functions.messaging.message_format import QueueMessage
 from functions.settings import load_settings
 from functions.storage.table_contract import TransientStorageError
 from functions.web.blueprint import http_handler
+from tests.fakes.application import SETTINGS
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.security.conftest import SETTINGS
 from tests.security.hostile import HOSTILE, HostileBatch
-from tests.security.purchases import CANARY, CANARY_CODE, CANARY_PIN, EVENT, PAYLOAD, PURCHASES
+from tests.security.purchases import CANARY, CANARY_CODE, CANARY_PIN, CHARGED, EVENT, PAYLOAD, PURCHASES
 from tests.security.routes import REJECTED, Route, routes_of
 from tests.unit.api.samples import ORDER, problem
 from tests.unit.api.scene import ORDERS, TASK, Api
@@ -102,12 +102,6 @@ async def test_ids_have_a_strict_format(api: Api, office: Office, route: Route, 
     problem(await astray.ask(_application(api, office, route), {}), 422)
 
 
-@pytest.mark.parametrize("field", ["state", "workflow", "prefix", "order", "cursor", "min_age", "$filter"])
-async def test_query_parameters_cannot_inject_into_filters(office: Office, field: str) -> None:
-    """What could inject into a concatenated filter is an invalid value here."""
-    problem(await office.get(f"/tasks?{field}={ODATA.replace(' ', '%20')}"), 422)
-
-
 @pytest.mark.parametrize("field", ["min_age", "max_age", "version"])
 @pytest.mark.parametrize("number", ["1_0", "%D9%A1", "%EF%BC%91", "+1"])  # in Arabic, in full width, a blank
 async def test_numbers_are_written_in_plain_digits(office: Office, field: str, number: str) -> None:
@@ -158,7 +152,11 @@ TASKS = [
     ("failure", "status"), [(RuntimeError(ACCOUNT_KEY), 500), (TransientStorageError(ACCOUNT_KEY), 503)]
 )
 async def test_failures_are_problem_documents(
-    route: Route, failure: Exception, status: int, monkeypatch: pytest.MonkeyPatch
+    route: Route,
+    failure: Exception,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Without a stack trace or the error's text; the reference in a 500 can be found in the log."""
     api, office = Api(), Office()
@@ -173,6 +171,7 @@ async def test_failures_are_problem_documents(
     document = problem(answer, status)
     assert ACCOUNT_KEY not in answer.body.decode()
     assert ("reference" in document["detail"]) is (status == 500)
+    assert status == 503 or document["detail"].rstrip(".").rpartition(" ")[2] in caplog.text
 
 
 async def test_no_address_of_durable_is_given(office: Office) -> None:
@@ -234,7 +233,7 @@ async def _purchase(pay_error: str | None = None) -> Office:
     office = Office(PURCHASES)
     await office.submit(flow=PURCHASES, payload=json.dumps(PAYLOAD))
     await office.run()
-    result = None if pay_error else '{"receipt":"R-1"}'
+    result = None if pay_error else CHARGED
     await office.end("pay", error=pay_error, result=result)
     if pay_error is None:
         await office.change(EventReceived(step="confirm", body=EVENT, who="anna"))
@@ -264,23 +263,6 @@ async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFi
     ]
     assert shown == []
     assert not [secret for secret in _SECRETS if secret in caplog.text]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"amount": CANARY},
-        {"card": CANARY},
-        {"pin": CANARY},
-        {"card": {"number": [CANARY], "holder": "Ann"}},
-        {"card": {"number": {"x": CANARY}, "holder": CANARY}},
-    ],
-)
-async def test_refused_order_is_not_repeated(wrong: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    """Neither to its caller nor in a log line."""
-    answer = await Api().serving(PURCHASES).put(f"/api/purchases/{TASK}", dict(PAYLOAD) | wrong)
-    assert answer.status == 422
-    assert CANARY not in answer.body.decode() + caplog.text
 
 
 async def test_error_text_of_a_service_is_shown_as_it_is() -> None:

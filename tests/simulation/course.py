@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from functions.core.derive import ProcessState, derive
 from functions.core.record import TaskRecord
-from tests.simulation.drawn import REPLY_DAYS, SLOW, STEADY, DrawnPayload, DrawnTask
+from tests.simulation.drawn import LATE, REPLY_DAYS, SLOW, STEADY, DrawnPayload, DrawnTask
 from tests.simulation.host import Host
 from tests.simulation.table import RETENTION
 from tests.simulation.world import World
@@ -33,6 +33,8 @@ async def run(world: World) -> None:
     await finish(world)
     if random.random() < 0.2:
         await _order_alone(world)
+    if random.random() < 0.1:
+        await _late_request(world)
     if random.random() < 0.1:
         await _months(world)
     if random.random() < 0.25:
@@ -129,6 +131,27 @@ async def _order_alone(world: World) -> None:
     world.require(record.finished_at is not None, "an order alone has not ended")
     world.hosts += hosts
     world.is_sweeping = True
+
+
+async def _late_request(world: World) -> None:
+    """Check that a request that expires behind others in its queue counts no failure.
+
+    The Supervisor examines it when younger requests are answered.
+    """
+    time, services = asyncio.get_running_loop().time(), world.services
+    services.troubled.add(LATE)
+    world.is_sweeping, services.slow[LATE] = False, (time, time + 120)
+    for _ in range(15):
+        world.spawn(services.serve_another(LATE))
+    await _submit(world, f"{STEADY}-late", "late", 20)
+    for _ in range(3):
+        world.spawn(services.serve_another(LATE))
+    await _pass(world, 110)
+    world.is_sweeping = True
+    await _until(world, 300, _is_at_rest)
+    record = world.records[f"{STEADY}-late"]
+    state = derive(record).state, record.failures
+    world.require(state == (ProcessState.PROCESSED, 0), f"a late request: {state}")
 
 
 async def _months(world: World) -> None:

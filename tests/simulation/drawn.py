@@ -18,8 +18,9 @@ from functions.core.workflow_definition import Workflow
 #: Agents whose name begins with q are behind queues; those of `FENCING` belong to services that fence starts.
 AGENTS = ("a0", "a1", "f0", "f1", "q0", "q1")
 FENCING = frozenset({"f0", "f1", "q1"})
-#: The Agent of the steps that never fail, and the one behind a queue that replies after `REPLY_DAYS`.
-STEADY, SLOW = "steady", "slow"
+#: The Agent of the steps that never fail, and two behind queues: one replies after `REPLY_DAYS`, and one
+#: falls behind.
+STEADY, SLOW, LATE = "steady", "slow", "late"
 REPLY_DAYS = 29
 #: Characters of a text in payloads, requests and results, near the limit of 60,000 bytes in UTF-16.
 _LARGE = 29_000
@@ -109,7 +110,7 @@ class Definitions:
         self.tasks["wide"] = DrawnTask(self.workflows["wide"], payload, finders)
 
     def _add_steady(self) -> None:
-        """Add a workflow of five steps that never fail, and one whose steps take months."""
+        """Add workflows whose steps never fail: five steps, one behind a queue, and some that take months."""
         line: list[BaseStep[Any]] = []
         for number in range(5):
             step = Step(
@@ -117,6 +118,8 @@ class Definitions:
             )
             line.append(step)
         self.workflows["line"] = Workflow("line", payload=DrawnPayload, steps=line)
+        late = QueueStep("late", agent=LATE, request=self._request, complete_within=40)
+        self.workflows["late"] = Workflow("late", payload=DrawnPayload, steps=[late])
         month = 30 * 86400
         reply = QueueStep(
             "reply", agent=SLOW, request=self._request, result=DrawnResult, complete_within=month, undo=False

@@ -35,6 +35,7 @@ from functions.storage.table_contract import (
 )
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
+from tests.fakes.storage_process import no_client
 from tests.simulation.drawn import FENCING, DrawnTask
 from tests.simulation.table import RETENTION, SearchStorage
 
@@ -154,7 +155,7 @@ class Host:
             list(world.definitions.workflows.values()), run_seconds=world.run_seconds
         )
         self.settings = replace(SETTINGS, output=lambda record: output_of(record, self.registry))
-        start_run = self._start_run if world.random.random() < 0.5 else None
+        start_run = self._start_run if world.random.random() < 0.5 else no_client
         announcer = Announcer(send=self.send, forget=self._forget, start_run=start_run)
         self.storage = SearchStorage(
             HostTable(self),
@@ -274,8 +275,9 @@ class Host:
         world.request(agent, request)
         await self.cross("requested", seconds=0)
 
-    async def _start_run(self, request: RunRequest) -> None:
+    async def _start_run(self, request: RunRequest) -> bool:
         await self.cross("start")
         if self.world.strikes("start not sent", 0.03):
             raise ConnectionError("not started")
         self.world.start_instance(request)
+        return True

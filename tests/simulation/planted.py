@@ -298,7 +298,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
     ),
     "relay_deletes_what_it_could_not_send": (
-        Edit("supervisor.outbox_relay", "NOTICES and message.at <= self._now() - _DROPPED_AFTER", "NOTICES"),
+        Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),
     "gate_without_compare_and_swap": (
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
@@ -326,8 +326,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "sweep_without_a_cursor": (
         Edit(
             "supervisor.task_sweep",
-            "in page.entries], examine, report)\n        return page.cursor",
-            "in page.entries], examine, report)\n        return None",
+            "page.entries, examine, report)\n        return page.cursor",
+            "page.entries, examine, report)\n        return None",
         ),
     ),
     "sweep_without_the_holds": (
@@ -341,22 +341,22 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "retention_deletes_an_open_task": (
         Edit(
             "storage.table_maintenance",
-            "            return False  # an outdated index row, which the full sweep deletes",
-            "            pass",
+            "        return False  # an outdated index row, which the full sweep deletes",
+            "        pass",
         ),
     ),
     "retention_deletes_a_child_before_its_parent": (
         Edit(
             "storage.table_maintenance",
-            "            return False  # the undo of its parent includes it",
-            "            pass",
+            "        return False  # the undo of its parent includes it",
+            "        pass",
         ),
     ),
     "retention_leaves_step_rows": (
         Edit(
             "storage.table_maintenance",
-            "for row in page.rows]\n        epochs",
-            'for row in page.rows if "|step|" not in _key(row)]\n        epochs',
+            "for row in page.rows]\n    epochs",
+            'for row in page.rows if "|step|" not in _key(row)]\n    epochs',
         ),
     ),
     "suspended_task_is_never_resumed": (
@@ -383,7 +383,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "core.deadline_rules",
             "if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:",
-            "if decision:",
+            "if decision.reason:",
         ),
     ),
     "timer_waits_for_its_message_only": (
@@ -461,7 +461,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "agents.gates",
             "(gate and gate.calls_at_once) or self._calls_at_once.get(name)",
-            "gate and gate.calls_at_once",
+            "None if gate is None else gate.calls_at_once",
         ),
     ),
     "steps_at_once_is_ignored": (
@@ -509,9 +509,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "if record.finished_at is not None:",
         ),
     ),
-    "deployment_ends_the_suspension_of_an_operator": (
+    "operator_resumes_a_version_that_is_not_deployed": (
         Edit(
-            "core.operator_rules", "by_operator is not event.by_operator:", "by_operator < event.by_operator:"
+            "core.operator_rules", "by_operator is not event.by_operator:", "by_operator > event.by_operator:"
         ),
     ),
     "newest_deferral_is_released_first": (

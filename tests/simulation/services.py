@@ -19,7 +19,8 @@ from functions.agents.agent_call import (
 )
 from functions.core.record import Direction
 from functions.core.task_events import Finding
-from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, read_agent_message
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.message_format import read_message
 from tests.simulation.drawn import FENCING, REPLY_DAYS, SLOW, STEADY
 
 if TYPE_CHECKING:
@@ -246,9 +247,10 @@ class Services:
         self.slow[agent] = (delay, delay + seconds)
         await asyncio.sleep(delay)
         for _ in range(self.world.random.randint(0, 12)):
-            self.world.spawn(self._serve_another(agent))
+            self.world.spawn(self.serve_another(agent))
 
-    async def _serve_another(self, agent: str) -> None:
+    async def serve_another(self, agent: str) -> None:
+        """Serve a request of another application, which waits in the same queue."""
         gate, sent_at = f"queue:{agent}", self.world.now()
         if await self._taken(agent, 600) and not (self.is_down(agent) and agent in self.hanging):
             await self.world.on_some_host(lambda host: host.reply_of_another(gate, sent_at))
@@ -257,7 +259,7 @@ class Services:
         world = self.world
         echoed = request.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
         body = json.dumps({**echoed, "outcome": outcome, **fields}).encode()
-        reply = read_agent_message(AgentReply, body)
+        reply = read_message(AgentReply, body)
         for _ in range(2 if world.strikes("reply twice", 0.1) else 1):
             await asyncio.sleep(world.random.uniform(1, 60) if world.strikes("reply late", 0.06) else 0)
             world.spawn(world.deliver_reply(reply))

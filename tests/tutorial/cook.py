@@ -1,4 +1,4 @@
-"""Runs the application with the recipes' workflows, and their pages' commands."""
+"""Runs the application with the workflows of pages, and the pages' commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOST = "http://127.0.0.1:7071"
 
 @dataclass(frozen=True, slots=True)
 class Cook:
-    """Runs the page's commands."""
+    """Runs a page's commands."""
 
     platform: Platform
     services: TripServices
@@ -29,7 +29,9 @@ class Cook:
     async def types(self, command: str) -> str:
         """Run a command with the ports of this platform."""
         words = shlex.split(command.replace(_HOST, self.platform.addresses.host))
-        process = await asyncio.create_subprocess_exec(*words, "--silent", stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *words, "--silent", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
         printed, _ = await process.communicate()
         return printed.decode()
 
@@ -45,8 +47,10 @@ class Cook:
 
 
 @asynccontextmanager
-async def cooking(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[Cook]:
-    """Build the application from the recipes' pages, and run it beside the tutorial's services."""
+async def cooking(
+    folder: Path, settings: Mapping[str, str], pages: Sequence[str] = RECIPES
+) -> AsyncIterator[Cook]:
+    """Build the application from pages, and run it beside the tutorial's services."""
     app, elsewhere = folder / "app", folder / "elsewhere"
     app.mkdir()
     elsewhere.mkdir()
@@ -54,7 +58,7 @@ async def cooking(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[Co
         async with asyncio.timeout(PATIENCE):
             while not services.printed:
                 await asyncio.sleep(0.05)
-        follow(RECIPES, app, services.printed[0])
+        follow(pages, app, services.printed[0])
         options = PlatformOptions(
             ports=ANY_PORTS, data=elsewhere / "data", app=app, in_memory_storage=True, settings=settings
         )

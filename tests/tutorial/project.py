@@ -12,7 +12,7 @@ from typing import Self
 
 from tests.house.documents import ROOT, CodeBlock, code_blocks
 
-_TUTORIAL = "docs/your-own-workflow.md"
+TUTORIAL = "docs/your-own-workflow.md"
 #: The recipes' addresses and their lines in the registry are on the first page.
 RECIPES = (
     "docs/recipes.md",
@@ -34,7 +34,7 @@ _HEADING = "\n## "
 
 def shown() -> list[CodeBlock]:
     """Return the tutorial's code blocks."""
-    return code_blocks(_TUTORIAL)
+    return code_blocks(TUTORIAL)
 
 
 class TripServices:
@@ -72,13 +72,8 @@ def without_run_ids(line: str) -> str:
     return re.sub(r"\.[0-9a-f]{8}(?=[ ./])", "", line)
 
 
-def follow_tutorial(folder: Path, services: str) -> None:
-    """Copy the application to `folder`, and add the tutorial's files; `services` is the services' address."""
-    follow([_TUTORIAL], folder, services)
-
-
 def follow(documents: Iterable[str], folder: Path, services: str) -> None:
-    """Do as documents say in a copy of the application."""
+    """Copy the application to `folder`, and add the files of documents, with the address of the services."""
     blocks = [block for document in documents for block in code_blocks(document)]
     copied = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "functions", folder / "functions", ignore=copied)
@@ -120,7 +115,7 @@ def folders_of(blocks: Iterable[CodeBlock]) -> list[str]:
 
 def scene(number: int) -> tuple[list[str], list[list[str]]]:
     """Return the `curl` lines of a numbered section, and the lines of each of its outputs."""
-    text = (ROOT / _TUTORIAL).read_text(encoding="utf-8")
+    text = (ROOT / TUTORIAL).read_text(encoding="utf-8")
     [section] = [part for part in text.split(_HEADING) if part.startswith(f"{number}. ")]
     blocks = [block for block in shown() if block.text in section]
     commands = [

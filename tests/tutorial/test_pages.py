@@ -219,12 +219,6 @@ def test_registry_has_one_line_for_each_workflow() -> None:
     assert [line for line in lines if line in expected] == expected
 
 
-def test_settings_are_the_addresses_of_the_new_agents() -> None:
-    """Each is named after its Agent."""
-    settings = json.loads(_file("local.settings.json"))["Values"]
-    assert settings.keys() == {"FLIGHT_URL", "HOTEL_URL", "CAR_URL"}
-
-
 _IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
 #: The tests that cover the whole application, or every document.
 _WHOLE = ("tests/security", "tests/infra", "tests/house/test_docs.py", "tests/unit/workflows")

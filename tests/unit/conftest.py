@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from functions.agents.http_agent import RemoteService
-from functions.web.service_credentials import Credential
+from functions.service_credentials import Credential
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import RemoteServiceFake
 from tests.fakes.storage_process import virtual_now

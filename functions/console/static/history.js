@@ -25,7 +25,7 @@ export function rejected(task) {
   if (task.rejected.length === 0) return null;
   const rows = task.rejected.map((message) => [
     message.queue,
-    [message.step, message.agent && `Agent ${message.agent}`].filter(Boolean).join(", ") || NOTHING,
+    message.step || NOTHING,
     inCell(message.reason),
     inCell(message.message_id),
     clock(message.rejected_at),

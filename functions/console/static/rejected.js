@@ -124,10 +124,8 @@ function buttons(message, again) {
   return el("span", { class: "buttons" }, whole ? button("Resend", resend) : el("span", { class: "note" }, "Only the beginning is kept"), button("Discard", discard));
 }
 
-function about({ task, step, agent }) {
-  if (!task && !agent) return null;
-  const names = [step && `step ${step}`, agent && `Agent ${agent}`].filter(Boolean).join(", ");
-  return el("p", { class: "note" }, task ? el("a", { href: addressOfTask(task) }, task) : null, task && names ? " · " : "", names);
+function about({ task, step }) {
+  return task && el("p", { class: "note" }, el("a", { href: addressOfTask(task) }, task), step && ` · step ${step}`);
 }
 
 function resent({ resends, resent_at: at, resent_by: who, resent_why: why }) {

@@ -13,23 +13,19 @@ from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, 
 
 from functions.storage.azure_table import AzureTable, StorageSession
 from tests.e2e.console.story import Story
+from tests.e2e.deliveries import SETTINGS
 from tests.e2e.recovery.bench import Bench as RecoveryBench
-from tests.e2e.recovery.bench import bench_with
-from tests.e2e.recovery.remote import RemoteService
+from tests.e2e.recovery.bench import Task, bench_with
+from tests.e2e.recovery.remote import Behaviour, RemoteService
 
 _APP = Path(__file__).parent / "app"
 
 SHARDS = 2
 _STEPS = ("account", "package", "transport", "drone", "delivery", "payment")
-#: A sweep each second, short waits, and a short limit for the step that tests hold up.
+#: A short limit for the steps that tests hold up.
 _SETTINGS = {
-    "SUPERVISOR_SCHEDULE": "* * * * * *",
-    "SUPERVISOR_THRESHOLD": "1",
-    "EXTENDED_WAITS": "2",
-    "SKEW_SECONDS": "0.5",
-    "PICK_UP_SECONDS": "8",
+    **SETTINGS,
     "STEP_SECONDS": "delivery.drone=4,delivery.account=4",
-    "BREAKER_FAILURES": "100000",
     "STATE_SHARDS": str(SHARDS),
 }
 #: The payload of a delivery.
@@ -51,6 +47,12 @@ class Bench(RecoveryBench):
     ) -> None:
         """Submit an order under the given id."""
         await RecoveryBench.submit(self, task, resource, content)
+
+    async def refuse(self, task: str, *later: Behaviour, resource: str = "deliveries") -> Task:
+        """Bring a delivery into `Error`: its drone is refused, and behaves as given at later attempts."""
+        self.remote.script(f"{task}/drone/do", Behaviour.REFUSES, *later)
+        await self.submit(task, resource)
+        return await self.until_state(task, "Error")
 
     async def overview(self) -> dict[str, Any]:
         """Read the overview."""

@@ -19,10 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def _refused(bench: Bench, task: str) -> None:
-    """Bring a delivery into `Error`: its drone is refused once, and confirmed at the next attempt."""
-    bench.remote.script(f"{task}/drone/do", Behaviour.REFUSES, Behaviour.ANSWERS)
-    await bench.submit(task)
-    await bench.until_state(task, "Error")
+    await bench.refuse(task, Behaviour.ANSWERS)
 
 
 async def _resubmit(page: Page, task: str) -> None:
@@ -71,9 +68,7 @@ async def test_second_of_two_operators_is_refused_with_the_reason(bench: Bench, 
 
 async def test_acceptance_is_shown_only_while_it_is_true(bench: Bench, console: Console) -> None:
     """A task that is in `Error` again does not continue."""
-    bench.remote.script("again/drone/do", Behaviour.REFUSES, Behaviour.REFUSES)
-    await bench.submit("again")
-    await bench.until_state("again", "Error")
+    await bench.refuse("again", Behaviour.REFUSES)
     await console.open("#/tasks/again")
     page = console.page
     await console.act("Resubmit", "too early")

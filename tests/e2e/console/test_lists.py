@@ -17,10 +17,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 async def _refused(bench: Bench, *tasks: str) -> None:
     """Bring errands into `Error`, each refused once."""
     for task in tasks:
-        bench.remote.script(f"{task}/drone/do", Behaviour.REFUSES, Behaviour.ANSWERS)
-        await bench.submit(task, "errands")
-    for task in tasks:
-        await bench.until_state(task, "Error")
+        await bench.refuse(task, Behaviour.ANSWERS, resource="errands")
 
 
 async def _asked(page: Page, title: str, reason: str, confirm: str) -> Locator:
@@ -109,14 +106,6 @@ def _done(task: str) -> dict[str, object]:
 _REFUSED = "drone: drone answered 422"
 
 
-async def _refused_deliveries(bench: Bench, *tasks: str) -> None:
-    """Bring deliveries into `Error` for one cause."""
-    for task in tasks:
-        bench.remote.script(f"{task}/drone/do", Behaviour.REFUSES)
-        await bench.submit(task)
-        await bench.until_state(task, "Error")
-
-
 def _lines(page: Page) -> Any:
     return page.get_by_role("list", name="Tasks").get_by_role("link")
 
@@ -140,7 +129,8 @@ async def _follow_cause(page: Page, *tasks: str) -> None:
 
 async def test_errors_of_one_cause_lead_to_their_tasks(bench: Bench, console: Console) -> None:
     """One line for all of them, with how many and since when."""
-    await _refused_deliveries(bench, "cause-1", "cause-2")
+    for task in ("cause-1", "cause-2"):
+        await bench.refuse(task)
     await console.open("#/tasks")
     await _follow_cause(console.page, "cause-1", "cause-2")
 

@@ -9,7 +9,6 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.e2e.console.bench import Bench, Console
-from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
@@ -199,9 +198,7 @@ async def _nothing_ran(console: Console) -> None:
 
 async def test_reason_that_looks_like_markup_is_shown_as_text(bench: Bench, console: Console) -> None:
     """It is stored as it was given, and shown as it was stored."""
-    bench.remote.script("evil/drone/do", Behaviour.REFUSES)
-    await bench.submit("evil")
-    await bench.until_state("evil", "Error")
+    await bench.refuse("evil")
     await console.open("#/tasks/evil")
     await console.page.get_by_role("button", name="Resubmit").click()
     dialog = console.page.get_by_role("dialog")
@@ -219,9 +216,7 @@ async def test_no_text_of_any_response_becomes_markup(
     bench: Bench, console: Console, view: str, path: str
 ) -> None:
     """Whatever the API returns, in every view."""
-    bench.remote.script("evil-1/drone/do", Behaviour.REFUSES)
-    await bench.submit("evil-1")
-    await bench.until_state("evil-1", "Error")
+    await bench.refuse("evil-1")
     async with bench.session.get(f"/api/ops/{path}") as answer:
         content = _poisoned(await answer.json(), keep=_OURS)
     await console.answer(f"{path}*", content)
@@ -232,9 +227,7 @@ async def test_no_text_of_any_response_becomes_markup(
 
 async def test_reasons_of_waiting_are_shown_as_text(bench: Bench, console: Console) -> None:
     """Suspensions, decisions, questions, and the notes of steps; in dialogs, too."""
-    bench.remote.script("evil-2/drone/do", Behaviour.REFUSES)
-    await bench.submit("evil-2")
-    content = await bench.until_state("evil-2", "Error")
+    content = await bench.refuse("evil-2")
     step = content["steps"][0]
     step |= {"name": EVIL, "state": "Result missing", "note": EVIL, "event_by": EVIL}
     step["do"] |= {"error": EVIL}

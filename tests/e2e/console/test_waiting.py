@@ -46,9 +46,7 @@ async def test_operator_sees_which_version_is_still_needed_and_the_steps_of_each
     bench: Bench, console: Console
 ) -> None:
     """From the overview to the tasks, each shown from its own record: what is gone had other steps."""
-    bench.remote.script("new/drone/do", Behaviour.REFUSES)
-    await bench.submit("new")
-    await bench.until_state("new", "Error")
+    await bench.refuse("new")
     await _suspended(bench, GONE, "gone")
     await console.open()
     page = console.page
@@ -169,10 +167,8 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, cons
 
 async def test_task_that_is_being_undone_says_what_is_left(bench: Bench, console: Console) -> None:
     """Meanwhile it can be suspended only."""
-    bench.remote.script("off/drone/do", Behaviour.REFUSES)
     bench.remote.script("off/package/undo", Behaviour.WAITS)
-    await bench.submit("off")
-    await bench.until_state("off", "Error")
+    await bench.refuse("off")
     await console.open("#/tasks/off")
     page = console.page
     await console.act("Undo", "the customer cancelled")

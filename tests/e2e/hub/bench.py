@@ -17,6 +17,7 @@ from local.platform.blueprint import Stages, whole_platform
 from tests.e2e.hub.evidence import StoredTasks, read_evidence
 from tests.e2e.hub.letters import workload
 from tests.e2e.hub.senders import HUB, Senders, senders
+from tests.e2e.recovery.bench import connections_of
 
 #: Seconds that a test waits at most: more than any machine needs.
 _PATIENCE = 90
@@ -71,14 +72,9 @@ async def running(folder: Path) -> AsyncIterator[HubBench]:
         Platform(replace(made, in_memory_storage=True)) as platform,
         senders(platform.addresses.service_bus_connection) as to_both,
     ):
-        addresses = platform.addresses
-        connections = {
-            "AzureWebJobsStorage": addresses.storage_connection,
-            "StateStore": addresses.storage_connection,
-            "ServiceBusConnection": addresses.service_bus_connection,
-            "EventHubConnection": addresses.service_bus_connection,
-        }
-        yield HubBench(platform, to_both, made.app, {**made.settings, **connections})
+        hub_of = {"EventHubConnection": platform.addresses.service_bus_connection}
+        settings = {**made.settings, **connections_of(platform), **hub_of}
+        yield HubBench(platform, to_both, made.app, settings)
 
 
 @asynccontextmanager

@@ -142,10 +142,11 @@ async def bench_with(
         Platform(options) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,
     ):
-        yield Bench({**chosen, **_connections(platform)}, platform, session, remote)
+        yield Bench({**chosen, **connections_of(platform)}, platform, session, remote)
 
 
-def _connections(platform: Platform) -> dict[str, str]:
+def connections_of(platform: Platform) -> dict[str, str]:
+    """Return the settings with the connections of a platform's application."""
     addresses = platform.addresses
     return {
         "AzureWebJobsStorage": addresses.storage_connection,

@@ -15,7 +15,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from tests.e2e.caller import ORDER
-from tests.e2e.deliveries import APP, SETTINGS, STEPS, DeliveryServices, addresses, asking
+from tests.e2e.deliveries import APP, DELIVERY, SETTINGS, STEPS, DeliveryServices, addresses, asking
 from tests.e2e.recovery.bench import Bench, bench_with, until
 from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.telemetry.conftest import EXPORT_SETTINGS
@@ -35,11 +35,9 @@ _HEADERS = {
 _QUERY = {"code": f"{_CANARY}-code"}
 _ITEM = {"sku": f"{_CANARY}-sku", "quantity": 2, "unit_price": "4.90"}
 _DELIVERY = {
+    **DELIVERY,
     "account": f"{_CANARY}-account",
-    "package": {"weight_kg": 2.5, "size": "small", "tag": f"{_CANARY}-tag"},
-    "pickup": {"latitude": 47.6423, "longitude": -122.1391},
-    "dropoff": {"latitude": 45.5152, "longitude": -122.6784},
-    "pickup_at": "2026-11-21T12:00:00Z",
+    "package": {**DELIVERY["package"], "tag": f"{_CANARY}-tag"},
 }
 _SECRETS = {
     **{f"{step.upper()}_KEY": f"{_CANARY}-{step}-key" for step in STEPS},

@@ -86,6 +86,11 @@ def test_page_answers_a_fresh_readers_questions_in_order() -> None:
     assert [each for each in re.findall(r"^## (.+)$", _PAGE, re.MULTILINE) if each in asked] == asked
 
 
+def test_page_says_that_nothing_was_deployed() -> None:
+    """Before anything else."""
+    assert "No deployment to a subscription was tested" in _PAGE.split("\n## ")[0]
+
+
 def test_page_lists_every_option() -> None:
     """Each with its default, if it has one."""
     listed = dict(re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", _PAGE, re.MULTILINE))

@@ -120,32 +120,6 @@ def test_the_hubs_are_those_that_the_app_declares(tmp_path: Path) -> None:
     assert command[command.index("--hubs") + 1] == str(declared)
 
 
-def test_the_broker_expires_messages_on_receive_with_the_option() -> None:
-    """By default, it expires them at the end of their time to live."""
-    assert "--expire-on-receive" not in _part(PartName.BROKER).command
-    command = _part(PartName.BROKER, PlatformOptions(expire_on_receive=True)).command
-    assert "--expire-on-receive" in command
-
-
-def test_without_declared_queues_the_bindings_are_read_before_the_broker_starts(tmp_path: Path) -> None:
-    """Into a file of the broker's own folder, which `reset` deletes."""
-    broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path, data=tmp_path / "data"))
-    assert broker.prepare is not None
-    assert str(tmp_path / "data" / "servicebus" / "queues.json") in broker.command
-
-
-def test_the_host_is_ready_when_the_app_has_started() -> None:
-    """Whatever routes the app has."""
-    assert _part(PartName.HOST).ready.url == f"{ADDRESSES.host}/admin/host/status"
-
-
-def test_azurite_in_memory_has_no_folder() -> None:
-    """Azurite refuses both at once."""
-    command = _part(PartName.AZURITE, PlatformOptions(in_memory_storage=True)).command
-    assert "--inMemoryPersistence" in command
-    assert "--location" not in command
-
-
 def test_a_missing_azurite_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It comes with `make setup`."""
     monkeypatch.setattr(blueprint, "_AZURITE", tmp_path / "missing")

@@ -22,7 +22,7 @@ from functions.connections import SettingsError
 from functions.core.step_results import BaseStep
 from functions.core.workflow_definition import DefinitionError, WorkflowRegistry
 from functions.messaging.queue_names import QUEUES, QueueTimes
-from functions.web.service_credentials import BearerToken, HeaderKey
+from functions.service_credentials import BearerToken, HeaderKey
 from functions.workflow import QueueStep, Step, Workflow, days
 from tests.fakes.storage_process import real_now
 from tests.unit.agents.test_service_credentials import Issuer

@@ -31,7 +31,7 @@ from functions.agents.http_agent import (
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding, OutcomeKind
-from functions.web.service_credentials import HeaderKey, NoTokenError
+from functions.service_credentials import HeaderKey, NoTokenError
 from tests.fakes.remote_service import Answer
 from tests.fakes.storage_process import virtual_now
 from tests.unit.agents.conftest import KEY, new_call, saying

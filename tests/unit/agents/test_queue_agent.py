@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 
 from functions.agents.agent_call import (
     AgentCall,
@@ -21,15 +22,24 @@ from functions.agents.agent_call import (
     UnusableResultError,
 )
 from functions.agents.gate_releases import ReleasingGates
+from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
+from functions.core.step_definition import QueueStep
 from functions.core.task_events import Finding
-from functions.messaging.agent_messages import AgentMessageError, AgentReply
+from functions.core.workflow_definition import Workflow
+from functions.messaging.agent_messages import AgentReply
+from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.senders import SendError
+from functions.operators.gate_routes import add_gate_routes
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from functions.timers import delete_requests_before
+from functions.web.bodies import ReadRoute
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
+from tests.unit.operators.conftest import Desk, Parcel
+from tests.unit.operators.conftest import request as parcel_request
 
 SECRET = "start-id-of-this-request"
 ECHO: dict[str, Any] = {
@@ -87,13 +97,13 @@ class Bench:
         self.script, self.table = Script(), SimulatedTable()
         self.replies: list[AgentReply] = []
         self.send_failures = 0
-        self.gates: ReleasingGates | None = None
+        self.limits = CallLimits({}, virtual_now)
         self.now = virtual_now
 
     async def _send(self, reply: AgentReply) -> None:
         if self.send_failures:
             self.send_failures -= 1
-            raise ConnectionError("Service Bus is down")
+            raise SendError("queue agent-replies: ServiceBusConnectionError")
         self.replies.append(reply)
 
     async def take(self, *, within: float = LIMIT, **changes: Any) -> None:
@@ -118,7 +128,7 @@ class Bench:
             now=self.now,
             new_id=new_id,
             function_seconds=300,
-            gates=self.gates,
+            limits=self.limits,
         )
         await agent.take("m-1", body)
 
@@ -216,7 +226,7 @@ async def test_call_ends_before_its_function_and_the_request_is_delivered_again(
 async def test_reply_that_cannot_be_sent_has_the_request_delivered_again(bench: Bench) -> None:
     """The service knows the effect key."""
     bench.send_failures = 1
-    with pytest.raises(ConnectionError):
+    with pytest.raises(SendError):
         await bench.take()
     await bench.take()
     assert bench.outcomes == ["done"]
@@ -240,7 +250,7 @@ async def test_message_that_is_no_request_is_named(
     changes: dict[str, Any], field: str, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log names the field and no value."""
-    with pytest.raises(AgentMessageError):
+    with pytest.raises(MessageError):
         await bench.take(**changes)
     assert caplog.messages[0].startswith("agent-payment-requests: message m-1 is no request: ")
     assert f"{field}: " in caplog.messages[0]
@@ -299,6 +309,19 @@ async def test_no_secret_is_in_the_table(bench: Bench) -> None:
     assert (row["Task"], row["Step"], row["Epoch"]) == ("task-1", "payment", 2)
 
 
+async def test_defect_is_not_retried(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails immediately, so that it is seen."""
+
+    async def fail(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(bench.table, "send", fail)
+    began_at = virtual_now()
+    with pytest.raises(TypeError):
+        await bench.take(idempotent=False)
+    assert virtual_now() == began_at
+
+
 @pytest.mark.parametrize("fault", [TableFault.NO_ANSWER, TableFault.REPEATED, TableFault.NOT_SENT])
 async def test_own_beginning_is_known_after_a_fault_of_the_table(fault: TableFault, bench: Bench) -> None:
     """Otherwise the request would never be carried out."""
@@ -339,7 +362,7 @@ async def test_reply_that_cannot_be_recorded_is_sent(bench: Bench) -> None:
 async def test_recorded_reply_is_sent_by_the_next_delivery(bench: Bench) -> None:
     """After the queue of replies was down."""
     bench.send_failures = 1
-    with pytest.raises(ConnectionError):
+    with pytest.raises(SendError):
         await bench.take(idempotent=False)
     await bench.take(idempotent=False)
     assert (len(bench.script.calls), bench.outcomes) == (1, ["done"])
@@ -411,24 +434,30 @@ async def test_look_up_is_replied_and_changes_nothing(
 # The limit of the gate
 
 
-@pytest.fixture(params=["gate", "settings"])
+@pytest.fixture(params=["operator", "settings"])
 async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
-    """Limit the calls of the instance to one, by the row of the gate or by the settings."""
+    """Limit the calls of the instance to one, by an operator or by the settings."""
 
     async def schedule(*_: object) -> None:
         """Send nothing."""
 
     process = StorageProcess(SimulatedTable())
-    is_of_gate = request.param == "gate"
-    bench.gates = ReleasingGates(
+    by_operator = request.param == "operator"
+    bench.limits = gates = ReleasingGates(
         process.storage,
         settings=process.settings,
         now=virtual_now,
         schedule_release=schedule,
-        calls_at_once={"payment": 9 if is_of_gate else 1},
+        calls_at_once={"queue:payment": 9 if by_operator else 1},
     )
-    if is_of_gate:
-        await bench.gates.set_calls_at_once("payment", 1)
+    if by_operator:
+        step = QueueStep("pay", agent="payment", request=parcel_request)
+        desk = Desk(Workflow("flow", payload=Parcel, steps=[step]))
+        router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
+        add_gate_routes(router, gates, desk.registry)
+        desk.application.include_router(router)
+        limit = {"reason": "it is slow", "calls_at_once": 1}
+        assert (await desk.post("/gates/queue:payment/limit", limit)).status == 202
     return bench
 
 

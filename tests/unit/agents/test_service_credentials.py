@@ -12,7 +12,7 @@ from azure.core.credentials import AccessToken
 from azure.identity import CredentialUnavailableError
 from pydantic import SecretStr
 
-from functions.web.service_credentials import BearerToken, HeaderKey, ManagedIdentity, NoTokenError, Token
+from functions.service_credentials import BearerToken, HeaderKey, ManagedIdentity, NoTokenError, Token
 from tests.fakes.storage_process import START
 
 SCOPE = "api://payments/.default"
@@ -104,18 +104,29 @@ async def test_valid_token_is_sent_while_it_cannot_be_renewed(
     assert "canary" not in f"{caplog.text} {Token('canary', START)!r} {HeaderKey('x', SecretStr('canary'))!r}"
 
 
+@pytest.mark.parametrize("is_valid", [False, True])
 async def test_issuer_that_does_not_answer(
-    issuer: Issuer, sent: Sent, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, sent: Sent, monkeypatch: pytest.MonkeyPatch, *, is_valid: bool
 ) -> None:
-    """A call waits ten seconds for it."""
+    """A call waits ten seconds for it. With a valid token, it is only one call."""
 
     async def hang(_scope: str) -> Token:
         await asyncio.sleep(HOUR)
         raise AssertionError
 
-    monkeypatch.setattr(issuer, "issue", hang)
-    with pytest.raises(NoTokenError, match="no answer"):
+    if is_valid:
         await sent()
+        issuer.advance(HOUR - 200)
+    monkeypatch.setattr(issuer, "issue", hang)
+    if not is_valid:
+        with pytest.raises(NoTokenError, match="no answer"):
+            await sent()
+        return
+    first = asyncio.ensure_future(sent())
+    await asyncio.sleep(1)
+    assert [await sent() for _ in range(3)] == ["Bearer canary-1"] * 3
+    assert not first.done()
+    assert await first == "Bearer canary-1"
 
 
 async def test_key_is_sent_in_its_header() -> None:

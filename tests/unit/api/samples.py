@@ -5,12 +5,22 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from tests.fakes.asgi import HttpAnswer
 
 ITEM: dict[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 ORDER: dict[str, Any] = {"customer": "C-1042", "currency": "EUR", "items": [ITEM]}
+
+
+class WithoutSchema(BaseModel):
+    """A model that has no JSON schema."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    field: range | None = None
+    text: str = ""
+
 
 INSIDE = ("Traceback", "functions.", "pydantic", "azure", "sqlite", "/work", "site-packages", "Error(")
 

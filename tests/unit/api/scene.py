@@ -121,7 +121,7 @@ class Api:
             settings=self.settings,
             now=self.clock.now,
             new_id=lambda: f"id{next(self._ids)}",
-            announce=Announcer(send=_nothing, forget=_nothing).announce,
+            announce=Announcer(send=_nothing, forget=_nothing, start_run=_nothing).announce,
         )
         new_ids = count(1)
         self.orders = Orders(
@@ -144,7 +144,7 @@ class Api:
         receivers = Receivers(
             storage=self.storage,
             registry=registry,
-            announcer=Announcer(send=_nothing, forget=_nothing),
+            announcer=Announcer(send=_nothing, forget=_nothing, start_run=_nothing),
             gates=OpenGates(),
             settings=self.settings,
             now=self.clock.now,
@@ -225,5 +225,5 @@ class Api:
 CANCELLED = Cancelled(by=Canceller.OPERATOR, who="op", reason="because")
 
 
-async def _nothing(*_: Any) -> None:
+async def _nothing(*_: Any) -> Any:
     """Send nothing."""

@@ -6,13 +6,13 @@ from datetime import date
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, create_model
+from pydantic import BeforeValidator, SecretStr, create_model
 
 from functions.core.record import OperationState
 from functions.core.task_events import Resumed, StepSkipped, Suspended
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
-from tests.unit.api.samples import Priced, problem, wrong_fields
+from tests.unit.api.samples import Priced, WithoutSchema, problem, wrong_fields
 from tests.unit.api.scene import CANCELLED, TASK, Api, Approval, bookings
 
 BOOKINGS = bookings()
@@ -282,17 +282,9 @@ async def test_event_is_the_same_after_a_deployment(api: Api) -> None:
     problem(await changed.post(PATH, YES | {"by": "anna"}), 409)
 
 
-class Sealed(BaseModel):
-    """A model without JSON schema."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    seal: range | None = None
-
-
 async def test_event_without_schema_is_shown_without_it() -> None:
     """The other fields are there."""
-    flow = bookings(event=Sealed)
+    flow = bookings(event=WithoutSchema)
     api = Api(flow)
     await api.wait_for_approval(flow)
     answer = await api.client.get(PATH)

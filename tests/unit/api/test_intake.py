@@ -20,13 +20,10 @@ from functions.messaging import queue_depths
 from functions.messaging.intake_measurement import (
     IntakeBounds,
     IntakeMeasurement,
-    read_intake,
-    record_intake,
 )
 from functions.messaging.queue_depths import Backlog, Depth, PeekedQueues, QueueDepth
 from functions.storage.table_contract import CorruptRowError, StorageError, TransientStorageError
 from tests.fakes.clock import START, FakeClock
-from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.api.samples import ORDER, problem
 from tests.unit.api.scene import Api
 from tests.unit.storage.virtual import virtual
@@ -128,19 +125,6 @@ async def test_limit_without_a_new_measurement_is_lifted() -> None:
 def test_age_and_bytes_are_bounded(backlog: Backlog, seconds: int) -> None:
     """Callers wait the longer, the larger the backlog is, and at most five minutes."""
     assert IntakeMeasurement(START, backlog).retry_after(BOUNDS, START) == seconds
-
-
-async def test_measurement_is_read_as_it_was_recorded() -> None:
-    """In a row of its own; a corrupt row and a refused write are errors."""
-    table = SimulatedTable()
-    assert await read_intake(table) is None
-    await record_intake(table, OLD, START)
-    assert await read_intake(table) == IntakeMeasurement(START, OLD)
-    [(partition, key)] = table.rows
-    assert (partition, key) == ("intake", "latest")
-    table.rows[partition, key]["Measurement"] = "{}"
-    with pytest.raises(CorruptRowError):
-        await read_intake(table)
 
 
 # Peeks

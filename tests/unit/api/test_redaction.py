@@ -27,6 +27,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from functions.web.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
+from tests.unit.api.samples import WithoutSchema
 
 CANARY = "c4n4ry"
 Marked = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
@@ -163,22 +164,13 @@ class Plain(BaseModel):
     user: str
 
 
-class Odd(BaseModel):
-    """A model without a JSON schema."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    field: range
-    text: str = ""
-
-
 def test_model_without_secret_is_shown_whole_and_one_without_schema_not_at_all() -> None:
     """A schema is necessary: only the schema names the secret fields."""
     assert redacted(Plain, f'{{"user": "ann", "more": "{CANARY}"}}') == {"user": "ann", "more": CANARY}
     assert not has_secrets(Plain)
     for show in (has_secrets, lambda model: redacted(model, "{}")):
         with pytest.raises(NotShownError, match="its model has no JSON schema"):
-            show(Odd)
+            show(WithoutSchema)
 
 
 def test_long_lists_do_not_block_the_process() -> None:
@@ -223,7 +215,7 @@ def test_faults_of_a_whole_secret_and_of_a_model_without_schema_have_no_place() 
     """A model without JSON schema may have a secret in any place."""
     pins = RootModel[dict[SecretStr, int]]
     assert [fault["loc"] for fault in _faults(pins, {CANARY: "x"})] == [("order",)]
-    assert {fault["loc"] for fault in _faults(Odd, {"text": 1})} == {("order",)}
+    assert {fault["loc"] for fault in _faults(WithoutSchema, {"text": 1})} == {("order",)}
 
 
 def _faults(model: type[BaseModel], sent: Any) -> list[dict[str, Any]]:

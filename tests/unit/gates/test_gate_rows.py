@@ -14,7 +14,7 @@ from functions.core.task_events import OutcomeKind
 from functions.storage.table_contract import CorruptRowError, RowChange, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
-from tests.unit.gates.scene import CALL, QUEUE, SERVICE, Scene, seconds
+from tests.unit.gates.scene import QUEUE, SERVICE, Scene, seconds
 from tests.unit.storage.virtual import virtual
 
 
@@ -199,6 +199,9 @@ async def test_calls_of_an_instance_are_limited() -> None:
     await asyncio.gather(*(call() for _ in range(20)))
     assert (most, not_begun) == (3, 5)
     await gates.set_calls_at_once(SERVICE, 0)
+    written = len(scene.table.transactions)
+    await gates.set_calls_at_once(SERVICE, 1)  # the least limit is unchanged
+    assert len(scene.table.transactions) == written
     most = 0
     await asyncio.gather(*(call() for _ in range(2)))
     assert most == 1
@@ -220,14 +223,3 @@ async def test_healthy_traffic_costs_no_request() -> None:
         await gates.reply(QUEUE, virtual_now(), is_taken=True)
         await gates.report("down", OutcomeKind.NOT_BEGUN, virtual_now())
     assert (scene.table.reads, len(scene.table.transactions)) == requests
-
-
-@virtual
-async def test_unchanged_limit_writes_nothing() -> None:
-    """A limit is at least 1."""
-    scene = Scene()
-    gates = scene.hosts[0].gates
-    await gates.set_calls_at_once(SERVICE, 0)
-    await gates.set_calls_at_once(SERVICE, 1)
-    assert ((await scene.gate()).calls_at_once, len(scene.table.transactions)) == (1, 1)
-    await scene.admit(1, CALL)

@@ -86,13 +86,6 @@ class Desk:
         await self.handlers.agent_reply(QueueMessage(message_id="m1", body=json.dumps(fields).encode()))
 
 
-async def test_message_is_passed_on() -> None:
-    """As it was sent."""
-    desk = Desk()
-    await desk.handlers.scheduler_request(addressed(RUN).message)
-    assert desk.receivers.received == [RUN]
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"schema_version": 1, "kind": "run"}', b"\xff"])
 async def test_message_that_cannot_be_read_is_rejected(body: bytes) -> None:
     """It harms no other message."""
@@ -107,7 +100,7 @@ async def test_message_of_a_deleted_task_has_no_effect() -> None:
     desk = Desk(fault=NoSuchTaskError("t1"))
     await desk.handlers.scheduler_request(addressed(RUN).message)
     await desk.reply()
-    assert len(desk.receivers.received) == 2
+    assert (desk.receivers.received[0], len(desk.receivers.received)) == (RUN, 2)
     desk = Desk(fault=TransientStorageError("no answer"))
     with pytest.raises(TransientStorageError):
         await desk.handlers.scheduler_request(addressed(RUN).message)

@@ -12,45 +12,33 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from functions.agents.agent_catalog import setting_of
 from functions.core.workflow_definition import DefinitionError
 from functions.messaging.queue_names import QUEUES, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import REACHES, AppRole, kind_of
-from functions.settings import load_settings
 from functions.storage.azure_table import AzureTable
 from functions.table_clients import TableAccount
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
+from tests.fakes.application import SETTINGS, agent_addresses, wired
 
-_REGISTRATIONS = load_registrations()
-_BUS = "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local"
-_SETTINGS = {
+#: What the functions of the hub and of the Agents need besides.
+_FURTHER = {
     "AgentStore": "UseDevelopmentStorage=true",
-    "ServiceBusConnection": _BUS,
-    "EventHubConnection": _BUS,
-    "SAMPLE_SERVICES": "1",
-    **{
-        setting_of(name, "URL"): "https://service.example"
-        for each in _REGISTRATIONS
-        for name in each.agent_names
-    },
+    "EventHubConnection": SETTINGS["ServiceBusConnection"],
 }
 
 
-def wired(*roles: AppRole, **settings: str) -> Wiring:
+def wired_for(*roles: AppRole, **settings: str) -> Wiring:
     """Return the parts of an application with these roles. The Agents' has no address of the state store."""
-    state = {} if roles == (AppRole.AGENTS,) else {"StateStore": "UseDevelopmentStorage=true"}
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in {"ROLES": ",".join(roles), **state, **_SETTINGS, **settings}.items():
-            environment.setenv(name, value)
-        return Wiring(load_settings(), _REGISTRATIONS)
+    state = {"StateStore": ""} if roles == (AppRole.AGENTS,) else {}
+    return wired(ROLES=",".join(roles), **_FURTHER, **state, **settings)
 
 
 def functions_of(*roles: AppRole) -> dict[str, Any]:
     """Return the functions of an application, by name."""
     app = func.FunctionApp()
-    for blueprint in wired(*roles).blueprints():
+    for blueprint in wired_for(*roles).blueprints():
         app.register_functions(blueprint)
     return {str(each.get_function_name()): each for each in app.get_functions()}
 
@@ -112,7 +100,7 @@ def test_each_dead_letter_queue_has_one_reader() -> None:
 @pytest.mark.parametrize("role", AppRole)
 async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
     """A message to another queue is a defect, also where the templates do not prevent it."""
-    wiring = wired(role)
+    wiring = wired_for(role)
     for queue in QUEUES:
         sender: Any = wiring._sender
         if kind_of(queue) in REACHES[role].sends:
@@ -124,21 +112,28 @@ async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
 
 def test_agents_of_the_whole_application_send_replies_only() -> None:
     """An Agent that works there works in an application of its own."""
-    sender: Any = wired()._make_sender(REACHES[AppRole.AGENTS])
+    sender: Any = wired_for()._make_sender(REACHES[AppRole.AGENTS])
     assert {queue for queue in QUEUES if sender._may_send(queue)} == {"agent-replies"}
+
+
+def test_agents_setting_limits_the_calls_of_its_queue() -> None:
+    """A queue has a gate of its own."""
+    wiring: Any = wired(AGENT_PAYMENT_AT_ONCE="2")
+    assert wiring._calls_at_once == {"payment": 2, "queue:payment": 2}
 
 
 def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
     """The start stops with the name of the workflow and the fix."""
     with pytest.raises(DefinitionError, match=r'"orders": cancel_within: .* set RETENTION_DAYS'):
-        wired(RETENTION_DAYS="0.5")
+        wired_for(RETENTION_DAYS="0.5")
 
 
 #: Each takes a large part of a second: web applications, identities, clients, exporters.
 _LATER = {
     *("azure.eventhub", "azure.identity", "azure.monitor", "azure.servicebus", "azure.storage.blob"),
     *("cryptography", "fastapi", "fastapi_offline", "functions.api.order_routes"),
-    *("functions.services.application", "msal", "opentelemetry.exporter", "opentelemetry.sdk"),
+    *("functions.services.application", "msal", "opentelemetry.exporter"),
+    *("opentelemetry.instrumentation", "opentelemetry.sdk"),
     *("pyrate_limiter", "starlette"),
 }
 _START = """
@@ -146,9 +141,11 @@ import sys
 from functions.settings import load_settings
 from functions.storage.azure_table import AzureTable
 from functions.table_clients import TableAccount
-from functions.wiring import Wiring
+from functions.wiring import Wiring, start_telemetry
 from functions.workflows.registry import load_registrations
-print(len(Wiring(load_settings(), load_registrations()).blueprints()), *sys.modules)
+settings = load_settings()
+start_telemetry(settings)
+print(len(Wiring(settings, load_registrations()).blueprints()), *sys.modules)
 """
 
 
@@ -157,7 +154,7 @@ def test_start_imports_no_more_than_it_needs() -> None:
     started = subprocess.run(
         [sys.executable, "-c", _START],
         cwd=Path(__file__).parents[3],
-        env={**_SETTINGS, "StateStore": "UseDevelopmentStorage=true", "SUBMIT_TO": "hub"},
+        env={**SETTINGS, **_FURTHER, **agent_addresses(load_registrations()), "SUBMIT_TO": "hub"},
         check=True,
         capture_output=True,
         text=True,

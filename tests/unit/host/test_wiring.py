@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,18 +15,7 @@ from functions.settings import Settings, load_settings
 from functions.supervisor.sweep_progress import SweepReport
 from functions.table_clients import TableAccount
 from functions.timers import purge_instances, report_sweep
-
-_SETTINGS = {
-    "StateStore": "UseDevelopmentStorage=true",
-    "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
-}
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> Settings:
-    """Return the settings of an environment."""
-    for name, value in {**_SETTINGS, **settings}.items():
-        monkeypatch.setenv(name, value)
-    return load_settings()
+from tests.fakes.application import SETTINGS
 
 
 def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +29,9 @@ def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPat
         "BREAKER_OPEN_SECONDS": "45",
         "DEFER_HOURS": "1.5",
     }
-    rules = loaded(monkeypatch, given).rules(WorkflowRegistry([]))
+    for name, value in {**SETTINGS, **given}.items():
+        monkeypatch.setenv(name, value)
+    rules = load_settings().rules(WorkflowRegistry([]))
     assert rules.start_within == timedelta(seconds=7)
     assert rules.skew == timedelta(seconds=1)
     assert rules.threshold == 2
@@ -49,16 +39,6 @@ def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPat
     assert rules.open_after == 9
     assert rules.first_opening == rules.longest_opening == timedelta(seconds=45)
     assert rules.defer_for == timedelta(hours=1.5)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("RUN_SECONDS", "5"), ("DEFER_HOURS", "no"), ("STATE_SHARDS", "0")]
-)
-def test_wrong_setting_is_named_in_one_line(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line says what to set; the value is not shown."""
-    with pytest.raises(SettingsError, match=f"^setting {name} is wrong .*: set it to the ") as refusal:
-        loaded(monkeypatch, {name: value})
-    assert "\n" not in str(refusal.value)
 
 
 def test_application_has_at_most_forty_settings_of_its_own() -> None:

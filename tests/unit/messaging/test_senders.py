@@ -26,7 +26,7 @@ from functions.messaging.bus_clients import HubNameError, connect_bus, connect_h
 from functions.messaging.hub_sender import HubSender
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
-from functions.messaging.senders import BusFigures, ForbiddenQueueError, MessageSender, SendError
+from functions.messaging.senders import BusFigures, MessageSender, SendError
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission
 
@@ -80,12 +80,12 @@ class QueueClient:
 class Bus:
     """A message sender over a client."""
 
-    def __init__(self, *forbidden: str) -> None:
+    def __init__(self) -> None:
         self.client, self.figures = BusClient(), BusFigures()
         client = cast("Any", self.client)
         self.sender = MessageSender(
             lambda: client,
-            may_send=lambda queue: queue not in forbidden,
+            may_send=lambda _queue: True,
             now=lambda: START,
             figures=self.figures,
         )
@@ -217,14 +217,6 @@ async def test_send_ends_in_time(bus: Bus) -> None:
     with pytest.raises(SendError, match="TimeoutError"):
         await bus.put("1")
     assert asyncio.get_running_loop().time() == pytest.approx(10, abs=0.1)
-
-
-async def test_other_role_does_not_send() -> None:
-    """It is a defect, and not an error to be retried."""
-    bus = Bus("scheduler-requests")
-    with pytest.raises(ForbiddenQueueError, match="scheduler-requests"):
-        await bus.sender.send(RunRequest(task="t", epoch=1, run=1))
-    assert bus.client.opened == []
 
 
 async def test_message_keeps_its_properties_and_its_trace(bus: Bus) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from functions.messaging.hub_sender import HubSender
 from functions.messaging.message_format import QueueMessage, each_order
-from functions.messaging.received_messages import handle
 from functions.messaging.senders import BusFigures
-from functions.telemetry.spans import current_traceparent, span
+from functions.telemetry.spans import span
 from tests.unit.messaging.test_message_format import submission
 from tests.unit.messaging.test_senders import Bus, Producer
 from tests.unit.telemetry.conftest import Spans, links_of, spans, traceparent_of
@@ -27,24 +26,6 @@ def received(bus: Bus) -> list[QueueMessage]:
         for _, each in bus.client.sent
     ]
     return [order for message in messages for order in each_order(message)]
-
-
-async def test_single_order_continues_the_trace_of_its_request(spans: Spans) -> None:
-    """Its message is handled in that trace."""
-    bus = Bus()
-    with span("PUT", {}):
-        await bus.sender.submit([submission()])
-    [message] = received(bus)
-
-    async def work() -> str | None:
-        return current_traceparent()
-
-    handled = await handle("submissions", message, work)
-    submitted = spans.one("submit")
-    assert message.properties == {"traceparent": traceparent_of(submitted)}
-    assert handled is not None
-    assert handled.split("-")[1] == traceparent_of(spans.one("PUT")).split("-")[1]
-    assert dict(submitted.attributes or {}) == {"task.id": "t-1", "task.workflow": "orders"}
 
 
 @pytest.mark.parametrize("is_hub", [False, True])

@@ -188,13 +188,6 @@ async def test_suspended_task_is_resumed_by_an_operator(desk: Desk) -> None:
     assert problem(await desk.act("resume"), 409)["detail"] == NO_OPERATOR
 
 
-async def test_of_two_suspensions_one_wins(desk: Desk) -> None:
-    """The reason on record is that of the winner."""
-    await desk.submit()
-    answers = await asyncio.gather(*(desk.act("suspend", reason=reason) for reason in ("one", "other")))
-    assert sorted(answer.status for answer in answers) == [202, 409]
-
-
 async def test_task_in_error_is_not_suspended(desk: Desk) -> None:
     """No step of it starts."""
     await desk.in_error()
@@ -313,16 +306,6 @@ async def test_result_that_cannot_be_checked_is_rejected(deployed: tuple[Workflo
     document = problem(await other.act("steps/pay/done", **DONE), 409)
     assert document["detail"].endswith("Answer where the version is deployed.")
     assert (await other.act("steps/pay/not-done")).status == 202
-
-
-async def test_last_result_is_recorded_only_where_its_version_is_deployed() -> None:
-    """No step follows that could not start."""
-    flow = Workflow("paying", payload=Parcel, steps=[PAY])
-    desk = Desk(flow)
-    await desk.in_question(flow)
-    other = desk.redeployed(LINE)
-    problem(await other.act("steps/pay/done", **DONE), 409)
-    assert (await desk.act("steps/pay/done", **DONE)).json["state"] == "Processed"
 
 
 async def test_item_is_answered_by_its_name() -> None:

@@ -17,7 +17,7 @@ from functions.storage.row_keys import TaskIndex, index_range, shard_of
 from functions.storage.table_contract import RowChange
 from tests.fakes.clock import START
 from tests.unit.api.samples import problem, wrong_fields
-from tests.unit.operators.conftest import LINE, SHARDS, TASK, Desk
+from tests.unit.operators.conftest import SHARDS, TASK, Desk
 
 
 async def _listed(desk: Desk, query: str = "") -> list[str]:
@@ -94,6 +94,8 @@ async def test_each_state_has_its_own_list(desk: Desk) -> None:
     assert await _listed(desk, "state=Compensated") == []
     assert sorted(await _listed(desk, "under_way=true")) == ["p-1", "r-1"]
     assert await _listed(desk, "suspended=true") == ["s-1"]
+    assert await _listed(desk, "state=Pending&under_way=true") == ["p-1"]
+    assert await _listed(desk, "state=Processing&suspended=true") == []
     assert sorted(await _listed(desk, "submitter=tester")) == ["d-1", "e-1", "p-1", "r-1", "s-1"]
 
 
@@ -438,11 +440,3 @@ async def test_query_that_no_task_matches_is_rejected(desk: Desk, query: str, re
     for path in ("tasks", "count"):
         [fault] = problem(await desk.get(f"/{path}?{query}"), 422)["errors"]
         assert fault == {"field": field, "reason": f"Value error, {reason}"}
-
-
-async def test_state_narrows_suspended_and_unfinished_tasks(desk: Desk) -> None:
-    """Both conditions apply."""
-    await desk.submit("p-1", LINE)
-    assert await _listed(desk, "state=Pending&under_way=true") == ["p-1"]
-    assert await _listed(desk, "state=Processing&under_way=true") == []
-    assert await _listed(desk, "state=Pending&suspended=true") == []

@@ -8,18 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, SecretStr
 
 from functions.core.record import Operation, OperationState, StepRecord, TaskRecord
 from functions.core.step_definition import EventStep, Step, WorkflowStep
-from functions.core.step_results import Results
 from functions.core.task_events import Cancelled, Canceller, Due, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
 from functions.operators.task_actions import previews
 from functions.storage.row_keys import shard_of
 from tests.fakes.clock import START
-from tests.unit.api.samples import problem
+from tests.security.purchases import CHARGED, EVENT, PAYLOAD, PURCHASES
+from tests.unit.api.samples import WithoutSchema, problem
 from tests.unit.operators.conftest import (
     BOOKING,
     LINE,
@@ -162,45 +161,6 @@ async def test_trace_of_the_order_is_named(
 # Contents
 
 
-class Card(BaseModel):
-    """A card with a secret number."""
-
-    number: SecretStr
-    holder: str
-
-
-class Purchase(BaseModel):
-    """A payload with a secret."""
-
-    amount: int
-    card: Card
-
-
-class Confirmation(BaseModel):
-    """An event with a secret."""
-
-    code: SecretStr
-
-
-class Charge(BaseModel):
-    """A result with a secret."""
-
-    receipt: str
-    token: SecretStr
-
-
-def _charge(purchase: Purchase, _results: Results) -> dict[str, object]:
-    return {"card": purchase.card.number.get_secret_value()}
-
-
-CHARGE = Step("charge", request=_charge, result=Charge)
-CONFIRM = EventStep("confirm", event=Confirmation, complete_within=60, role="Operator")
-PURCHASE = Workflow(
-    "purchase", payload=Purchase, steps=[CHARGE, CONFIRM], output=lambda *_: {"card": "c4n4ry"}
-)
-PAYLOAD = '{"amount":5,"card":{"number":"c4n4ry","holder":"Ann"}}'
-
-
 async def _contents(desk: Desk, step: str) -> Any:
     answer = await desk.get(f"/tasks/{TASK}/steps/{step}/contents")
     assert answer.status == 200, answer.body
@@ -213,21 +173,24 @@ def _text(shown: Any) -> Any:
 
 async def test_secret_fields_are_not_page() -> None:
     """Neither are the request and the output, which have no model."""
-    desk = Desk(PURCHASE)
-    await desk.submit(TASK, PURCHASE, PAYLOAD)
+    desk = Desk(PURCHASES)
+    await desk.submit(TASK, PURCHASES, json.dumps(PAYLOAD))
     await desk.run()
-    await desk.end("charge", result='{"receipt":"R-1","token":"c4n4ry"}')
-    await desk.act("events/confirm", body={"code": "c4n4ry"})
+    await desk.end("pay", result=CHARGED)
+    await desk.act("events/confirm", body=json.loads(EVENT))
+    await desk.run()
+    await desk.end("ship")
     payload = (await desk.get(f"/tasks/{TASK}/contents")).json
-    assert _text(payload["payload"]) == {"amount": 5, "card": {"number": "(hidden)", "holder": "Ann"}}
-    charge, confirm = await _contents(desk, "charge"), await _contents(desk, "confirm")
-    assert _text(charge["result"]) == {"receipt": "R-1", "token": "(hidden)"}
+    shown = {"amount": 5, "card": {"number": "(hidden)", "holder": "Ann"}, "pin": "(hidden)"}
+    assert _text(payload["payload"]) == shown
+    pay, confirm = await _contents(desk, "pay"), await _contents(desk, "confirm")
+    assert _text(pay["result"]) == {"receipt": "R-1", "token": "(hidden)"}
     hidden = "its workflow has secret fields, and no model names those of this text."
-    assert (charge["request"]["text"], charge["request"]["why"]) == (None, hidden)
+    assert (pay["request"]["text"], pay["request"]["why"]) == (None, hidden)
     assert payload["output"]["why"] == hidden
-    assert (_text(confirm["result"]), confirm["request"]) == ({"code": "(hidden)"}, None)
+    assert (_text(confirm["result"]), confirm["request"]) == ({"code": "(hidden)", "by": "Ann"}, None)
     assert "properties" in _text(confirm["event"])
-    assert "c4n4ry" not in f"{payload}{charge}{confirm}{await _page(desk)}"
+    assert "c4n4ry" not in f"{payload}{pay}{confirm}{await _page(desk)}"
 
 
 async def test_recorded_requests_are_page() -> None:
@@ -252,8 +215,8 @@ async def test_recorded_requests_are_page() -> None:
 
 async def test_contents_need_the_deployed_models() -> None:
     """The answer says what is missing."""
-    desk = Desk(PURCHASE)
-    await desk.submit(TASK, PURCHASE, PAYLOAD)
+    desk = Desk(PURCHASES)
+    await desk.submit(TASK, PURCHASES, json.dumps(PAYLOAD))
     other = desk.redeployed(LINE)
     payload = (await other.get(f"/tasks/{TASK}/contents")).json["payload"]
     assert (
@@ -262,17 +225,9 @@ async def test_contents_need_the_deployed_models() -> None:
     assert "is not deployed" in (await _contents(other, "confirm"))["event"]["why"]
 
 
-class Sealed(BaseModel):
-    """A model without a JSON schema."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    seal: range | None = None
-
-
 async def test_model_without_a_schema_is_not_page() -> None:
     """The rest of the step is."""
-    sealed = EventStep("confirm", event=Sealed, complete_within=60)
+    sealed = EventStep("confirm", event=WithoutSchema, complete_within=60)
     flow = Workflow("sealed", payload=Parcel, steps=[Step("pick", request=request), sealed])
     desk = Desk(flow)
     await desk.submit(TASK, flow)

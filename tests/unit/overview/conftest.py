@@ -18,20 +18,17 @@ from functions.messaging.senders import SendError
 from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
 from functions.web.access import Guard
-from functions.web.callers import Caller, Role, identify_as
 from tests.fakes.clock import START
-from tests.fakes.guards import WIDE
 from tests.unit.operators.conftest import TASK, Desk
 
 BOUNDS = IntakeBounds(most_age=timedelta(minutes=1), most_bytes=1_000)
-OPERATOR = Caller("operator", frozenset(Role), has_every_role=True)
 
 
 class Office(Desk):
     """The desk of tasks, with gates, overview and rejected messages. `caller` sends all requests."""
 
     def __init__(self, *workflows: Workflow[Any], guard: Guard | None = None) -> None:
-        super().__init__(*workflows)
+        super().__init__(*workflows, guard=guard)
         self.sent: list[tuple[str, QueueMessage]] = []
         self.is_sending = True
         self.depths_read = 0
@@ -55,7 +52,7 @@ class Office(Desk):
             rejected=self.rejected,
             put=self._put,
             figures=lambda: {"service_bus": {"messages": 3}},
-            guard=guard or Guard(identify_as(OPERATOR), WIDE, self.clock.now),
+            guard=self.guard,
             trace_url_template=None,
         )
 

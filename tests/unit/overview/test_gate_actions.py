@@ -10,10 +10,6 @@ import pytest
 from functions.core.gate_rules import Circuit
 from functions.core.step_definition import Step
 from functions.core.workflow_definition import Workflow
-from functions.web.access import Guard
-from functions.web.callers import Caller, Role, identify_as
-from tests.fakes.clock import FakeClock
-from tests.fakes.guards import WIDE
 from tests.unit.operators.conftest import Parcel, request
 from tests.unit.overview.conftest import Office
 
@@ -88,13 +84,3 @@ async def test_gates_that_cannot_be_read_are_not_changed(office: Office) -> None
     assert (await office.post(f"{GATE}/hold", REASON)).status == 503
     office.table.read_fault = lambda: False
     assert [(each["gate"], each["hold"]) for each in (await office.overview())["gates"]] == [("pay", None)]
-
-
-async def test_reader_sees_and_changes_nothing() -> None:
-    """In no part of the application."""
-    reader = Caller("reader", frozenset({Role.READER}))
-    office = Office(FLOW, guard=Guard(identify_as(reader), WIDE, FakeClock().now))
-    assert (await office.get("/overview")).status == 200
-    assert (await office.get("/rejected")).status == 200
-    for path in (f"{GATE}/hold", "/rejected/discard"):
-        assert (await office.post(path, REASON)).status == 403

@@ -7,32 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, SecretStr
 
-from functions.core.step_definition import Step
-from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import ConcurrentActionError
 from functions.web.redaction import REDACTED
 from tests.fakes.asgi import HttpAnswer
-from tests.unit.operators.conftest import LINE, TASK, request
+from tests.security.purchases import CANARY, PAYLOAD, PURCHASES
+from tests.unit.operators.conftest import LINE, TASK
 from tests.unit.overview.conftest import Office
 
 REASON = {"reason": "the workflow is deployed now"}
-CANARY = "c4n4ry"
 NO_MESSAGE = f"{0:018d}-{'0' * 64}"
-
-
-class Purchase(BaseModel):
-    """An order with a secret field."""
-
-    amount: int
-    buyer: str
-    card: SecretStr
-
-
-PURCHASES = Workflow("purchase", payload=Purchase, steps=[Step("pay", request=request)])
-PAYLOAD = {"amount": 5, "buyer": "Ann", "card": CANARY}
 
 
 async def _reject(office: Office, queue: str = "submissions", body: bytes = b"{", number: int = 1) -> None:
@@ -100,6 +85,7 @@ async def test_message_is_sent_again_whole(office: Office, queue: str) -> None:
     assert len({"m-1", *(copy.message_id for _, copy in office.sent)}) == 3
     [line] = await _listed(office)
     assert (line["resends"], line["resent_by"], line["resent_why"]) == (2, "operator", REASON["reason"])
+    assert line["resent_as"] == office.sent[-1][1].message_id
 
 
 async def test_resend_that_fails_can_be_repeated(office: Office) -> None:
@@ -212,7 +198,7 @@ async def test_start_id_is_hidden(office: Office, body: bytes, text: str | None)
     assert office.sent[0][1].body == body
 
 
-ORDER = {"workflow": "purchase", "payload": PAYLOAD, "submitter": "ann", "task_id": TASK}
+ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": "ann", "task_id": TASK}
 _TEXT = json.dumps(ORDER)
 
 

@@ -13,7 +13,6 @@ from functions.core.record import Message, MessageKind, OperationState, TaskReco
 from functions.core.step_definition import QueueStep, Step, WorkflowStep
 from functions.core.step_results import Results
 from functions.core.task_events import Due, Finding
-from functions.core.workflow_definition import WorkflowRegistry
 from tests.fakes.simulated_table import TableFault
 from tests.unit.scheduler.steps import RUN, chain, check_calls, once, raising, step
 from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
@@ -82,8 +81,9 @@ async def test_crash_at_any_request_loses_no_child(point: int, *, is_refused: bo
     found = await world.record(record.order.child("child", 0))
     assert (derive(record).state, derive(found).state) == (state, state)
     check_calls(world)
-    await asyncio.sleep(15)
-    await world.sweep()
+    for _ in range(2):  # the first one may cause further messages
+        await asyncio.sleep(15)
+        await world.sweep()
     assert world.table.keys("!send|") == []
 
 
@@ -189,20 +189,6 @@ async def test_broken_function_stops_its_own_task_only() -> None:
     assert (derive(record).state, "s0: IndexError" in str(record.error)) == (ProcessState.ERROR, True)
     assert derive(await world.record("t2")).state is ProcessState.PROCESSED
     assert [call.effect_key for call in world.services.calls] == ["t2.r1/s0/do"]
-
-
-@virtual
-async def test_task_without_its_version_is_suspended() -> None:
-    """No step starts; a recorded request could be sent again without the definition."""
-    world = World(workflow(*chain(1)))
-    world.delivers = False
-    await world.admit("t1")
-    empty = WorkflowRegistry([workflow(step("other"), name="other")])
-    object.__setattr__(world.process.runs, "registry", empty)
-    assert await world.process.runs.run_agents(RUN) == "done"
-    record = await world.record("t1")
-    assert record.suspension is not None
-    assert world.services.calls == []
 
 
 @virtual

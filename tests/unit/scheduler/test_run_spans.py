@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
 from opentelemetry.trace import StatusCode
 
 from functions.agents.agent_call import AgentCall, RefusedError
-from functions.agents.queue_agent import QueueAgent
 from functions.core.derive import ProcessState, derive
-from functions.core.step_definition import QueueStep
 from functions.core.task_events import Finding
-from functions.messaging.agent_messages import (
-    AgentReply,
-    AgentRequest,
-    read_agent_message,
-    requests_queue,
-)
-from functions.messaging.message_format import QueueMessage
-from functions.messaging.received_messages import handle
-from functions.messaging.request_ledger import RequestLedger
-from functions.telemetry.spans import TRACEPARENT, current_traceparent
-from tests.fakes.simulated_table import SimulatedTable
-from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import chain, once, raising, step
-from tests.unit.scheduler.world import ProcessAgent, Receipt, World, new_id, request, workflow
+from tests.unit.scheduler.world import World, workflow
 from tests.unit.storage.virtual import virtual
 from tests.unit.telemetry.conftest import Spans, parent_of, spans, traceparent_of
 
@@ -132,55 +115,3 @@ async def test_recovered_epoch_continues_the_trace(spans: Spans) -> None:
     recovered = [each for each in spans.all() if (each.attributes or {}).get("task.epoch") == 2]
     assert {each.name for each in recovered} == {"run_agents", "step s0"}
     assert {traceparent_of(each)[3:35] for each in recovered} == {_TRACE}
-
-
-class _Queues:
-    """The queues of an Agent's requests and of replies. Each message carries the trace of its sender."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self._ids = world, count(1)
-        world.take_request = self.take_request
-        self._agent = QueueAgent(
-            name="pay",
-            agent=ProcessAgent(world.process),
-            ledger=RequestLedger(SimulatedTable(), virtual_now),
-            send_reply=self._send_reply,
-            now=virtual_now,
-            new_id=new_id,
-            function_seconds=240,
-        )
-
-    def _message(self, body: str) -> QueueMessage:
-        return QueueMessage(
-            message_id=f"m-{next(self._ids)}",
-            body=body.encode(),
-            properties={TRACEPARENT: current_traceparent() or ""},
-        )
-
-    async def take_request(self, agent: str, sent: AgentRequest) -> None:
-        """Deliver a request to the Agent."""
-        message = self._message(sent.model_dump_json())
-        work = partial(self._agent.take, message.message_id, message.body)
-        self.world.spawn(handle(requests_queue(agent), message, work, seconds=240))
-
-    async def _send_reply(self, reply: AgentReply) -> None:
-        message = self._message(reply.model_dump_json())
-        received = read_agent_message(AgentReply, message.body)
-        work = partial(self.world.process.receivers.reply, received)
-        self.world.spawn(handle("agent-replies", message, work))
-
-
-@virtual
-async def test_queue_agent_and_its_reply_continue_the_trace(spans: Spans) -> None:
-    """From the run through the Agent's queue and back; the next step is in the trace, too."""
-    pay = QueueStep("pay", request=request, result=Receipt, complete_within=60)
-    world = World(workflow(pay, step("ship", pay)))
-    _Queues(world)
-    await world.admit("t1", traceparent=SUBMISSION)
-    await asyncio.sleep(20)
-    assert derive(await world.record("t1")).state is ProcessState.PROCESSED
-    assert parent_of(spans.one("process agent-pay-requests")) == _id_of(spans, "step pay")
-    assert parent_of(spans.one("process agent-replies")) == _id_of(spans, "process agent-pay-requests")
-    assert [parent_of(each) for each in spans.all() if each.name == "run_agents"] == [_SUBMISSION_SPAN] * 2
-    assert {traceparent_of(each)[3:35] for each in spans.all()} == {_TRACE}
-    assert "step.outcome" not in _facts(spans, "step pay")

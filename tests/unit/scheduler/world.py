@@ -29,8 +29,9 @@ from functions.core.rules import Applied, admit
 from functions.core.step_results import BaseStep, Results
 from functions.core.task_events import Due, Event, Finding, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.agent_messages import AgentReply, AgentRequest, read_agent_message
+from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.announcer import Announcer
+from functions.messaging.message_format import read_message
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.durable_orchestrator import scheduler
 from functions.scheduler.receivers import Receivers
@@ -48,7 +49,7 @@ from functions.storage.table_contract import (
 )
 from functions.storage.task_storage import TaskStorage
 from tests.fakes.simulated_table import SimulatedTable
-from tests.fakes.storage_process import virtual_now
+from tests.fakes.storage_process import no_client, virtual_now
 
 _IDS = count(1)
 
@@ -232,7 +233,7 @@ class Process:
         self.crash_at: int | None = None
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gates = OpenGates()
-        self.announcer = Announcer(send=self._send, forget=self._forget)
+        self.announcer = Announcer(send=self._send, forget=self._forget, start_run=no_client)
         self.settings = replace(world.settings, output=lambda record: output_of(record, world.registry))
         self.storage = TaskStorage(
             ProcessTable(self),
@@ -291,9 +292,10 @@ class Process:
         await self.world.take_request(agent, message)
         await self.cross()
 
-    async def _start_run(self, message: RunRequest) -> None:
+    async def _start_run(self, message: RunRequest) -> bool:
         await self.cross()
         self.world.start_instance(message)
+        return True
 
 
 class World:
@@ -389,7 +391,7 @@ class World:
         await asyncio.sleep(after)
         echoed = message.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
         body = json.dumps({**echoed, "outcome": "done", "result": {"number": 9}, **fields})
-        reply = read_agent_message(AgentReply, body.encode())
+        reply = read_message(AgentReply, body.encode())
         applied = await self.on_live_process(lambda process: process.receivers.reply(reply))
         assert isinstance(applied, Applied)
         return applied

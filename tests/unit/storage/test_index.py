@@ -14,8 +14,8 @@ from functions.core.rules import admit
 from functions.core.task_events import Cancelled, Canceller, GateReleased, StepDeferred, Suspended
 from functions.storage.index_pages import (
     EntryPage,
-    IndexEntry,
-    index_entry,
+    ListedTask,
+    due_task,
     listed_order,
     listed_task,
     orders_query,
@@ -24,7 +24,7 @@ from functions.storage.index_pages import (
 from functions.storage.record_rows import closed_epoch, message_of
 from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
 from functions.storage.table_contract import Row, RowChange, RowQuery
-from functions.storage.table_maintenance import IndexRepair, MaintainedPart, TaskRetention
+from functions.storage.table_maintenance import IndexRepair, Maintained, delete_finished
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual
@@ -49,7 +49,7 @@ async def page_of[EntryT](
     return await read_entries(table, "000", query, decode)
 
 
-async def tasks_of(table: SimulatedTable, query: RowQuery, decode: Callable[[Row], IndexEntry]) -> list[str]:
+async def tasks_of(table: SimulatedTable, query: RowQuery, decode: Callable[[Row], ListedTask]) -> list[str]:
     """Return the tasks of all pages, two rows a page, while each last row is deleted by another process."""
     tasks: list[str] = []
     cursor: str | None = None
@@ -68,9 +68,9 @@ async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
     table = SimulatedTable(page=2)
     await admitted(table, *(f"t{n}" for n in range(5)))
     query = index_range(TaskIndex.DUE, until=START + timedelta(seconds=34))
-    first = (await page_of(table, query, index_entry)).entries[0]
+    first = (await page_of(table, query, listed_task)).entries[0]
     assert (first.task, first.at) == ("t0", START + timedelta(seconds=30))
-    assert await tasks_of(table, query, index_entry) == ["t0", "t1", "t2", "t3"]
+    assert await tasks_of(table, query, listed_task) == ["t0", "t1", "t2", "t3"]
 
 
 @virtual
@@ -89,8 +89,8 @@ async def test_corrupt_index_row_hides_no_other() -> None:
     table = SimulatedTable()
     await admitted(table, "t1", "t2")
     table.write("000", [RowChange("insert", "!due|3never|t0", {})])
-    page = await page_of(table, index_range(TaskIndex.DUE), index_entry)
-    assert [each.task for each in page.entries] == ["t1", "t2"]
+    page = await page_of(table, index_range(TaskIndex.DUE), due_task)
+    assert page.entries == ["t1", "t2"]
     assert [each.row_key for each in page.corrupt] == ["!due|3never|t0"]
     [first, _] = table.keys("!due|2")
     del table.rows["000", first]["Workflow"]
@@ -130,7 +130,7 @@ async def test_lists_of_operators() -> None:
     assert done.entries[0].at is not None
     assert done.entries[0].at > START
     await process.change("b1", Suspended(reason="not deployed"))
-    waiting = await page_of(table, index_range(TaskIndex.SUSPENDED, "w|1"), index_entry)
+    waiting = await page_of(table, index_range(TaskIndex.SUSPENDED, "w|1"), listed_task)
     assert [(each.task, each.at) for each in waiting.entries] == [("b1", None)]
     assert await tasks_of(table, orders_query("a"), listed_order) == ["a1", "a2"]
     found = index_range(TaskIndex.FIND, "customer|7")
@@ -144,11 +144,11 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     process = await admitted(table, "t2", "t1")
     for task in ("t2", "t1"):
         await process.change(task, StepDeferred(epoch=1, step="s0"))
-    waiting = await page_of(table, index_range(TaskIndex.GATE, "a"), index_entry)
+    waiting = await page_of(table, index_range(TaskIndex.GATE, "a"), listed_task)
     assert [each.task for each in waiting.entries] == ["t2", "t1"]
     listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
     assert [each.workflow for each in listed.entries] == ["w", "w"]
-    assert await compared(process, 10) == MaintainedPart(examined=2, index_rows=4)
+    assert await compared(process, 10) == Maintained(tasks=2)
     del table.rows["000", table.keys("!gate|")[0]]
     assert (await compared(process, 10)).created == 1
     await process.change("t1", GateReleased(gate="a", most=1))
@@ -172,13 +172,13 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     assert [each.epoch for each in epochs.entries] == [1]
 
 
-async def compared(process: StorageProcess, window: int) -> MaintainedPart:
+async def compared(process: StorageProcess, window: int) -> Maintained:
     """Compare a whole shard, window by window."""
     repair = IndexRepair(process.storage, window=window)
-    total, cursor = MaintainedPart(), None
+    total, cursor = Maintained(), None
     while True:
         result = await repair.compare(0, cursor)
-        for name in ("examined", "index_rows", "created", "deleted", "failed"):
+        for name in ("tasks", "created", "deleted", "failed"):
             setattr(total, name, getattr(total, name) + getattr(result, name))
         total.corrupt += result.corrupt
         cursor = result.cursor
@@ -193,7 +193,7 @@ async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> Non
     table = SimulatedTable(page=2)
     process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
     await process.process("t1")
-    assert await compared(process, window) == MaintainedPart(examined=6, index_rows=6)
+    assert await compared(process, window) == Maintained(tasks=6)
     sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
     due = {key.rpartition("|")[2]: key for key in table.keys("!due|")}
     del table.rows["000", due["t2"]]
@@ -282,15 +282,15 @@ async def test_retention_deletes_all_rows_of_old_tasks() -> None:
     await process.storage.admit(failed)
     table.write("000", [RowChange("insert", f"t1|epoch|{n:06d}", {}) for n in range(99)])
     table.write("000", [RowChange("insert", "!send|alert|t1.x", {})])
-    retention = TaskRetention(process.storage)
-    none = await retention.delete_finished(0, START)
-    assert (none.purged, none.cursor) == (0, None)
-    first = await retention.delete_finished(0, LATER, most=3)
-    assert (first.purged, first.failed) == (2, 0)
+    storage = process.storage
+    none = await delete_finished(storage, 0, START)
+    assert (none.deleted, none.cursor) == (0, None)
+    first = await delete_finished(storage, 0, LATER, most=3)
+    assert (first.deleted, first.failed) == (2, 0)
     assert first.cursor is not None
     cursor: str | None = None
     for _ in range(3):
-        cursor = (await retention.delete_finished(0, LATER, cursor=cursor, most=3)).cursor
+        cursor = (await delete_finished(storage, 0, LATER, cursor=cursor, most=3)).cursor
     left = {key.split("|")[0] for _, key in table.rows if not key.startswith("!")}
     assert left == {"open", "failed"}
     assert table.keys("!done|") == []
@@ -308,8 +308,8 @@ async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
     table.rows["000", "t2|order"]["SubmittedAt"] = "yesterday"
     table.rows.pop(("000", table.keys("!find|k|")[0]))
     del table.rows["000", "t4|task"]
-    result = await TaskRetention(process.storage).delete_finished(0, LATER)
-    assert (result.purged, [each.row_key for each in result.corrupt]) == (2, ["t2|order"])
+    result = await delete_finished(process.storage, 0, LATER)
+    assert (result.deleted, [each.row_key for each in result.corrupt]) == (2, ["t2|order"])
     assert {key.split("|")[0] for key in table.keys("t")} == {"t1", "t2"}
 
 
@@ -321,10 +321,9 @@ async def test_child_is_deleted_after_its_parent() -> None:
     child = replace(order("child", *STEP), parent="parent", parent_step="s0")
     await process.storage.admit(admit(child, START, process.settings))
     await process.process("child")
-    retention = TaskRetention(process.storage)
-    assert (await retention.delete_finished(0, LATER)).purged == 0
+    assert (await delete_finished(process.storage, 0, LATER)).deleted == 0
     await process.process("parent")
-    assert (await retention.delete_finished(0, LATER)).purged == 2
+    assert (await delete_finished(process.storage, 0, LATER)).deleted == 2
 
 
 @virtual
@@ -334,10 +333,9 @@ async def test_retention_continues_after_a_lost_answer() -> None:
         table = SimulatedTable()
         process = await finished(table, "t1")
         table.write("000", [RowChange("insert", "t1|epoch|000001", {})])
-        retention = TaskRetention(process.storage)
         table.fail_next(fault, fault)
         for _ in range(3):
-            await retention.delete_finished(0, LATER)
+            await delete_finished(process.storage, 0, LATER)
         assert table.keys() == []
 
 
@@ -350,5 +348,5 @@ async def test_retention_of_the_largest_task() -> None:
     record: TaskRecord = admit(order("t1", *steps), virtual_now(), process.settings)
     await process.storage.admit(record, [f"k{n}" for n in range(7)])
     await process.process("t1")
-    assert (await TaskRetention(process.storage).delete_finished(0, LATER)).purged == 1
+    assert (await delete_finished(process.storage, 0, LATER)).deleted == 1
     assert table.keys() == []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from azure.core.credentials import AccessToken, AzureNamedKeyCredential
+from azure.core.credentials import AzureNamedKeyCredential
 
+from functions.core.step_definition import Retry
+from functions.service_credentials import BearerToken
 from functions.storage import azure_table
-from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.azure_table import SCOPE, AzureTable, StorageSession
 from functions.storage.table_contract import RefusedChanges, RowChange, RowQuery, TransientStorageError
+from tests.unit.agents.test_service_credentials import Issuer
 
 KEY = "a2V5"
 CHANGES = [RowChange("upsert", "a", {"T": "x"})]
@@ -47,41 +50,10 @@ class Service:
         return answer if isinstance(answer, web.Response) else answer()
 
 
-class Identity:
-    """A credential whose tokens have numbers and are valid for an hour."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.tokens = 0
-        self.fails = False
-
-    async def get_token(self, *scopes: str, **_: Any) -> AccessToken:
-        """Return a new token."""
-        assert scopes == ("https://storage.azure.com/.default",)
-        if self.fails:
-            raise RuntimeError("no identity")
-        self.tokens += 1
-        return AccessToken(f"token{self.tokens}", int(self.now) + 3600)
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Do nothing."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    def session(self, address: str = "http://a") -> StorageSession:
-        """Return a session by the time of this credential."""
-        return StorageSession(address, self, lambda: self.now)
-
-
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Service, AzureTable]]:
     """Run a server, without pauses between retries."""
-    monkeypatch.setattr(azure_table, "_FIRST_PAUSE", 0)
-    monkeypatch.setattr(azure_table, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(azure_table, "_RETRY", Retry(first=0.01, longest=0.01))
     service = Service()
     application = web.Application(client_max_size=8 * 1024 * 1024)
     application.router.add_route("*", "/{path:.*}", service.handle)
@@ -209,41 +181,25 @@ async def test_signature_covers_the_path(service: Serving) -> None:
     assert first["Authorization"] != second["Authorization"]
 
 
-async def test_token_is_cached_and_renewed_early() -> None:
-    """Five minutes before its end, and once for requests at the same time."""
-    identity = Identity()
-    session = identity.session()
-    assert (await session._signed("/"))["Authorization"] == "Bearer token1"
-    identity.now += 3200
-    assert (await session._signed("/"))["Authorization"] == "Bearer token1"
-    identity.now += 101
-    assert (await session._signed("/"))["Authorization"] == "Bearer token2"
-
-
-async def test_renewal_that_fails_has_no_effect_before_the_end() -> None:
-    """It is repeated; without a valid token, requests fail."""
-    identity = Identity()
-    session = identity.session()
-    await session._signed("/")
-    identity.fails = True
-    identity.now += 3400
-    assert (await session._signed("/"))["Authorization"] == "Bearer token1"
-    identity.fails = False
-    assert (await session._signed("/"))["Authorization"] == "Bearer token2"
-    identity.now, identity.fails = identity.now + 4000, True
-    with pytest.raises(TransientStorageError, match="RuntimeError"):
-        await session._signed("/")
+async def test_request_without_a_token_is_a_fault() -> None:
+    """Nothing was sent."""
+    issuer = Issuer()
+    issuer.is_failing = True
+    session = StorageSession("http://a", BearerToken(SCOPE, issuer, issuer.now))
+    with pytest.raises(TransientStorageError, match=r"^no token for .+: Client"):
+        await AzureTable(session, "Tasks").read("000", "a")
 
 
 async def test_rejected_token_is_replaced(service: Serving) -> None:
     """The service revokes tokens."""
     server, table = service
-    identity = Identity()
-    session = identity.session(table.session.address)
+    issuer = Issuer()
     server.answers = [401, 404]
-    table = AzureTable(session, "Tasks")
-    with pytest.raises(TransientStorageError):
-        await table.read("000", "a")
-    assert await table.read("000", "a") is None
-    assert [each.headers["Authorization"] for each in server.requests] == ["Bearer token1", "Bearer token2"]
-    await session.aclose()
+    token = BearerToken(SCOPE, issuer, issuer.now)
+    async with aclosing(StorageSession(table.session.address, token)) as session:
+        table = AzureTable(session, "Tasks")
+        with pytest.raises(TransientStorageError):
+            await table.read("000", "a")
+        assert await table.read("000", "a") is None
+    sent = [each.headers["Authorization"] for each in server.requests]
+    assert sent == ["Bearer canary-1", "Bearer canary-2"]

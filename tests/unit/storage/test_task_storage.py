@@ -77,7 +77,7 @@ async def test_writers_whose_ids_begin_alike_keep_their_writes_apart() -> None:
     ids = (f"01980000-0000-{number}" for number in range(9))
     record = admit(order("t1", *EVENTS, at=virtual_now()), virtual_now(), processes[0].settings)
     for process in processes:
-        process.storage._new_id = partial(next, ids)
+        process.storage.new_write = partial(next, ids)
     assert [(await process.storage.admit(record))[1] for process in processes] == [True, False]
 
 
@@ -462,7 +462,6 @@ async def test_sent_messages_are_deleted_in_one_transaction() -> None:
     await process.storage.forget(messages[:1])
     await process.storage.forget(messages)
     assert table.keys("!send|") == []
-    await process.storage.forget([])
 
 
 @virtual

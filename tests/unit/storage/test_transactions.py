@@ -121,6 +121,22 @@ async def test_waiting_transactions_are_sent_as_one() -> None:
 
 
 @virtual
+async def test_transaction_for_later_joins_the_next_group() -> None:
+    """Without a group it is sent soon. A busy shard waits for larger groups."""
+    table = SimulatedTable()
+    commits = ShardCommits(table, "000", lambda: 0.03)
+    later = [asyncio.create_task(commits.commit(f"t{n}", change(f"t{n}"), is_later=True)) for n in range(2)]
+    await asyncio.sleep(0.1)
+    assert isinstance(await commits.commit("t0", change("a")), Committed)  # it is of the same task
+    await asyncio.sleep(0.5)
+    assert [[each.key for each in sent] for sent in table.transactions] == [["a"], ["t0", "t1"]]
+    later.append(asyncio.create_task(commits.commit("t2", change("t2"), is_later=True)))
+    await asyncio.sleep(0)
+    await asyncio.gather(*later, *(commits.commit(name, change(name)) for name in "bc"))
+    assert [each.key for each in table.transactions[-1]] == ["b", "c", "t2"]
+
+
+@virtual
 async def test_two_transactions_of_one_task_never_join_a_group() -> None:
     """The service takes each row once in a transaction, and the second may depend on the first."""
     table = SimulatedTable()

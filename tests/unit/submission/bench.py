@@ -132,8 +132,9 @@ class Bench:
         """Return the rejected messages, the oldest first."""
         return list((await self.rejected.listed((), 100)).messages)[::-1]
 
-    async def _start(self, run: RunRequest) -> None:
+    async def _start(self, run: RunRequest) -> bool:
         self.runs.append(run.id)
+        return True
 
     async def _send(self, message: SchedulerMessage) -> None:
         self.sent.append(message)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
 from functions.core.record import Message, MessageKind
 from functions.storage.record_rows import message_change
 from functions.storage.row_keys import shard_name
@@ -114,6 +116,31 @@ async def test_notice_is_dropped_after_a_day_and_an_alert_never() -> None:
     await asyncio.sleep(30 * 86_400)
     await process.sweep()
     assert len(table.keys("!send")) == 4
+
+
+@pytest.mark.parametrize(
+    ("notices", "failures", "figures"),
+    [
+        (1, 1, {"failed": 1, "sent": 1}),
+        (1, 2, {"failed": 2, "sent": 1}),
+        (1, 3, {"failed": 3, "dropped": 1}),
+        (9, 1, {"failed": 1, "sent": 8}),
+        (9, 3, {"failed": 3, "dropped": 9}),
+    ],
+)
+@virtual
+async def test_old_notice_is_dropped_only_if_its_queue_accepts_nothing(
+    notices: int, failures: int, figures: dict[str, int]
+) -> None:
+    """It is tried three times, and it stays in the outbox if the queue accepts another notice."""
+    process = Supervised(table := IndexedTable())
+    add(table, notices, to="replies")
+    tries = iter(range(99))
+    process.accepts = lambda _message: next(tries) >= failures
+    await asyncio.sleep(90_000)
+    assert (await process.sweep()).figures == figures
+    left = notices - figures.get("sent", 0) - figures.get("dropped", 0)
+    assert len(table.keys("!send")) == left
 
 
 @virtual

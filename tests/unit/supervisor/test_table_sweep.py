@@ -11,6 +11,7 @@ import pytest
 
 from functions.storage.record_rows import joined
 from functions.storage.table_contract import StorageError, TransientStorageError
+from functions.storage.table_maintenance import delete_finished
 from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, SupervisorRows, SweepReport
 from functions.supervisor.table_sweep import TableSweep
 from tests.fakes.simulated_table import SimulatedTable
@@ -57,19 +58,19 @@ async def test_index_is_repaired_and_old_tasks_are_deleted() -> None:
 
 
 @virtual
-async def test_tasks_that_fail_are_counted_by_both_parts() -> None:
+async def test_tasks_that_fail_are_counted_by_both_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two in the comparison, three in the retention."""
     process = await filled(SimulatedTable(), 1)
-    compare, delete = process.full._repair.compare, process.full._purge.delete_finished
+    compare = process.full._repair.compare
 
     async def failing_compare(*place: Any) -> Any:
         return replace(await compare(*place), failed=2)
 
     async def failing_delete(*place: Any, **options: Any) -> Any:
-        return replace(await delete(*place, **options), failed=3)
+        return replace(await delete_finished(*place, **options), failed=3)
 
     process.full._repair.compare = failing_compare  # type: ignore[method-assign, assignment]
-    process.full._purge.delete_finished = failing_delete  # type: ignore[method-assign]
+    monkeypatch.setattr("functions.supervisor.table_sweep.delete_finished", failing_delete)
     assert (await process.full.run()).failed == 5
 
 

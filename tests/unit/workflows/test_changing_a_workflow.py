@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
-from pydantic import create_model
 
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.record import TaskRecord
 from functions.core.rules import admit
 from functions.workflow import Step, Workflow
 from functions.workflows.registration import Registration
-from local.version_locks import check, lock
 from tests.fakes.storage_process import virtual_now
 from tests.house.documents import ROOT, code_blocks
 from tests.unit.scheduler.world import Parcel, World, request
@@ -73,29 +68,3 @@ async def test_task_of_a_version_that_was_dropped_too_early_is_suspended() -> No
     assert derive(record).waiting_for is WaitingFor.SUSPENDED
     assert f"`{record.suspension.reason}`" in (ROOT / _PAGE).read_text(encoding="utf-8")
     assert world.services.calls == []
-
-
-@pytest.mark.parametrize(
-    ("change", "faults"),
-    [
-        ({"request": lambda _parcel, _results: {}, "when": lambda _parcel, _results: True}, 0),
-        ({"complete_within": 20}, 1),
-        ({"undo": True}, 1),
-    ],
-)
-def test_lock_names_a_change_that_needs_a_version(
-    change: dict[str, Any], faults: int, tmp_path: Path
-) -> None:
-    """Functions and models may change."""
-    (tmp_path / "parcels").mkdir()
-    assert lock(tmp_path, [_REGISTRATION]) == []
-    pick = Step("pick", **{**_SPACE["PICK"].options, **change})
-    stricter = create_model("Stricter", colour=str)
-    workflow = Workflow(
-        "parcel",
-        resource="parcels",
-        payload=stricter,
-        version=2,
-        steps=[pick, _SPACE["WEIGH"], _SPACE["SEND"]],
-    )
-    assert len(check(tmp_path, [Registration(workflow, older=(_OLD,))])) == faults

@@ -1,4 +1,4 @@
-"""The credentials that Agents send to remote services: keys, and tokens of an identity. Times are UTC."""
+"""The credentials that are sent to remote services: keys, and tokens of an identity. Times are UTC."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class HeaderKey:
 
 
 class BearerToken:
-    """A cached token for one scope. Calls at the same moment wait for one renewal."""
+    """A cached token for one scope, renewed by one call; others wait only if there is no valid token."""
 
     def __init__(self, scope: str, issuer: TokenIssuer, now: Callable[[], datetime]) -> None:
         self._scope, self._issuer, self._now = scope, issuer, now
@@ -74,6 +74,10 @@ class BearerToken:
         token = self._current() or await self._renewed()
         return {"Authorization": f"Bearer {token.text}"}
 
+    def forget(self) -> None:
+        """Issue another token next time: the service has rejected this one."""
+        self._token = None
+
     def _current(self) -> Token | None:
         return self._token if self._now() < self._renew_at else None
 
@@ -82,23 +86,20 @@ class BearerToken:
             current = self._current()  # another call may have renewed it
             if current is not None:
                 return current
+            if self._token is not None:  # other calls send it until the next attempt
+                self._renew_at = min(self._now() + _RENEWAL_PAUSE, self._token.expires_at)
             try:
                 async with asyncio.timeout(_ISSUE_SECONDS):
                     token = await self._issuer.issue(self._scope)
             except (NoTokenError, TimeoutError) as fault:
-                return self._old(str(fault) or "no answer")
+                reason, old = str(fault) or "no answer", self._token
+                if old is None or old.expires_at <= self._now():
+                    raise NoTokenError(f"no token for {self._scope}: {reason}") from fault
+                _log.warning("the token for %s is not renewed: %s", self._scope, reason)
+                return old
             left = token.expires_at - self._now()
             self._token, self._renew_at = token, token.expires_at - min(_RENEWED_BEFORE, left / 2)
             return token
-
-    def _old(self, reason: str) -> Token:
-        """Return the token that cannot be renewed now, until its end. Raises `NoTokenError`."""
-        now = self._now()
-        if self._token is None or self._token.expires_at <= now:
-            raise NoTokenError(f"no token for {self._scope}: {reason}")
-        _log.warning("the token for %s is not renewed: %s", self._scope, reason)
-        self._renew_at = min(now + _RENEWAL_PAUSE, self._token.expires_at)
-        return self._token
 
 
 class ManagedIdentity:
