@@ -285,6 +285,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "run_begins_the_starts_of_another_run": (
         Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
     ),
+    "second_end_of_a_child_is_a_duplicate": (
+        Edit("core.conclusions", "[step, str(now.timestamp())]", "[step]"),
+    ),
     "end_of_a_child_names_no_child": (
         Edit("scheduler.receivers", "child=name, is_done=is_done)", "child=name[:0], is_done=is_done)"),
     ),

@@ -231,6 +231,9 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
     assert (twice.do("pay").state, alerts(twice)[-1]) == (OperationState.RUNNING, "noted")
     assert after(twice, end(first, "pay"), seconds=82) is twice
     assert rejection(record, end(first, "pay", start_id="3"), 81) is Rejection.OTHER_START
+    done = after(twice, end(twice, "pay"), seconds=82)
+    refused = after(done, end(twice, "pay", OutcomeKind.REFUSED), seconds=83)
+    assert len({m.id for m in refused.outbox if m.body.get("cause") == "noted"}) == 2
 
 
 def test_late_outcomes_of_a_payment_are_kept() -> None:
