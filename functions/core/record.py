@@ -321,8 +321,11 @@ class StepRecord:
         return self.do if direction is Direction.DO else self.undo
 
     def with_new_do(self, request: str | None = None) -> StepRecord:
-        """Return the step in its next generation. Without a request, the definition makes another one."""
-        return replace(self, do=Operation(request=request), earlier_dos=(*self.earlier_dos, self.do))
+        """Return the step with another do, which is a new generation if the last one was dispatched.
+
+        Without a request, the definition makes another one.
+        """
+        return replace(self, do=Operation(request=request), earlier_dos=self.dispatched)
 
     def with_undone(self, undo: Operation) -> StepRecord:
         """Return the step after the undo of a generation; the next older generation is undone next."""

@@ -23,7 +23,7 @@ from functions.core.gate_rules import (
     start_hold,
     succeeded,
 )
-from functions.core.record import FailurePolicy, TaskRecord
+from functions.core.record import Direction, FailurePolicy, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
@@ -96,6 +96,15 @@ def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
     record = after(record, LOOK, seconds=_BOUND + 10)
     assert (record.do("a").error, record.failures) == ("deferred for too long", 0)
     assert derive(record).state == "Processed"
+
+
+def test_rebuilt_step_that_was_never_dispatched_keeps_its_keys() -> None:
+    """It was deferred for too long, so its do and its undo are those of the first generation."""
+    record = new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a"), on_failure=FailurePolicy.KEEP)
+    record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
+    record = run(record, "b", OutcomeKind.REFUSED, _BOUND + 11)
+    record = run(after(record, resubmit(record, "a")), "a", seconds=_BOUND + 12)
+    assert [record.step("a").generation(direction) for direction in Direction] == [0, 0]
 
 
 def test_hold_does_not_count() -> None:
