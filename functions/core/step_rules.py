@@ -13,6 +13,7 @@ from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
 from functions.core.derive import look_ups, ready_steps
 from functions.core.record import (
+    UNDOING_ENDS,
     Decision,
     Direction,
     EpochEnd,
@@ -247,7 +248,8 @@ def receive_event(record: TaskRecord, event: events.EventReceived, now: datetime
     if step.event is not None:
         return record if step.event == event.body else Rejection.NOT_OPEN
     is_finished = record.finished_at is not None and record.error is None
-    if record.direction is Direction.UNDO or is_finished or record.decision is not None:
+    is_undone = record.decision is not None and record.decision.end in UNDOING_ENDS
+    if record.direction is Direction.UNDO or is_finished or is_undone:
         return Rejection.FINISHED
     if step.do.state not in {OperationState.NOT_STARTED, OperationState.RUNNING}:
         return Rejection.NOT_OPEN

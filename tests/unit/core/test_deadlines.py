@@ -288,6 +288,12 @@ def test_event_ends_its_step() -> None:
     again = after(kept, resubmit(kept), seconds=31)
     assert ready_steps(again) == ["w"]
     assert rejection(after(record, NOT_DEPLOYED), sent) is Rejection.NOT_DEPLOYED
+    waiting = new(payment(), spec("w", type=StepType.EVENT), spec("slow"))
+    waiting = after(
+        waiting, *(start(waiting, name, by=by) for name, by in {"pay": 99, "w": 99, "slow": 9}.items())
+    )
+    assert rejection(after(waiting, cancel()), sent) is Rejection.FINISHED
+    assert rejection(after(waiting, LOOK, seconds=20), sent, 20) is None  # a recovery waits for the payment
 
 
 def test_event_that_does_not_arrive_in_time_applies_its_policy() -> None:
