@@ -168,7 +168,6 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
             name: _reopened(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
         },
         decision=None,
-        hold_credits={} if is_turned else record.hold_credits,
         error=None,
         finished_at=None,
         output=None,

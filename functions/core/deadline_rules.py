@@ -5,13 +5,13 @@ Times are UTC. A wait ends by the local clock, an overdue step by the local cloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
-from functions.core.gate_rules import Hold, current_hold, held_time, is_unreached
+from functions.core.gate_rules import Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
@@ -68,7 +68,7 @@ def _expired(record: TaskRecord, spec: StepSpec, operation: Operation, now: date
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     late = now - settings.skew
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
-    record = _with_holds_credited(record, event, now, late)
+    record = _credited(record, event.holds, now)
     for spec, operation in record.operations():
         if operation.gate is not None:
             record = _act_on_deferral(record, event, spec, now, settings)
@@ -81,15 +81,6 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     if not (was_not_picked_up and needs_run(record)):
         return record
     return _act_on_missed_pick_up(record, event, now, settings)
-
-
-def _with_holds_credited(record: TaskRecord, event: Due, now: datetime, late: datetime) -> TaskRecord:
-    """Credit the operators' holds if a deadline has passed that a hold extends."""
-    times = [op.defer_by for _, op in record.operations() if op.gate is not None]
-    if may_expire(record):
-        times.append(record.expires_at)
-    is_passed = any(time is not None and time <= late for time in times)
-    return _credited(record, event.holds, now) if is_passed else record
 
 
 def _act_on_overdue_step(
@@ -205,22 +196,38 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
         left = None if operation.defer_by is None else max(timedelta(), operation.defer_by - now)
         released = replace(operation, gate=None, is_released=True, defer_by=None, defer_left=left)
         record = record.with_operation(name, released)
-    if len(waiting) > event.most:
-        return record
-    hold_credits = {gate: at for gate, at in record.hold_credits.items() if gate != event.gate}
-    return replace(record, hold_credits=hold_credits)
+    return record
 
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
-    for gate in waiting_gates(record):
-        held = held_time(holds.get(gate, ()), record.hold_credits[gate], now)
-        if held <= timedelta():
-            continue
-        for spec, operation in record.operations():
-            if operation.gate == gate and operation.defer_by is not None:
-                later = replace(operation, defer_by=operation.defer_by + held)
-                record = record.with_operation(spec.name, later)
-        expires_at = None if record.expires_at is None else record.expires_at + held
-        record = replace(record, hold_credits={**record.hold_credits, gate: now}, expires_at=expires_at)
-    return record
+    spans = [
+        (max(hold.start, record.hold_credits[gate]), hold.end or now)
+        for gate in waiting_gates(record)
+        for hold in holds.get(gate, ())
+    ]
+    return extended(record, spans)
+
+
+def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
+    """Extend the deadlines of deferred steps and of the task by spans of time; each time counts once."""
+    stops: list[tuple[datetime, datetime]] = []
+    for start, end in sorted((*record.stops, *spans)):
+        if stops and start <= stops[-1][1]:
+            stops[-1] = (stops[-1][0], max(end, stops[-1][1]))
+        elif start < end:
+            stops.append((start, end))
+    length = sum((end - start for start, end in stops), timedelta())
+    length -= sum((end - start for start, end in record.stops), timedelta())
+    if not length:
+        return record
+    for spec, operation in record.operations():
+        moved = replace(operation, defer_by=later(operation.defer_by, length))
+        record = record.with_operation(spec.name, moved)
+    kept = tuple(stops) if waiting_gates(record) else ()
+    return replace(record, expires_at=later(record.expires_at, length), stops=kept)
+
+
+def later(time: datetime | None, length: timedelta) -> datetime | None:
+    """Return a deadline that moves by `length`, None without a deadline."""
+    return None if time is None else time + length

@@ -100,11 +100,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "at_once_is_ignored": (
         Edit("core.derive", "if room[spec.step] < 0:", "if room[spec.step] < -len(room) * 90:"),
     ),
-    "time_limit_runs_while_suspended": (
-        Edit("core.operator_rules", "=_later(record.expires_at, length)", "=record.expires_at"),
-    ),
+    "time_limit_runs_while_suspended": (Edit("core.operator_rules", "[(since, now)])", "[(now, now)])"),),
     "event_deadline_runs_while_suspended": (
-        Edit("core.operator_rules", "=_later(operation.complete_by, length)", "=operation.complete_by"),
+        Edit("core.operator_rules", "=later(operation.complete_by, length)", "=operation.complete_by"),
     ),
     "rebuild_after_an_unknown_start": (
         Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
@@ -130,11 +128,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
-        Edit(
-            "core.gate_rules",
-            "return sum((span for span in spans if span > timedelta()), timedelta())",
-            "return timedelta() * len(list(spans))",
-        ),
+        Edit("core.deadline_rules", "for hold in holds.get(gate, ())\n", "for hold in ()\n"),
         Edit(
             "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
