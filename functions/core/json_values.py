@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -114,5 +115,7 @@ def _canonical(value: Any) -> Any:
             )
         case list() | tuple():
             return [_canonical(item) for item in value]
+        case _ if is_dataclass(value):
+            return {each.name: _canonical(getattr(value, each.name)) for each in fields(value)}
         case _:
             return to_jsonable_python(value)

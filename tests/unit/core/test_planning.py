@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -470,5 +470,7 @@ def test_digest_of_an_item_is_equal_in_every_process() -> None:
     """Sets are sorted; of a model, only the fields that were set count."""
     assert item_digest({"b", "a"}) == item_digest(frozenset({"a", "b"})) == item_digest(["a", "b"])
     assert item_digest(Label(number=1)) == item_digest({"number": 1})
+    seat = make_dataclass("Seat", ["tags"])(frozenset("abcdefgh"))
+    assert item_digest(seat) == item_digest({"tags": list("abcdefgh")})
     assert item_digest((1, NOW)) != item_digest((1, at(1)))
     assert items_of(DefinedStep(spec=_CHILD.specs[0]), Parcel()) == ()
