@@ -254,6 +254,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "(seconds=spec.complete_within) > ends_at",
             "(seconds=spec.complete_within) * 0 > ends_at",
         ),
+        Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
     ),
     # The parts around the core
     "swap_without_the_version": (
