@@ -30,6 +30,8 @@ from functions.core.task_events import Due, GateReleased, Rejection
 
 #: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
 UNREACHED = "the Agent had not reached the request"
+#: Spans by which deadlines were extended that the record keeps.
+_MOST_STOPS = 20
 #: The error of an optional step that waited for `defer_for` behind a gate.
 DEFERRED_TOO_LONG = "deferred for too long"
 
@@ -201,9 +203,10 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
+    gates = waiting_gates(record).items()
     spans = [
-        (max(hold.start, record.hold_credits[gate]), hold.end or now)
-        for gate in waiting_gates(record)
+        (max(hold.start, since), hold.end or now)
+        for gate, (since, _) in gates
         for hold in holds.get(gate, ())
     ]
     return extended(record, spans)
@@ -224,8 +227,7 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
     for spec, operation in record.operations():
         moved = replace(operation, defer_by=later(operation.defer_by, length))
         record = record.with_operation(spec.name, moved)
-    kept = tuple(stops) if waiting_gates(record) else ()
-    return replace(record, expires_at=later(record.expires_at, length), stops=kept)
+    return replace(record, expires_at=later(record.expires_at, length), stops=tuple(stops[-_MOST_STOPS:]))
 
 
 def later(time: datetime | None, length: timedelta) -> datetime | None:

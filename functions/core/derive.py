@@ -121,7 +121,7 @@ def derive(record: TaskRecord) -> Columns:
 def waiting_gates(record: TaskRecord) -> Mapping[str, tuple[datetime, int]]:
     """Return, for each gate behind which steps wait, the earliest time and the number of steps since then."""
     waiting: dict[str, list[datetime]] = {}
-    for _, operation in record.operations() if record.hold_credits else ():
+    for _, operation in record.operations():
         if operation.gate is not None and operation.deferred_since is not None:
             waiting.setdefault(operation.gate, []).append(operation.deferred_since)
     return {gate: (min(times), times.count(min(times))) for gate, times in waiting.items()}

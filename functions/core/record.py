@@ -385,8 +385,7 @@ class TaskRecord:
     `run` is the number of the newest run of this epoch, which must start the ready steps until `start_by`.
     `resume_at` defers the whole task since `deferred_since`. `error` is the reason why the task is in
     `Error`. At `expires_at` the task's own time limit ends; suspensions and holds move it.
-    `hold_credits` names each gate behind which steps wait, and since when its holds extend the deadlines.
-    `stops` are the spans by which the deadlines were extended while steps wait.
+    `stops` are the latest spans of suspensions and holds by which it and the deferrals were extended.
     `closed` and `outbox` are additions of one change; they are empty in a record that was read.
     """
 
@@ -402,7 +401,6 @@ class TaskRecord:
     error: str | None = None
     resume_at: datetime | None = None
     expires_at: datetime | None = None
-    hold_credits: Mapping[str, datetime] = field(default_factory=dict)
     stops: tuple[tuple[datetime, datetime], ...] = ()
     deferred_since: datetime | None = None
     finished_at: datetime | None = None

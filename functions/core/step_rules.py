@@ -11,7 +11,7 @@ from typing import assert_never
 
 from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
-from functions.core.derive import look_ups, ready_steps, waiting_gates
+from functions.core.derive import look_ups, ready_steps
 from functions.core.record import (
     UNDOING_ENDS,
     Decision,
@@ -328,6 +328,4 @@ def _deferred(
         defer_by=operation.defer_by or since + left,
         defer_left=None,
     )
-    others = {gate: record.hold_credits[gate] for gate in waiting_gates(record)}
-    record = replace(record, hold_credits={spec.gate: since, **others}, deferred_since=None)
-    return record.with_operation(spec.name, deferred)
+    return replace(record, deferred_since=None).with_operation(spec.name, deferred)

@@ -103,7 +103,7 @@ class Checks(RecordChecks):
         self.check_version(after)
         self._cover(after)
         self._admitted.setdefault(task, self.world.now())
-        credited = {*after.hold_credits, *(before.hold_credits if before is not None else ())}
+        credited = {*columns.gates, *(derive(before).gates if before is not None else ())}
         self._gated[task] = {gate: self._gated[task].get(gate, self.world.now()) for gate in credited}
         waiting = {(gate, task, since) for gate, (since, _) in columns.gates.items()}
         earlier = self._waits_since[task]
