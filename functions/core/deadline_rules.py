@@ -88,7 +88,7 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    operation, is_do = record.current(spec.name), record.direction is Direction.DO
+    operation = record.current(spec.name)
     if spec.must_not_repeat(record.direction):
         return mark_unknown(record, spec, now, None)
     if spec.type is StepType.QUEUE:
@@ -100,11 +100,8 @@ def _act_on_overdue_step(
             operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
             record = record.with_operation(spec.name, operation)
             return not_begun(record, spec, record.direction, now, settings)
-    if is_do and spec.may_fail:
-        error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
-        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
-        return record.with_operation(spec.name, failed)
-    return _decide_on_recovery(record, event, spec, now, settings)
+    error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
+    return _fail_or_recover(record, event, spec, now, settings, error=error)
 
 
 def _act_on_deferral(
@@ -118,23 +115,27 @@ def _act_on_deferral(
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         later = replace(operation, defer_by=now + settings.longest_deferral)
         return record.with_operation(spec.name, later)
-    if record.direction is Direction.DO and spec.may_fail:
-        failed = operation.ended(OperationState.REFUSED, now, error=DEFERRED_TOO_LONG)
-        return record.with_operation(spec.name, failed)
-    return _decide_on_recovery(record, event, spec, now, settings)
+    return _fail_or_recover(record, event, spec, now, settings, error=DEFERRED_TOO_LONG)
 
 
-def _decide_on_recovery(
-    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
+def _fail_or_recover(
+    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings, *, error: str
 ) -> TaskRecord:
-    """Decide on a recovery for an overdue step. An exhausted undo counts as refused."""
+    """End an overdue optional step with `error`; decide on a recovery for another one.
+
+    An exhausted undo counts as refused.
+    """
+    operation = record.current(spec.name)
+    if record.direction is Direction.DO and spec.may_fail:
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
+        return record.with_operation(spec.name, failed)
     if record.decision is not None or not event.may_recover:
         return record
     decision = _recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
         return replace(record, decision=decision)
     error = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = record.current(spec.name).ended(OperationState.REFUSED, now, error=error)
+    refused = operation.ended(OperationState.REFUSED, now, error=error)
     return replace(record.with_operation(spec.name, refused), failures=0)
 
 
@@ -145,11 +146,9 @@ def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision
     is_do = record.direction is Direction.DO
     is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
     name = name if is_do else f"undo of {name}"
-    return Decision(
-        end=EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED,
-        reason=f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}",
-        who="supervisor",
-    )
+    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
+    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
+    return Decision(end=end, reason=reason, who="supervisor")
 
 
 def _act_on_missed_pick_up(
@@ -173,14 +172,9 @@ def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSetting
     if not event.may_recover:
         return record
     is_undone = record.order.on_exhausted is FailurePolicy.COMPENSATE
-    return replace(
-        record,
-        decision=Decision(
-            end=EpochEnd.TIMED_OUT if is_undone else EpochEnd.STOPPED,
-            reason=f"not finished within {record.order.complete_within:g} s",
-            who="supervisor",
-        ),
-    )
+    end = EpochEnd.TIMED_OUT if is_undone else EpochEnd.STOPPED
+    reason = f"not finished within {record.order.complete_within:g} s"
+    return replace(record, decision=Decision(end=end, reason=reason, who="supervisor"))
 
 
 def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:

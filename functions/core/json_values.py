@@ -110,9 +110,7 @@ def _canonical(value: Any) -> Any:
         case Mapping():
             return {str(name): _canonical(member) for name, member in value.items()}
         case set() | frozenset():
-            return sorted(
-                (_canonical(item) for item in value), key=lambda each: json.dumps(each, sort_keys=True)
-            )
+            return sorted(map(_canonical, value), key=lambda each: json.dumps(each, sort_keys=True))
         case list() | tuple():
             return [_canonical(item) for item in value]
         case _ if is_dataclass(value):

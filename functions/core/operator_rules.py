@@ -78,9 +78,8 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
 
 
 def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:
-    if record.order.parent is not None or record.error is not None:
-        return Rejection.NOT_CANCELLABLE
-    if record.suspension is not None and record.suspension.by_operator:
+    is_suspended = record.suspension is not None and record.suspension.by_operator
+    if record.order.parent is not None or record.error is not None or is_suspended:
         return Rejection.NOT_CANCELLABLE
     if record.finished_at is None or record.direction is Direction.UNDO:
         return None

@@ -269,9 +269,8 @@ class _Definition:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         payload = self.payload()
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        return (
-            (payload, results) if spec.item is None else (payload, results, self._item(spec, step, payload))
-        )
+        item = () if spec.item is None else (self._item(spec, step, payload),)
+        return (payload, results, *item)
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""

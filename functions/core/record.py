@@ -249,18 +249,8 @@ class Operation:
         self, state: OperationState, now: datetime, *, result: str | None = None, error: str | None = None
     ) -> Operation:
         """Return the operation in a final state, without deferral and look-up. `now` is in UTC."""
-        return replace(
-            self,
-            state=state,
-            finished_at=now,
-            result=result,
-            error=error,
-            gate=None,
-            deferred_since=None,
-            defer_by=None,
-            defer_left=None,
-            find_by=None,
-        )
+        over = replace(self, gate=None, deferred_since=None, defer_by=None, defer_left=None, find_by=None)
+        return replace(over, state=state, finished_at=now, result=result, error=error)
 
     def restartable(self, now: datetime, outcome: str) -> Operation:
         """Return the operation ready to start again; its current start becomes an attempt."""

@@ -393,7 +393,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.task_inbox", "if stored.record.finished_at is not None:", "if stored.record.epoch:"),
     ),
     "results_are_not_recorded": (
-        Edit("core.step_rules", "now, result=event.result)", "now, result=operation.result)"),
+        Edit("core.step_rules", "=event.result, error=error)", "=operation.result, error=error)"),
     ),
     "index_rows_are_not_deleted": (
         Edit("storage.record_rows", "if key not in missing]", "if key not in {*missing, base.index}]"),
