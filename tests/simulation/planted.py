@@ -85,9 +85,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.derive", "step.number is not None and (", "step.do.state is OperationState.DONE and ("),
     ),
     "undo_in_order_of_dispatch": (Edit("core.derive", "reversed(ordered.values())", "ordered.values()"),),
-    "undo_by_the_number_only": (
-        Edit("core.derive", "in by_number if each.step in spec.needs)", "in by_number if each.step in ())"),
-    ),
     "refused_undo_blocks_direct_needs_only": (
         Edit("core.derive", "with_needs(record, names | further) if further else names", "names - further"),
     ),
