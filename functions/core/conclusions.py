@@ -168,7 +168,6 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
             name: _reopened(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
         },
         decision=None,
-        hold_credits={} if is_turned else record.hold_credits,
         error=None,
         finished_at=None,
         output=None,
@@ -218,8 +217,9 @@ def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:
     """Notify the parent of a child task of its end."""
     if record.order.parent is None:
         return record
-    body = {"step": record.order.parent_step, "child": record.order.task}
-    return add_message(record, MessageKind.CHILD_ENDED, now, to=record.order.parent, body=body)
+    parent, step = record.order.parent, record.order.parent_step
+    body = {"step": step, "child": record.order.task}
+    return add_message(record, MessageKind.CHILD_ENDED, now, to=parent, step=step, body=body)
 
 
 def add_note(record: TaskRecord, name: str, note: str, now: datetime) -> TaskRecord:
@@ -240,11 +240,15 @@ def add_message(
     step: str | None = None,
     body: Mapping[str, object] | None = None,
 ) -> TaskRecord:
-    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one."""
+    """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one.
+
+    Its id differs by epoch, kind and cause; one of a step may be repeated in an epoch, so it has the time.
+    """
     is_notice = kind in NOTICES
     if is_notice and record.order.reply_to is None:
         return record
-    parts = [record.order.task, record.order.run_id, str(record.epoch), str(kind), step]
+    parts = [record.order.task, record.order.run_id, str(record.epoch), str(kind)]
+    parts += [] if step is None else [step, str(now.timestamp())]
     message = Message(
         kind=kind,
         id=".".join(part for part in (*parts, (body or {}).get("cause")) if isinstance(part, str)),

@@ -5,13 +5,13 @@ Times are UTC. A wait ends by the local clock, an overdue step by the local cloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
-from functions.core.gate_rules import Hold, current_hold, held_time, is_unreached
+from functions.core.gate_rules import Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
@@ -30,6 +30,8 @@ from functions.core.task_events import Due, GateReleased, Rejection
 
 #: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
 UNREACHED = "the Agent had not reached the request"
+#: Spans by which deadlines were extended that the record keeps.
+_MOST_STOPS = 20
 #: The error of an optional step that waited for `defer_for` behind a gate.
 DEFERRED_TOO_LONG = "deferred for too long"
 
@@ -68,7 +70,7 @@ def _expired(record: TaskRecord, spec: StepSpec, operation: Operation, now: date
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     late = now - settings.skew
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
-    record = _with_holds_credited(record, event, now, late)
+    record = _credited(record, event.holds, now)
     for spec, operation in record.operations():
         if operation.gate is not None:
             record = _act_on_deferral(record, event, spec, now, settings)
@@ -83,19 +85,10 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     return _act_on_missed_pick_up(record, event, now, settings)
 
 
-def _with_holds_credited(record: TaskRecord, event: Due, now: datetime, late: datetime) -> TaskRecord:
-    """Credit the operators' holds if a deadline has passed that a hold extends."""
-    times = [op.defer_by for _, op in record.operations() if op.gate is not None]
-    if may_expire(record):
-        times.append(record.expires_at)
-    is_passed = any(time is not None and time <= late for time in times)
-    return _credited(record, event.holds, now) if is_passed else record
-
-
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    operation, is_do = record.current(spec.name), record.direction is Direction.DO
+    operation = record.current(spec.name)
     if spec.must_not_repeat(record.direction):
         return mark_unknown(record, spec, now, None)
     if spec.type is StepType.QUEUE:
@@ -107,11 +100,8 @@ def _act_on_overdue_step(
             operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
             record = record.with_operation(spec.name, operation)
             return not_begun(record, spec, record.direction, now, settings)
-    if is_do and spec.may_fail:
-        error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
-        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
-        return record.with_operation(spec.name, failed)
-    return _decide_on_recovery(record, event, spec, now, settings)
+    error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
+    return _fail_or_recover(record, event, spec, now, settings, error=error)
 
 
 def _act_on_deferral(
@@ -125,23 +115,27 @@ def _act_on_deferral(
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         later = replace(operation, defer_by=now + settings.longest_deferral)
         return record.with_operation(spec.name, later)
-    if record.direction is Direction.DO and spec.may_fail:
-        failed = operation.ended(OperationState.REFUSED, now, error=DEFERRED_TOO_LONG)
-        return record.with_operation(spec.name, failed)
-    return _decide_on_recovery(record, event, spec, now, settings)
+    return _fail_or_recover(record, event, spec, now, settings, error=DEFERRED_TOO_LONG)
 
 
-def _decide_on_recovery(
-    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
+def _fail_or_recover(
+    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings, *, error: str
 ) -> TaskRecord:
-    """Decide on a recovery for an overdue step. An exhausted undo counts as refused."""
+    """End an overdue optional step with `error`; decide on a recovery for another one.
+
+    An exhausted undo counts as refused.
+    """
+    operation = record.current(spec.name)
+    if record.direction is Direction.DO and spec.may_fail:
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
+        return record.with_operation(spec.name, failed)
     if record.decision is not None or not event.may_recover:
         return record
     decision = _recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
         return replace(record, decision=decision)
     error = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = record.current(spec.name).ended(OperationState.REFUSED, now, error=error)
+    refused = operation.ended(OperationState.REFUSED, now, error=error)
     return replace(record.with_operation(spec.name, refused), failures=0)
 
 
@@ -152,11 +146,9 @@ def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision
     is_do = record.direction is Direction.DO
     is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
     name = name if is_do else f"undo of {name}"
-    return Decision(
-        end=EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED,
-        reason=f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}",
-        who="supervisor",
-    )
+    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
+    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
+    return Decision(end=end, reason=reason, who="supervisor")
 
 
 def _act_on_missed_pick_up(
@@ -180,14 +172,9 @@ def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSetting
     if not event.may_recover:
         return record
     is_undone = record.order.on_exhausted is FailurePolicy.COMPENSATE
-    return replace(
-        record,
-        decision=Decision(
-            end=EpochEnd.TIMED_OUT if is_undone else EpochEnd.STOPPED,
-            reason=f"not finished within {record.order.complete_within:g} s",
-            who="supervisor",
-        ),
-    )
+    end = EpochEnd.TIMED_OUT if is_undone else EpochEnd.STOPPED
+    reason = f"not finished within {record.order.complete_within:g} s"
+    return replace(record, decision=Decision(end=end, reason=reason, who="supervisor"))
 
 
 def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:
@@ -205,22 +192,38 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
         left = None if operation.defer_by is None else max(timedelta(), operation.defer_by - now)
         released = replace(operation, gate=None, is_released=True, defer_by=None, defer_left=left)
         record = record.with_operation(name, released)
-    if len(waiting) > event.most:
-        return record
-    hold_credits = {gate: at for gate, at in record.hold_credits.items() if gate != event.gate}
-    return replace(record, hold_credits=hold_credits)
+    return record
 
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
-    for gate in waiting_gates(record):
-        held = held_time(holds.get(gate, ()), record.hold_credits[gate], now)
-        if held <= timedelta():
-            continue
-        for spec, operation in record.operations():
-            if operation.gate == gate and operation.defer_by is not None:
-                later = replace(operation, defer_by=operation.defer_by + held)
-                record = record.with_operation(spec.name, later)
-        expires_at = None if record.expires_at is None else record.expires_at + held
-        record = replace(record, hold_credits={**record.hold_credits, gate: now}, expires_at=expires_at)
-    return record
+    gates = waiting_gates(record).items()
+    spans = [
+        (max(hold.start, since), hold.end or now)
+        for gate, (since, _) in gates
+        for hold in holds.get(gate, ())
+    ]
+    return extended(record, spans)
+
+
+def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
+    """Extend the deadlines of deferred steps and of the task by spans of time; each time counts once."""
+    stops: list[tuple[datetime, datetime]] = []
+    for start, end in sorted((*record.stops, *spans)):
+        if stops and start <= stops[-1][1]:
+            stops[-1] = (stops[-1][0], max(end, stops[-1][1]))
+        elif start < end:
+            stops.append((start, end))
+    length = sum((end - start for start, end in stops), timedelta())
+    length -= sum((end - start for start, end in record.stops), timedelta())
+    if not length:
+        return record
+    for spec, operation in record.operations():
+        moved = replace(operation, defer_by=later(operation.defer_by, length))
+        record = record.with_operation(spec.name, moved)
+    return replace(record, expires_at=later(record.expires_at, length), stops=tuple(stops[-_MOST_STOPS:]))
+
+
+def later(time: datetime | None, length: timedelta) -> datetime | None:
+    """Return a deadline that moves by `length`, None without a deadline."""
+    return None if time is None else time + length

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 
 from functions.core.record import (
     WAITING_TYPES,
@@ -120,7 +121,7 @@ def derive(record: TaskRecord) -> Columns:
 def waiting_gates(record: TaskRecord) -> Mapping[str, tuple[datetime, int]]:
     """Return, for each gate behind which steps wait, the earliest time and the number of steps since then."""
     waiting: dict[str, list[datetime]] = {}
-    for _, operation in record.operations() if record.hold_credits else ():
+    for _, operation in record.operations():
         if operation.gate is not None and operation.deferred_since is not None:
             waiting.setdefault(operation.gate, []).append(operation.deferred_since)
     return {gate: (min(times), times.count(min(times))) for gate, times in waiting.items()}
@@ -278,24 +279,29 @@ def questions(record: TaskRecord) -> list[str]:
 
 
 def undo_order(record: TaskRecord) -> list[str]:
-    """Return the names of the steps to undo, in reverse order of dispatch, without the blocked ones.
+    """Return the names of the steps to undo: a step before the steps that it needs, else the latest first.
 
     A refused undo blocks every step that its step needs, directly or not.
     """
-    by_name = record.order.by_name
-    refused = [
-        by_name[step.name] for step in record.steps.values() if step.undo.state is OperationState.REFUSED
-    ]
-    blocked = with_needs(record, frozenset[str]().union(*(spec.needs for spec in refused)))
+    ordered: dict[str, StepSpec] = {}
+    by_number = sorted(record.order.specs, key=lambda spec: record.step(spec.name).number or inf)
+
+    def add(specs: Iterable[StepSpec]) -> None:
+        for spec in specs:
+            if spec.name not in ordered:
+                add(each for each in by_number if each.step in spec.needs)
+                ordered[spec.name] = spec
+
+    add(by_number)
+    undos = [(spec, record.step(spec.name)) for spec in reversed(ordered.values())]
+    refused = (spec.needs for spec, step in undos if step.undo.state is OperationState.REFUSED)
+    blocked = with_needs(record, frozenset[str]().union(*refused))
     ended = {OperationState.DONE, OperationState.REFUSED, OperationState.SKIPPED}
-    remaining = [
-        (step.number or 0, step.name)
-        for step in record.steps.values()
-        if needs_undo(by_name[step.name], step)
-        and step.undo.state not in ended
-        and by_name[step.name].step not in blocked
+    return [
+        spec.name
+        for spec, step in undos
+        if needs_undo(spec, step) and step.undo.state not in ended and spec.step not in blocked
     ]
-    return [name for _, name in sorted(remaining, reverse=True)]
 
 
 def with_needs(record: TaskRecord, names: frozenset[str]) -> frozenset[str]:

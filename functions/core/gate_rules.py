@@ -7,7 +7,6 @@ All times are UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -104,12 +103,6 @@ class Gate:
 def current_hold(holds: tuple[Hold, ...]) -> Hold | None:
     """Return the hold that has not ended; `holds` are in the order of time."""
     return holds[-1] if holds and holds[-1].end is None else None
-
-
-def held_time(holds: Iterable[Hold], start: datetime, end: datetime) -> timedelta:
-    """Return for how long an operator kept the gate closed between two times."""
-    spans = (min(hold.end or end, end) - max(hold.start, start) for hold in holds)
-    return sum((span for span in spans if span > timedelta()), timedelta())
 
 
 def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings) -> Gate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -125,10 +126,10 @@ def _canonical(value: Any) -> Any:
         case Mapping():
             return {str(name): _canonical(member) for name, member in value.items()}
         case set() | frozenset():
-            return sorted(
-                (_canonical(item) for item in value), key=lambda each: json.dumps(each, sort_keys=True)
-            )
+            return sorted(map(_canonical, value), key=lambda each: json.dumps(each, sort_keys=True))
         case list() | tuple():
             return [_canonical(item) for item in value]
+        case _ if is_dataclass(value):
+            return {each.name: _canonical(getattr(value, each.name)) for each in fields(value)}
         case _:
             return to_jsonable_python(value)

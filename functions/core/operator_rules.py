@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended, next_epoch, suspend
+from functions.core.deadline_rules import extended, later
 from functions.core.derive import is_settled, needs_undo, questions
 from functions.core.record import (
     UNDOING_ENDS,
@@ -42,27 +43,21 @@ def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskReco
     suspension = record.suspension
     if suspension is None or suspension.by_operator is not event.by_operator:
         return Rejection.NOT_OPEN
-    return _resumed(record, now - suspension.since, now)
+    return _resumed(record, suspension.since, now)
 
 
-def _resumed(record: TaskRecord, length: timedelta, now: datetime) -> TaskRecord:
+def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
-    record = replace(record, suspension=None, expires_at=_later(record.expires_at, length))
+    record, length = extended(replace(record, suspension=None), [(since, now)]), now - since
     for spec, operation in record.operations():
-        moved = replace(
-            operation, defer_by=_later(operation.defer_by, length), find_by=_later(operation.find_by, length)
-        )
+        moved = replace(operation, find_by=later(operation.find_by, length))
         is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
         if not is_call and spec.type is not StepType.TIMER and operation.state is OperationState.RUNNING:
-            moved = replace(moved, complete_by=_later(operation.complete_by, length))
+            moved = replace(moved, complete_by=later(operation.complete_by, length))
         elif is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
     return record
-
-
-def _later(time: datetime | None, length: timedelta) -> datetime | None:
-    return None if time is None else time + length
 
 
 def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRecord | Rejection:
@@ -72,7 +67,7 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
         return rejection
     suspension = record.suspension
     if suspension is not None and (not suspension.by_operator or event.by is Canceller.OPERATOR):
-        record = _resumed(record, now - suspension.since, now)
+        record = _resumed(record, suspension.since, now)
     is_undoing = record.direction is Direction.UNDO and record.error is None
     if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
@@ -83,9 +78,8 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
 
 
 def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:
-    if record.order.parent is not None or record.error is not None:
-        return Rejection.NOT_CANCELLABLE
-    if record.suspension is not None and record.suspension.by_operator:
+    is_suspended = record.suspension is not None and record.suspension.by_operator
+    if record.order.parent is not None or record.error is not None or is_suspended:
         return Rejection.NOT_CANCELLABLE
     if record.finished_at is None or record.direction is Direction.UNDO:
         return None

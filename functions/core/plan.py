@@ -40,8 +40,9 @@ _LONGEST_TIMER = timedelta(days=366)
 class Runner:
     """One run of an epoch.
 
-    `room` is the number of further calls that it may have under way. No call starts that could last beyond
-    `ends_at`. `new_id` returns a random start id. `gate` returns a gate as this instance last read it.
+    `room` is the number of further calls that it may have under way. All end by `ends_at`; a call that could
+    last longer starts only before it `has_begun` another one. `new_id` returns a random start id. `gate`
+    returns a gate as this instance last read it.
     """
 
     epoch: int
@@ -50,6 +51,7 @@ class Runner:
     ends_at: datetime
     new_id: Callable[[], str]
     gate: Callable[[str], Gate | None]
+    has_begun: bool = False
 
 
 class _ResultError(UnfitValueError):
@@ -77,7 +79,7 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
         if gate is not None and gate.blocks(is_released=record.current(name).is_released):
             events.append(StepDeferred(epoch=record.epoch, step=name))
             continue
-        if is_call and (room <= 0 or may_outlast(spec, runner.ends_at, now)):
+        if is_call and (room <= 0 or (runner.has_begun and may_outlast(spec, runner.ends_at, now))):
             continue
         event = _planned(record, spec, runner, registry, now)
         room -= is_call and isinstance(event, StepStarted)
@@ -94,6 +96,7 @@ def _planned(
     record: TaskRecord, spec: StepSpec, runner: Runner, registry: WorkflowRegistry, now: datetime
 ) -> Event:
     request, complete_by = record.current(spec.name).request, now + timedelta(seconds=spec.complete_within)
+    complete_by = min(complete_by, runner.ends_at) if spec.type is StepType.ACTIVITY else complete_by
     if request is None:
         try:
             definition = _Definition(record, registry)
@@ -266,9 +269,8 @@ class _Definition:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         payload = self.payload()
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        return (
-            (payload, results) if spec.item is None else (payload, results, self._item(spec, step, payload))
-        )
+        item = () if spec.item is None else (self._item(spec, step, payload),)
+        return (payload, results, *item)
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""

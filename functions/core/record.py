@@ -256,18 +256,8 @@ class Operation:
         self, state: OperationState, now: datetime, *, result: str | None = None, error: str | None = None
     ) -> Operation:
         """Return the operation in a final state, without deferral and look-up. `now` is in UTC."""
-        return replace(
-            self,
-            state=state,
-            finished_at=now,
-            result=result,
-            error=error,
-            gate=None,
-            deferred_since=None,
-            defer_by=None,
-            defer_left=None,
-            find_by=None,
-        )
+        over = replace(self, gate=None, deferred_since=None, defer_by=None, defer_left=None, find_by=None)
+        return replace(over, state=state, finished_at=now, result=result, error=error)
 
     def restartable(self, now: datetime, outcome: str) -> Operation:
         """Return the operation ready to start again; its current start becomes an attempt."""
@@ -328,8 +318,11 @@ class StepRecord:
         return self.do if direction is Direction.DO else self.undo
 
     def with_new_do(self, request: str | None = None) -> StepRecord:
-        """Return the step in its next generation. Without a request, the definition makes another one."""
-        return replace(self, do=Operation(request=request), earlier_dos=(*self.earlier_dos, self.do))
+        """Return the step with another do, which is a new generation if the last one was dispatched.
+
+        Without a request, the definition makes another one.
+        """
+        return replace(self, do=Operation(request=request), earlier_dos=self.dispatched)
 
     def with_undone(self, undo: Operation) -> StepRecord:
         """Return the step after the undo of a generation; the next older generation is undone next."""
@@ -389,7 +382,7 @@ class TaskRecord:
     `run` is the number of the newest run of this epoch, which must start the ready steps until `start_by`.
     `resume_at` defers the whole task since `deferred_since`. `error` is the reason why the task is in
     `Error`. At `expires_at` the task's own time limit ends; suspensions and holds move it.
-    `hold_credits` names each gate behind which steps wait, and until when its holds were credited.
+    `stops` are the latest spans of suspensions and holds by which it and the deferrals were extended.
     `closed` and `outbox` are additions of one change; they are empty in a record that was read.
     """
 
@@ -405,7 +398,7 @@ class TaskRecord:
     error: str | None = None
     resume_at: datetime | None = None
     expires_at: datetime | None = None
-    hold_credits: Mapping[str, datetime] = field(default_factory=dict)
+    stops: tuple[tuple[datetime, datetime], ...] = ()
     deferred_since: datetime | None = None
     finished_at: datetime | None = None
     reason: str | None = None

@@ -13,6 +13,7 @@ from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
 from functions.core.derive import look_ups, ready_steps
 from functions.core.record import (
+    UNDOING_ENDS,
     Decision,
     Direction,
     EpochEnd,
@@ -37,11 +38,11 @@ _CHILD_NOTES = {
     (OperationState.DONE, False): "recorded as done, but its task was undone",
 }
 
-#: The outcome that a final state comes from; a repeated event changes nothing.
-_OUTCOMES = {
-    OperationState.DONE: OutcomeKind.DONE,
-    OperationState.REFUSED: OutcomeKind.REFUSED,
-    OperationState.DONE_WITHOUT_RESULT: OutcomeKind.DONE_WITHOUT_RESULT,
+#: The final state that an outcome leads to; a repeated event changes nothing.
+_FINAL = {
+    OutcomeKind.DONE: OperationState.DONE,
+    OutcomeKind.REFUSED: OperationState.REFUSED,
+    OutcomeKind.DONE_WITHOUT_RESULT: OperationState.DONE_WITHOUT_RESULT,
 }
 
 
@@ -154,7 +155,7 @@ def end_step(
     if spec is None:
         return Rejection.NOT_OPEN
     operation = record.step(event.step).operation(event.direction)
-    if operation.start_id == event.start_id and _OUTCOMES.get(operation.state) is event.kind:
+    if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
     if event.is_look_up and (operation.find_by is None or event.epoch != record.epoch):
         return Rejection.NOT_OPEN
@@ -217,12 +218,9 @@ def _with_outcome(
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
-        case OutcomeKind.DONE:
-            after = operation.ended(OperationState.DONE, now, result=event.result)
-        case OutcomeKind.DONE_WITHOUT_RESULT:
-            after = operation.ended(OperationState.DONE_WITHOUT_RESULT, now, error=event.error)
-        case OutcomeKind.REFUSED:
-            after = operation.ended(OperationState.REFUSED, now, error=event.error)
+        case OutcomeKind.DONE | OutcomeKind.DONE_WITHOUT_RESULT | OutcomeKind.REFUSED:
+            error = None if event.kind is OutcomeKind.DONE else event.error
+            after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
             operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
@@ -247,7 +245,8 @@ def receive_event(record: TaskRecord, event: events.EventReceived, now: datetime
     if step.event is not None:
         return record if step.event == event.body else Rejection.NOT_OPEN
     is_finished = record.finished_at is not None and record.error is None
-    if record.direction is Direction.UNDO or is_finished or record.decision is not None:
+    is_undone = record.decision is not None and record.decision.end in UNDOING_ENDS
+    if record.direction is Direction.UNDO or is_finished or is_undone:
         return Rejection.FINISHED
     if step.do.state not in {OperationState.NOT_STARTED, OperationState.RUNNING}:
         return Rejection.NOT_OPEN
@@ -318,13 +317,7 @@ def _deferred(
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
     sent_at = operation.started_at if spec.type is StepType.QUEUE else None
-    deferred = replace(
-        operation,
-        gate=spec.gate,
-        is_released=False,
-        deferred_since=operation.deferred_since or sent_at or now,
-        defer_by=operation.defer_by or since + left,
-        defer_left=None,
-    )
-    hold_credits = {spec.gate: since, **record.hold_credits}
-    return replace(record, hold_credits=hold_credits, deferred_since=None).with_operation(spec.name, deferred)
+    place, defer_by = operation.deferred_since or sent_at or now, operation.defer_by or since + left
+    deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
+    deferred = replace(deferred, deferred_since=place, defer_by=defer_by)
+    return replace(record, deferred_since=None).with_operation(spec.name, deferred)

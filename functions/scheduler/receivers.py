@@ -30,7 +30,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.rules import Applied, admit
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.order_search import search_keys
@@ -164,7 +164,11 @@ class Receivers:
             parent=message.task,
             parent_step=body["step"],
         )
-        keys = search_keys(workflow, order.payload, len(order.specs))
+        try:
+            keys = search_keys(workflow, order.payload, len(order.specs))
+        except UnfitOrderError as fault:  # its parent does not wait for what operators search by
+            _log.warning("task %s: %s", message.to, fault)
+            keys = ()
         child, is_new = await self.storage.admit(admit(order, now, self.settings), keys)
         if not is_new and needs_run(child):
             await self.announcer.request_run(child)

@@ -56,7 +56,7 @@ class Runs:
     """Runs of tasks in this process. Times are UTC.
 
     `send_request` sends a request to the queue of the Agent that it names. A run has at most `steps_at_once`
-    calls under way, and starts none that could last beyond `run_seconds`; each call is shorter than that.
+    calls under way, which end within `run_seconds`; one that could last longer is among the first.
     """
 
     storage: TaskStorage
@@ -147,6 +147,7 @@ class _Run:
             ends_at=self._ends_at,
             new_id=self._new_start_id,
             gate=self._runs.gates.of,
+            has_begun=bool(self._begun),
         )
         return plan(record, runner, self._runs.registry, now)
 
@@ -195,7 +196,8 @@ class _Run:
 
     def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
-        has_room = not may_outlast(spec, self._ends_at, now) and self._room(record, now) > 0
+        has_time = not (self._begun and may_outlast(spec, self._ends_at, now))
+        has_room = has_time and self._room(record, now) > 0
         if key in self._begun or not has_room or find_by is None or find_by <= now:
             return
         self._begun.add(key)

@@ -103,7 +103,7 @@ class Checks(RecordChecks):
         self.check_version(after)
         self._cover(after)
         self._admitted.setdefault(task, self.world.now())
-        credited = {*after.hold_credits, *(before.hold_credits if before is not None else ())}
+        credited = {*columns.gates, *(derive(before).gates if before is not None else ())}
         self._gated[task] = {gate: self._gated[task].get(gate, self.world.now()) for gate in credited}
         waiting = {(gate, task, since) for gate, (since, _) in columns.gates.items()}
         earlier = self._waits_since[task]
@@ -119,6 +119,7 @@ class Checks(RecordChecks):
             if after.failures > before.failures:
                 self._check_counted(before)
             self._check_deferred(before, after)
+            self._check_children(before, after)
             is_exhausted = after.closed and after.closed[-1].end is EpochEnd.EXHAUSTED
             self.require(not is_exhausted, f"{task}: exhausted, though no fault was drawn")
         self._check_alerts(before, after)
@@ -158,6 +159,15 @@ class Checks(RecordChecks):
         is_given_up = bool(ends & {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT})
         is_known = is_given_up or all(alert.body.get("cause") != "exhausted" for alert in alerts)
         self.require(is_known, f"{after.order.task}: an alert, though it was not given up")
+
+    def _check_children(self, before: TaskRecord, after: TaskRecord) -> None:
+        """Check that the undo of a child that has ended is not refused for its time."""
+        for name, step in before.steps.items():
+            child = self.records.get(after.order.child(name, step.generation(Direction.UNDO)))
+            is_refused = after.step(name).undo.state is OperationState.REFUSED
+            if child is not None and step.undo.state is OperationState.RUNNING and is_refused:
+                is_ended = derive(child).state is ProcessState.COMPENSATED
+                self.require(not is_ended, f"{after.order.task} {name}: the end of its child is lost")
 
     def _check_conditions(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that a step starts only if its condition holds, and is skipped only if it does not."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.core.derive import questions
 from functions.core.record import (
+    UNDOING_ENDS,
     Direction,
     NotDeployedError,
     OperationState,
@@ -78,6 +79,9 @@ class People:
                 applied = await host.receivers.event(task, name, '{"n":"event"}', "somebody")
                 is_kept = applied.rejection is not Rejection.NOT_DEPLOYED
                 self._world.require(is_kept, f"{task}: an event for a missing version is lost")
+                decision, is_over = applied.record.decision, applied.rejection is Rejection.FINISHED
+                goes_on = decision is not None and decision.end not in UNDOING_ENDS
+                self._world.require(not (is_over and goes_on), f"{task}: goes on without its event")
             except NotDeployedError:
                 self._world.cover(task, "event for a missing version")
                 raise

@@ -84,9 +84,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "undo_of_completed_steps_only": (
         Edit("core.derive", "step.number is not None and (", "step.do.state is OperationState.DONE and ("),
     ),
-    "undo_in_order_of_dispatch": (
-        Edit("core.derive", "sorted(remaining, reverse=True)", "sorted(remaining)"),
-    ),
+    "undo_in_order_of_dispatch": (Edit("core.derive", "reversed(ordered.values())", "ordered.values()"),),
     "refused_undo_blocks_direct_needs_only": (
         Edit("core.derive", "with_needs(record, names | further) if further else names", "names - further"),
     ),
@@ -99,11 +97,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "at_once_is_ignored": (
         Edit("core.derive", "if room[spec.step] < 0:", "if room[spec.step] < -len(room) * 90:"),
     ),
-    "time_limit_runs_while_suspended": (
-        Edit("core.operator_rules", "=_later(record.expires_at, length)", "=record.expires_at"),
-    ),
+    "time_limit_runs_while_suspended": (Edit("core.operator_rules", "[(since, now)])", "[(now, now)])"),),
     "event_deadline_runs_while_suspended": (
-        Edit("core.operator_rules", "=_later(operation.complete_by, length)", "=operation.complete_by"),
+        Edit("core.operator_rules", "=later(operation.complete_by, length)", "=operation.complete_by"),
     ),
     "rebuild_after_an_unknown_start": (
         Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
@@ -129,11 +125,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
-        Edit(
-            "core.gate_rules",
-            "return sum((span for span in spans if span > timedelta()), timedelta())",
-            "return timedelta() * len(list(spans))",
-        ),
+        Edit("core.deadline_rules", "for hold in holds.get(gate, ())\n", "for hold in ()\n"),
         Edit(
             "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
@@ -259,6 +251,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "(seconds=spec.complete_within) > ends_at",
             "(seconds=spec.complete_within) * 0 > ends_at",
         ),
+        Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
     ),
     # The parts around the core
     "swap_without_the_version": (
@@ -283,6 +276,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "run_begins_the_starts_of_another_run": (
         Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
+    ),
+    "second_end_of_a_child_is_a_duplicate": (
+        Edit("core.conclusions", "[step, str(now.timestamp())]", "[step]"),
     ),
     "end_of_a_child_names_no_child": (
         Edit("scheduler.receivers", "child=name, is_done=is_done)", "child=name[:0], is_done=is_done)"),
@@ -401,7 +397,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.task_inbox", "if stored.record.finished_at is not None:", "if stored.record.epoch:"),
     ),
     "results_are_not_recorded": (
-        Edit("core.step_rules", "now, result=event.result)", "now, result=operation.result)"),
+        Edit("core.step_rules", "=event.result, error=error)", "=operation.result, error=error)"),
     ),
     "index_rows_are_not_deleted": (
         Edit("storage.record_rows", "if key not in missing]", "if key not in {*missing, base.index}]"),
@@ -527,6 +523,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))",
             "CallOutcome(OutcomeKind.UNKNOWN, bounded(str(error)))",
         ),
+    ),
+    "event_is_rejected_before_a_recovery": (
+        Edit("core.step_rules", " and record.decision.end in UNDOING_ENDS", ""),
     ),
     "event_for_a_missing_version_is_lost": (
         Edit(

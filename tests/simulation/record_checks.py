@@ -179,9 +179,12 @@ class RecordChecks:
     # Undo
 
     def _check_undo_order(self, record: TaskRecord, name: str) -> None:
+        """Check that the steps that need a step are undone, and those that were dispatched after it."""
         number, task = record.step(name).number or 0, record.order.task
         for other in record.steps.values():
-            if (other.number or 0) > number and needs_undo(record.order.by_name[other.name], other):
+            numbers = [record.step(each).number or number + 1 for each in _users(record, other.name)]
+            is_later = min([other.number or 0, *numbers]) > number or other.name in _users(record, name)
+            if is_later and needs_undo(record.order.by_name[other.name], other):
                 is_over = other.undo.state in {*_ENDED, OperationState.SKIPPED}
                 is_blocked = _blocking(record, other.name)
                 self.require(is_over or is_blocked, f"{task} {name}: undone before {other.name}")
@@ -259,11 +262,17 @@ def is_same_generation(before: StepRecord, after: StepRecord) -> bool:
     return (len(before.earlier_dos), before.undone) == (len(after.earlier_dos), after.undone)
 
 
-def _blocking(record: TaskRecord, name: str) -> list[str]:
-    """Return the steps that need a step, directly or not, and whose undo was refused."""
+def _users(record: TaskRecord, name: str) -> set[str]:
+    """Return the steps that need a step, directly or not."""
     users, steps = set[str](), {record.order.by_name[name].step}
     while steps:
         found = {spec.name for spec in record.order.specs if spec.needs & steps} - users
         users |= found
         steps = {record.order.by_name[each].step for each in found}
+    return users
+
+
+def _blocking(record: TaskRecord, name: str) -> list[str]:
+    """Return the steps that need a step, directly or not, and whose undo was refused."""
+    users = _users(record, name)
     return sorted(each for each in users if record.step(each).undo.state is OperationState.REFUSED)

@@ -231,6 +231,9 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
     assert (twice.do("pay").state, alerts(twice)[-1]) == (OperationState.RUNNING, "noted")
     assert after(twice, end(first, "pay"), seconds=82) is twice
     assert rejection(record, end(first, "pay", start_id="3"), 81) is Rejection.OTHER_START
+    done = after(twice, end(twice, "pay"), seconds=82)
+    refused = after(done, end(twice, "pay", OutcomeKind.REFUSED), seconds=83)
+    assert len({m.id for m in refused.outbox if m.body.get("cause") == "noted"}) == 2
 
 
 def test_late_outcomes_of_a_payment_are_kept() -> None:
@@ -285,6 +288,12 @@ def test_event_ends_its_step() -> None:
     again = after(kept, resubmit(kept), seconds=31)
     assert ready_steps(again) == ["w"]
     assert rejection(after(record, NOT_DEPLOYED), sent) is Rejection.NOT_DEPLOYED
+    waiting = new(payment(), spec("w", type=StepType.EVENT), spec("slow"))
+    waiting = after(
+        waiting, *(start(waiting, name, by=by) for name, by in {"pay": 99, "w": 99, "slow": 9}.items())
+    )
+    assert rejection(after(waiting, cancel()), sent) is Rejection.FINISHED
+    assert rejection(after(waiting, LOOK, seconds=20), sent, 20) is None  # a recovery waits for the payment
 
 
 def test_event_that_does_not_arrive_in_time_applies_its_policy() -> None:

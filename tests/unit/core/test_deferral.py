@@ -23,12 +23,14 @@ from functions.core.gate_rules import (
     start_hold,
     succeeded,
 )
-from functions.core.record import FailurePolicy, TaskRecord
+from functions.core.record import Direction, FailurePolicy, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
     NOW,
+    RESUME,
     SETTINGS,
+    SUSPEND,
     after,
     at,
     cancel,
@@ -98,8 +100,26 @@ def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
     assert derive(record).state == "Processed"
 
 
+def test_hold_before_a_step_waits_does_not_extend_its_deadline() -> None:
+    """An earlier step that waited behind the gate has ended."""
+    record = new(spec("a", agent="s", on_failure=FailurePolicy.CONTINUE), spec("b", "a", agent="s"))
+    record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
+    record = after(record, StepDeferred(epoch=1, step="b"), seconds=_BOUND + 11)
+    past = replace(_HELD, end=at(7_200))
+    assert rejection(record, Due(holds={"s": (past,)}), _BOUND + 12) is Rejection.NOT_DUE
+
+
+def test_rebuilt_step_that_was_never_dispatched_keeps_its_keys() -> None:
+    """It was deferred for too long, so its do and its undo are those of the first generation."""
+    record = new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a"), on_failure=FailurePolicy.KEEP)
+    record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
+    record = run(record, "b", OutcomeKind.REFUSED, _BOUND + 11)
+    record = run(after(record, resubmit(record, "a")), "a", seconds=_BOUND + 12)
+    assert [record.step("a").generation(direction) for direction in Direction] == [0, 0]
+
+
 def test_hold_does_not_count() -> None:
-    """It extends the deferral and the task's own time limit."""
+    """It extends the deferrals and the task's own time limit once, also at two gates or while suspended."""
     limit = 2 * _BOUND
     record = new(spec("a", agent="s"), spec("b", agent="t"), complete_within=limit)
     record = after(record, StepDeferred(epoch=1, step="a"), StepDeferred(epoch=1, step="b"))
@@ -109,9 +129,13 @@ def test_hold_does_not_count() -> None:
     assert (held.failures, held.do("a").defer_by) == (0, longer)
     past = replace(_HELD, end=at(7_200))
     moved = after(record, Due(may_recover=True, holds={"s": (past,)}), seconds=_BOUND + 10)
-    assert (moved.failures, moved.expires_at) == (1, at(limit + 7_199))
+    assert (moved.failures, moved.do("b").defer_by) == (0, at(1 + _BOUND + 7_199))
+    assert after(record, Due(holds={"s": (past,), "t": (past,)})).expires_at == moved.expires_at
+    paused = after(after(record, SUSPEND), RESUME, seconds=6_000)
+    assert after(paused, Due(holds={"t": (past,)}), seconds=7_200).expires_at == moved.expires_at
     released = after(record, GateReleased(gate="s", most=1, holds=(past,)), seconds=8_000)
-    assert released.expires_at == at(limit + 7_199)
+    assert released.expires_at == moved.expires_at == at(limit + 7_199)
+    assert rejection(released, Due(holds={"t": (past,)}), 8_000) is Rejection.NOT_DUE
     again = after(released, StepDeferred(epoch=1, step="a"), seconds=8_001)
     assert again.do("a").defer_by == at(8_001 + 1 + _BOUND + 7_199 - 8_000)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_start_carries_the_request_and_the_deadline() -> None:
 
 
 def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
-    """No call starts that could outlast the run; a request to a queue takes no room."""
+    """Its first calls may be longer than the run, and end with it; a request to a queue takes no room."""
     steps = [Step("a", request=_request), Step("b", request=_request), QueueStep("c", request=_request)]
     registry = _registry(*steps)
     record = _task(registry)
@@ -125,7 +125,10 @@ def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
         "a",
         "c",
     ]
-    assert len(_plan(record, registry, seconds=30)) == 1
+    late = replace(_runner(record, seconds=30), has_begun=True)
+    assert len(plan(record, late, registry, at(1))) == 1
+    first = _plan(record, registry, seconds=30)
+    assert [each.complete_by for each in first if isinstance(each, StepStarted)] == [at(30), at(30), at(31)]
 
 
 def test_step_behind_a_closed_gate_is_deferred() -> None:
@@ -470,5 +473,7 @@ def test_digest_of_an_item_is_equal_in_every_process() -> None:
     """Sets are sorted; of a model, only the fields that were set count."""
     assert item_digest({"b", "a"}) == item_digest(frozenset({"a", "b"})) == item_digest(["a", "b"])
     assert item_digest(Label(number=1)) == item_digest({"number": 1})
+    seat = make_dataclass("Seat", ["tags"])(frozenset("abcdefgh"))
+    assert item_digest(seat) == item_digest({"tags": list("abcdefgh")})
     assert item_digest((1, NOW)) != item_digest((1, at(1)))
     assert items_of(DefinedStep(spec=_CHILD.specs[0]), Parcel()) == ()

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from functions.core.derive import ProcessState, StepState, derive, ready_steps, step_state
+from functions.core.derive import ProcessState, StepState, derive, ready_steps, step_state, undo_order
 from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
-from functions.core.task_events import Canceller, ChildEnded, OutcomeKind, Rejection, StepBroken, Verdict
+from functions.core.task_events import (
+    Canceller,
+    ChildEnded,
+    OutcomeKind,
+    Rejection,
+    ResultRejected,
+    StepBroken,
+    Verdict,
+)
 from tests.unit.core.builders import (
     LOOK,
     after,
@@ -41,6 +49,17 @@ def test_steps_are_undone_in_reverse_order_of_dispatch() -> None:
     assert step_state(record, record.order.by_name["c"]) is StepState.UNDONE
     record = run(run(record, "b"), "a")
     assert (derive(record).state, record.reason) == (ProcessState.COMPENSATED, "c: it failed")
+
+
+def test_step_that_starts_again_is_undone_after_the_steps_that_need_it() -> None:
+    """The result of a is rejected when c reads it, so a starts again; x is independent of both."""
+    names = {"a": (), "x": (), "b": ("a",), "c": ("a", "b")}
+    record = new(*(spec(name, *needs, undo=True) for name, needs in names.items()))
+    for step in "axb":
+        record = run(record, step)
+    record = after(record, ResultRejected(epoch=1, step="a", error="a new field"))
+    record = run(after(record, resubmit(record)), "a")
+    assert undo_order(run(record, "c", OutcomeKind.REFUSED)) == ["c", "b", "a", "x"]
 
 
 def test_refused_undo_stops_only_the_steps_that_its_step_needs() -> None:

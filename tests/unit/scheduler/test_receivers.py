@@ -387,6 +387,15 @@ async def test_output_that_the_step_rejects_is_a_question() -> None:
 
 
 @virtual
+async def test_child_whose_search_texts_fail_is_carried_out_without_them() -> None:
+    """Its parent would wait otherwise."""
+    child = WorkflowStep("child", workflow="c", request=lambda *_: {"items": [1]}, complete_within=300)
+    world = World(workflow(child), workflow(SHIP, name="c", find_by=lambda parcel: parcel.none))
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+
+
+@virtual
 async def test_end_of_another_child_counts() -> None:
     """A resubmission starts another child after one that was undone."""
     world = family(Step("book", request=request, result=Receipt, undo=True), on_failure="keep")
