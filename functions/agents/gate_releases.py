@@ -16,6 +16,7 @@ from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease, too_many_
 from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
 from functions.core.record import RuleSettings, StepType, TaskRecord
 from functions.core.task_events import GateReleased
+from functions.storage.index_pages import read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
     KEYS,
@@ -169,7 +170,9 @@ class ReleasingGates(Gates):
 
         Raises `TransientStorageError`.
         """
-        for name in sorted(await self._names_waiting()):
+        shards = map(shard_name, range(self._storage.shards))
+        waiting = await asyncio.gather(*map(self._names_waiting, shards))
+        for name in sorted(set[str]().union(*waiting)):
             try:
                 gate, _ = await self.read(name)
             except CorruptRowError as error:
@@ -229,19 +232,14 @@ class ReleasingGates(Gates):
                 break
         return waiting[:most]
 
-    async def _names_waiting(self) -> set[str]:
-        """Return the names of the gates behind which steps wait: one query for each gate and shard."""
+    async def _names_waiting(self, shard: str) -> set[str]:
+        """Return the names of the gates behind which steps of a shard wait, by one query for each."""
         names: set[str] = set()
         start = f"{TaskIndex.GATE}|"
-        for shard in map(shard_name, range(self._storage.shards)):
-            beyond = start
-            while beyond:
-                query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
-                beyond = ""
-                async for page in every_page(self._table, shard, query):
-                    if page.rows:
-                        name = str(page.rows[0]["RowKey"]).split("|")[1]
-                        names.add(name)
-                        beyond = f"{start}{name}}}"
-                        break
+        beyond: str | None = start
+        while beyond is not None:
+            query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
+            page = await read_entries(self._table, shard, query, lambda row: row["RowKey"].split("|")[1])
+            names.update(page.entries)
+            beyond = f"{start}{page.entries[0]}}}" if page.entries else None
         return names
