@@ -23,8 +23,8 @@ from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.storage.index_pages import due_task, read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.row_keys import TaskIndex, index_range, shard_name
-from functions.storage.table_contract import KEYS, Row, RowQuery
+from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_key
+from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units
@@ -191,6 +191,8 @@ async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) 
         try:
             async with asyncio.timeout(_TASK_SECONDS):
                 await work(task)
+        except UnwritableRowsError as error:  # it stays so, and is named as a corrupt row is
+            report.add_corrupt([CorruptRowError(task_key(task), str(error))])
         except Exception as error:  # noqa: BLE001 - whatever one task raises
             report.add_failure(f"task {task}", error)
 
