@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease, too_many_changes
+from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease
 from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
 from functions.core.record import RuleSettings, StepType, TaskRecord
 from functions.core.task_events import GateReleased
@@ -156,7 +156,7 @@ class ReleasingGates(Gates):
             if await self.write(gate, after, etag):
                 break
         else:
-            raise too_many_changes(name)
+            raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
         left = after.amount
         while oldest and left > 0:
             left -= await self._release_steps(gate, oldest, left)

@@ -252,7 +252,7 @@ class Gates(CallLimits):
                     if after.link != gate.link and after.next_at is not None:
                         await self._schedule(name, after.link, after.next_at)
                     return
-        raise too_many_changes(name)
+        raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
 
     async def write(self, gate: Gate, after: Gate, etag: str | None) -> bool:
         """Write a gate's row with the alert of an opening; return False if another instance was first."""
@@ -264,11 +264,6 @@ class Gates(CallLimits):
         if is_written:
             self._view[after.name] = after
         return is_written
-
-
-def too_many_changes(name: str) -> TransientStorageError:
-    """Return the error of a row that other instances change too often."""
-    return TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
 
 
 def _gate_of(row: Row) -> Gate:

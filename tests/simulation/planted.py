@@ -297,6 +297,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "messages_that_were_not_sent_are_forgotten": (
         Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
     ),
+    "message_of_a_child_is_forgotten_once_it_is_sent": (
+        Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
+    ),
     "relay_deletes_what_it_could_not_send": (
         Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),
