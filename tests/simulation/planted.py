@@ -300,6 +300,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "message_of_a_child_is_forgotten_once_it_is_sent": (
         Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
     ),
+    "deadline_of_a_request_runs_in_a_hold": (
+        Edit("core.gate_rules", "ends_at) > timedelta():", "ends_at) < timedelta():"),
+    ),
     "relay_deletes_what_it_could_not_send": (
         Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),

@@ -29,6 +29,18 @@ async def test_absent_agent_counts_at_most_n_failures_in_sum(count: int) -> None
 
 
 @virtual
+async def test_no_deadline_of_a_request_runs_during_a_hold() -> None:
+    """An operator holds the queue after requests were sent. Their steps are deferred uncounted."""
+    scene = Scene(agent=QueueAgent((0, 120)))
+    await scene.admit(2, REQUEST)
+    await asyncio.sleep(2)
+    await scene.hosts[0].gates.hold(QUEUE, "maintenance", "op")
+    await scene.live(100)
+    assert [(each.epoch, each.failures) for each in await scene.records()] == [(1, 0), (1, 0)]
+    assert (await scene.gate(QUEUE)).failures == 0
+
+
+@virtual
 async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
     """Without one it stays half-open, also if nothing waits; half-open it gets one probe per five seconds."""
     scene = Scene(agent=QueueAgent((0, 1000)))
