@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease
 from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
@@ -76,6 +77,7 @@ class ReleasingGates(Gates):
     async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
         """Count the overdue requests of a task at their queues' gates; return the gates as they were before.
 
+        Two Supervisors at once, or the repetition after a lost answer, may count a request twice.
         `Due` decides by these gates, so an absence of an Agent counts at most as many failures of tasks as
         open the circuit. A gate that cannot be changed is left out, and its requests are not decided.
         """
@@ -85,31 +87,20 @@ class ReleasingGates(Gates):
             may_count = spec.may_fail or (may_recover and record.decision is None)
             is_counted = spec.type is StepType.QUEUE and not spec.must_not_repeat(record.direction)
             sent_at, ends_at = operation.started_at, operation.complete_by
-            if not (is_counted and may_count and operation.is_overdue(now - self._settings.skew)):
-                continue
-            if sent_at is not None and ends_at is not None:
+            is_over = is_counted and may_count and operation.is_overdue(now - self._settings.skew)
+            if is_over and sent_at is not None and ends_at is not None:
                 request = (sent_at, ends_at)
                 oldest[spec.gate] = min(oldest.get(spec.gate, request), request)
         judged: dict[str, Gate] = {}
         if oldest:
             await self.refresh()
         for name, (sent_at, ends_at) in oldest.items():
+            count = partial(overdue, sent_at=sent_at, ends_at=ends_at, now=now, settings=self._settings)
             try:
-                judged[name] = await self._count_overdue(name, sent_at, ends_at, now)
+                judged[name] = await self.change(name, count)
             except StorageError as error:
                 _log.warning("gate %s: an overdue request is not counted: %s", name, error)
         return judged
-
-    async def _count_overdue(self, name: str, sent_at: datetime, ends_at: datetime, now: datetime) -> Gate:
-        seen = Gate(name=name)
-
-        def change(gate: Gate) -> Gate:
-            nonlocal seen
-            seen = gate
-            return overdue(gate, sent_at, ends_at, now, self._settings)
-
-        await self.change(name, change)
-        return seen
 
     # Operators
 

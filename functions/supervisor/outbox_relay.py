@@ -20,8 +20,7 @@ _log = logging.getLogger(__name__)
 
 #: A younger message is still being sent by the process that recorded it.
 _SENT_WITHIN = timedelta(seconds=10)
-#: Age of a notice after which it is dropped if its reply queue accepts nothing in a sweep, and of a message
-#: of a child after which it is not sent again.
+#: Age after which a notice is dropped if its queue accepts nothing. A message of a child is sent until then.
 _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.

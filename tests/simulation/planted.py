@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "overdue_request_counts_while_the_circuit_is_open": (
         Edit(
             "core.gate_rules",
-            "if gate.is_away or _was_away(gate, sent_at, ends_at):\n        return True\n",
+            "if gate.is_away or _was_held_or_away(gate, sent_at, ends_at):\n        return True\n",
             "if gate.is_away:\n        return False\n",
         ),
     ),

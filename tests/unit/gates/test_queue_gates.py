@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from functions.core.derive import ProcessState, derive
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import Circuit, Gate, overdue
 from tests.fakes.storage_process import START, virtual_now
 from tests.unit.gates.scene import QUEUE, REQUEST, QueueAgent, Scene
 from tests.unit.storage.virtual import virtual
@@ -69,7 +69,8 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     """Count an overdue request at a gate, on one of the hosts."""
     gates = scene.hosts[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
-    await gates._count_overdue(name, sent_at, sent_at + timedelta(seconds=30), virtual_now())
+    now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
+    await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates._settings))
     return await scene.gate(name)
 
 
