@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
-from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease, too_many_changes
+from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease
 from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
 from functions.core.record import RuleSettings, StepType, TaskRecord
 from functions.core.task_events import GateReleased
+from functions.storage.index_pages import read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
     KEYS,
@@ -75,6 +77,7 @@ class ReleasingGates(Gates):
     async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
         """Count the overdue requests of a task at their queues' gates; return the gates as they were before.
 
+        Two Supervisors at once, or the repetition after a lost answer, may count a request twice.
         `Due` decides by these gates, so an absence of an Agent counts at most as many failures of tasks as
         open the circuit. A gate that cannot be changed is left out, and its requests are not decided.
         """
@@ -84,31 +87,20 @@ class ReleasingGates(Gates):
             may_count = spec.may_fail or (may_recover and record.decision is None)
             is_counted = spec.type is StepType.QUEUE and not spec.must_not_repeat(record.direction)
             sent_at, ends_at = operation.started_at, operation.complete_by
-            if not (is_counted and may_count and operation.is_overdue(now - self._settings.skew)):
-                continue
-            if sent_at is not None and ends_at is not None:
+            is_over = is_counted and may_count and operation.is_overdue(now - self._settings.skew)
+            if is_over and sent_at is not None and ends_at is not None:
                 request = (sent_at, ends_at)
                 oldest[spec.gate] = min(oldest.get(spec.gate, request), request)
         judged: dict[str, Gate] = {}
         if oldest:
             await self.refresh()
         for name, (sent_at, ends_at) in oldest.items():
+            count = partial(overdue, sent_at=sent_at, ends_at=ends_at, now=now, settings=self._settings)
             try:
-                judged[name] = await self._count_overdue(name, sent_at, ends_at, now)
+                judged[name] = await self.change(name, count)
             except StorageError as error:
                 _log.warning("gate %s: an overdue request is not counted: %s", name, error)
         return judged
-
-    async def _count_overdue(self, name: str, sent_at: datetime, ends_at: datetime, now: datetime) -> Gate:
-        seen = Gate(name=name)
-
-        def change(gate: Gate) -> Gate:
-            nonlocal seen
-            seen = gate
-            return overdue(gate, sent_at, ends_at, now, self._settings)
-
-        await self.change(name, change)
-        return seen
 
     # Operators
 
@@ -155,7 +147,7 @@ class ReleasingGates(Gates):
             if await self.write(gate, after, etag):
                 break
         else:
-            raise too_many_changes(name)
+            raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
         left = after.amount
         while oldest and left > 0:
             left -= await self._release_steps(gate, oldest, left)
@@ -169,7 +161,9 @@ class ReleasingGates(Gates):
 
         Raises `TransientStorageError`.
         """
-        for name in sorted(await self._names_waiting()):
+        shards = map(shard_name, range(self._storage.shards))
+        waiting = await asyncio.gather(*map(self._names_waiting, shards))
+        for name in sorted(set[str]().union(*waiting)):
             try:
                 gate, _ = await self.read(name)
             except CorruptRowError as error:
@@ -229,19 +223,14 @@ class ReleasingGates(Gates):
                 break
         return waiting[:most]
 
-    async def _names_waiting(self) -> set[str]:
-        """Return the names of the gates behind which steps wait: one query for each gate and shard."""
+    async def _names_waiting(self, shard: str) -> set[str]:
+        """Return the names of the gates behind which steps of a shard wait, by one query for each."""
         names: set[str] = set()
         start = f"{TaskIndex.GATE}|"
-        for shard in map(shard_name, range(self._storage.shards)):
-            beyond = start
-            while beyond:
-                query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
-                beyond = ""
-                async for page in every_page(self._table, shard, query):
-                    if page.rows:
-                        name = str(page.rows[0]["RowKey"]).split("|")[1]
-                        names.add(name)
-                        beyond = f"{start}{name}}}"
-                        break
+        beyond: str | None = start
+        while beyond is not None:
+            query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
+            page = await read_entries(self._table, shard, query, lambda row: row["RowKey"].split("|")[1])
+            names.update(page.entries)
+            beyond = f"{start}{page.entries[0]}}}" if page.entries else None
         return names

@@ -226,8 +226,8 @@ class Gates(CallLimits):
         row = await self._table.read(self.partition, name)
         return (Gate(name=name), None) if row is None else (_gate_of(row), str(row["odata.etag"]))
 
-    async def change(self, name: str, change: GateChange, *, is_operator: bool = False) -> None:
-        """Change a gate by compare-and-swap, and send the message of its release chain.
+    async def change(self, name: str, change: GateChange, *, is_operator: bool = False) -> Gate:
+        """Change a gate by compare-and-swap, and send the message of its release chain. Return it as it was.
 
         Nothing is read if the change would not alter the gate as this instance sees it, except for operators.
         Raises `StorageError`.
@@ -235,7 +235,7 @@ class Gates(CallLimits):
         async with self._changes[name]:  # the instance does not compete with itself
             known = self._view.get(name, Gate(name=name))
             if not is_operator and change(known) is known:
-                return
+                return known
             for _ in range(MOST_TRIES):
                 try:
                     gate, etag = await self.read(name)
@@ -247,12 +247,12 @@ class Gates(CallLimits):
                     after = replace(change(gate), link=gate.link + 1)
                 if after is gate:
                     self._view[name] = gate
-                    return
+                    return gate
                 if await self.write(gate, after, etag):
                     if after.link != gate.link and after.next_at is not None:
                         await self._schedule(name, after.link, after.next_at)
-                    return
-        raise too_many_changes(name)
+                    return gate
+        raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
 
     async def write(self, gate: Gate, after: Gate, etag: str | None) -> bool:
         """Write a gate's row with the alert of an opening; return False if another instance was first."""
@@ -264,11 +264,6 @@ class Gates(CallLimits):
         if is_written:
             self._view[after.name] = after
         return is_written
-
-
-def too_many_changes(name: str) -> TransientStorageError:
-    """Return the error of a row that other instances change too often."""
-    return TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
 
 
 def _gate_of(row: Row) -> Gate:

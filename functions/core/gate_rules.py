@@ -146,15 +146,17 @@ def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, settings: Rul
     decides, since younger requests may be answered later; otherwise the first one after it. The times may be
     of different clocks, so a request within the allowed skew counts as not reached.
     """
-    if gate.is_away or _was_away(gate, sent_at, ends_at):
+    if gate.is_away or _was_held_or_away(gate, sent_at, ends_at):
         return True
     valid = [each for each in gate.served if each.at >= ends_at - _SERVED_VALID_FOR]
     before = [each for each in valid if each.at <= ends_at - settings.skew]
     return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])
 
 
-def _was_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
-    """Return whether a request was under way before its Agent's return; it may have been a probe."""
+def _was_held_or_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
+    """Return whether a request was under way in a hold or before its Agent's return; it may be a probe."""
+    if held_time(gate.holds, sent_at, ends_at) > timedelta():
+        return True
     if gate.away_from is None or gate.away_until is None:
         return False
     return gate.away_from <= ends_at and sent_at <= gate.away_until
@@ -164,7 +166,7 @@ def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, set
     """Count a request that is overdue without a reply, or close the gate if its Agent had not reached it."""
     if gate.is_away:
         return failed(gate, sent_at, now, settings)
-    if _was_away(gate, sent_at, ends_at):
+    if _was_held_or_away(gate, sent_at, ends_at):
         return gate
     if is_unreached(gate, sent_at, ends_at, settings):
         return not_taken(gate, sent_at, now, settings)

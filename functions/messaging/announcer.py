@@ -15,6 +15,7 @@ from functions.core.derive import derive, needs_run
 from functions.core.json_values import error_text
 from functions.core.record import Message, TaskRecord
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
+from functions.storage.record_rows import KEPT_UNTIL_HANDLED
 from functions.storage.task_inbox import Transition
 
 _log = logging.getLogger(__name__)
@@ -30,8 +31,7 @@ StartRun = Callable[[RunRequest], Awaitable[bool]]
 class Announcer:
     """Announces changes; `announce` is the `Announce` of a `TaskStorage`.
 
-    `forget` deletes the rows of sent messages; nobody waits for it. If `start_run` starts no run, a message
-    requests it.
+    `forget` deletes the rows of messages. If `start_run` starts no run, a message requests it.
     """
 
     send: Callable[[SchedulerMessage], Awaitable[None]]
@@ -59,10 +59,14 @@ class Announcer:
         if work:
             results = await asyncio.gather(*work)
             sent = [message for message, is_sent in zip(messages, results, strict=False) if is_sent]
-            if sent:
-                forgetting = asyncio.create_task(self.forget(sent), context=Context())
-                self._forgetting.add(forgetting)
-                forgetting.add_done_callback(self._forgetting.discard)
+            self.forget_soon([message for message in sent if message.kind not in KEPT_UNTIL_HANDLED])
+
+    def forget_soon(self, messages: Sequence[Message]) -> None:
+        """Delete the rows of messages of one task; nobody waits for it."""
+        if messages:
+            forgetting = asyncio.create_task(self.forget(messages), context=Context())
+            self._forgetting.add(forgetting)
+            forgetting.add_done_callback(self._forgetting.discard)
 
     async def request_run(self, record: TaskRecord) -> bool:
         """Request the newest run of a task; return whether it is certain that it was requested."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -112,16 +113,23 @@ class Receivers:
                 await self._wake(message)
             case ReleaseRequest():
                 await self.gates.release(message.gate, message.link)
-            case Message(kind=MessageKind.START_CHILD):
-                await self._start_child(message)
-            case Message(kind=MessageKind.CANCEL_CHILD):
-                await self._cancel_child(message)
-            case Message(kind=MessageKind.CHILD_ENDED):
-                await self._end_child(await self.storage.load(message.task))
             case Message():
-                raise ValueError(f"message {message.id} is for another receiver")
+                with suppress(NoSuchTaskError):
+                    await self._receive_of_child(message)
+                self.announcer.forget_soon([message])
             case _:
                 assert_never(message)
+
+    async def _receive_of_child(self, message: Message) -> None:
+        match message.kind:
+            case MessageKind.START_CHILD:
+                await self._start_child(message)
+            case MessageKind.CANCEL_CHILD:
+                await self._cancel_child(message)
+            case MessageKind.CHILD_ENDED:
+                await self._end_child(await self.storage.load(message.task))
+            case _:
+                raise ValueError(f"message {message.id} is for another receiver")
 
     async def _cached(self, task: str) -> TaskRecord:
         """Return a record, which may be outdated. Raises `StorageError`."""

@@ -26,6 +26,8 @@ from functions.storage.table_contract import CorruptRowError, Row, RowChange
 _MOST_WRITES = 8
 #: Characters of one property: at most 64 KiB of UTF-16 (Table Storage), also with surrogate pairs.
 _MOST_CHARACTERS = 16_000
+#: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
+KEPT_UNTIL_HANDLED = frozenset(core.MessageKind) - core.NOTICES - {core.MessageKind.ALERT}
 #: Bytes of the reason in an index row, for lists.
 _MOST_REASON_BYTES = 256
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from functions.core.record import NOTICES, Message
 from functions.storage.index_pages import read_entries
-from functions.storage.record_rows import message_of
+from functions.storage.record_rows import KEPT_UNTIL_HANDLED, message_of
 from functions.storage.row_keys import OUTBOX, message_key, next_receiver
 from functions.storage.table_contract import RefusedChanges, RowChange, StorageError, Table
 from functions.supervisor.sweep_progress import SweepReport
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 #: A younger message is still being sent by the process that recorded it.
 _SENT_WITHIN = timedelta(seconds=10)
-#: Age of a notice after which it is dropped if its reply queue accepts nothing in a sweep.
+#: Age after which a notice is dropped if its queue accepts nothing. A message of a child is sent until then.
 _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
@@ -30,7 +30,8 @@ _MOST_FAILURES, _SEND_SECONDS = 3, 10
 class OutboxRelay:
     """Sends unsent messages of one sweep. `send` sends a message; it raises an error if it may not be sent.
 
-    A message is sent again after a crash, with the same id.
+    A message is sent again after a crash, with the same id. A message of a child is sent in each sweep for a
+    day until it is handled: its queue drops copies, and may give up a delivery.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class OutboxRelay:
             _log.warning("%s accepts nothing; dropped: %s", destination, [each.id for each in old])
             self._report.dropped += len(old)
             finished = old
-        await self._delete(partition, [RowChange("delete", message_key(each)) for each in finished])
+        ended = [each for each in finished if each.kind not in KEPT_UNTIL_HANDLED or each.at <= end]
+        await self._delete(partition, [RowChange("delete", message_key(each)) for each in ended])
 
     async def _sent(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
         """Send messages until the destination fails several times in a row; return those that were sent."""

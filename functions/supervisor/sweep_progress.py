@@ -187,7 +187,7 @@ def _digest(row_key: str) -> str:
 def _alert(named: Mapping[str, str], now: datetime) -> Message:
     """Return the alert of corrupt rows, which names the first ones."""
     rows = dict(list(named.items())[:_MOST_NAMED])
-    reason = f"{len(named)} rows cannot be decoded; they are skipped until they are repaired"
+    reason = f"{len(named)} rows cannot be read or changed; they are skipped until they are repaired"
     body = {"cause": "corrupt rows", "reason": reason, "rows": rows}
     alert_id = f"corrupt.{_digest('|'.join(named))}.{now:%Y%m%d}"
     return Message(kind=MessageKind.ALERT, id=alert_id, task="", at=now, body=body)

@@ -23,8 +23,8 @@ from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.storage.index_pages import due_task, read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.row_keys import TaskIndex, index_range, shard_name
-from functions.storage.table_contract import KEYS, Row, RowQuery, StorageError
+from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_key
+from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units
@@ -89,17 +89,15 @@ class TaskSweep:
         shards = [shard_name(shard) for shard in range(self._storage.shards)]
         due, suspended = ({f"{kind} {shard}": shard for shard in shards} for kind in ("due", "suspended"))
         outboxes = {f"outbox {each}": each for each in (*shards, self._gates.partition, SUPERVISOR)}
-        report = await self._rows.begin("sweep", [*due, *suspended, *outboxes])
+        chains = {"release chains": ""}
+        report = await self._rows.begin("sweep", [*chains, *due, *suspended, *outboxes])
         await self._gates.refresh(is_forced=True)
         report.corrupt |= self._gates.corrupt
-        try:
-            await self._gates.start_missing_chains()
-        except StorageError as error:
-            report.add_failure("release chains", error)
         relay = OutboxRelay(self._storage.table, report, send=self._send, now=self._now)
         recoveries = asyncio.Semaphore(self._recoveries)
         examine = partial(self._examine, report, recoveries, is_overloaded=is_overloaded)
         work = (
+            (chains, lambda *_: self._gates.start_missing_chains()),
             (due, partial(self._examine_page, report, examine)),
             (suspended, partial(self._resume_page, report)),
             (outboxes, relay.send_page),
@@ -193,6 +191,8 @@ async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) 
         try:
             async with asyncio.timeout(_TASK_SECONDS):
                 await work(task)
+        except UnwritableRowsError as error:  # it stays so, and is named as a corrupt row is
+            report.add_corrupt([CorruptRowError(task_key(task), str(error))])
         except Exception as error:  # noqa: BLE001 - whatever one task raises
             report.add_failure(f"task {task}", error)
 

@@ -238,8 +238,8 @@ class Checks(RecordChecks):
         is_first = after.epoch > before.epoch or after.error is not None
         self.require(not is_first or before.reason == after.reason or now >= end, f"{task}: timed out early")
 
-    def _held(self, gate: str, since: datetime) -> timedelta:
-        now = self.world.now()
+    def _held(self, gate: str, since: datetime, until: datetime | None = None) -> timedelta:
+        now = until or self.world.now()
         spans = (min(end or now, now) - max(start, since) for start, end in self.holds[gate])
         return sum((span for span in spans if span > timedelta()), timedelta())
 
@@ -282,6 +282,8 @@ class Checks(RecordChecks):
             if spec.type is not StepType.QUEUE or op.state is not OperationState.RUNNING or is_once:
                 continue
             if not op.started_at or not op.complete_by or op.complete_by > self.world.now():
+                continue
+            if self._held(spec.gate, op.started_at, op.complete_by) > timedelta(seconds=5):
                 continue
             if op.start_id in services.hung_starts:
                 causes.add("hung")

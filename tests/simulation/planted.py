@@ -138,7 +138,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "overdue_request_counts_while_the_circuit_is_open": (
         Edit(
             "core.gate_rules",
-            "if gate.is_away or _was_away(gate, sent_at, ends_at):\n        return True\n",
+            "if gate.is_away or _was_held_or_away(gate, sent_at, ends_at):\n        return True\n",
             "if gate.is_away:\n        return False\n",
         ),
     ),
@@ -292,6 +292,12 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "messages_that_were_not_sent_are_forgotten": (
         Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
+    ),
+    "message_of_a_child_is_forgotten_once_it_is_sent": (
+        Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
+    ),
+    "deadline_of_a_request_runs_in_a_hold": (
+        Edit("core.gate_rules", "ends_at) > timedelta():", "ends_at) < timedelta():"),
     ),
     "relay_deletes_what_it_could_not_send": (
         Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),

@@ -17,7 +17,7 @@ from functions.core.gate_rules import Gate
 from functions.core.record import Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Event
-from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
+from functions.storage.record_rows import KEPT_UNTIL_HANDLED, StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange
 from functions.storage.task_inbox import PendingEvent
@@ -131,7 +131,7 @@ class SearchTable(IndexedTable):
                 self._check_task(stored, messages[task])
 
     def _check_message(self, change: RowChange, row: Any, messages: dict[str, list[Message]]) -> None:
-        """Check that the row of a message is deleted after the message was sent."""
+        """Check that the row of a message is deleted after it was sent, that of a child once delivered."""
         try:
             message = message_of(row)
         except CorruptRowError:
@@ -139,7 +139,8 @@ class SearchTable(IndexedTable):
         if change.kind != "delete":
             messages[message.task].append(message)
         else:
-            self.world.require(message.id in self.world.sent, f"{message.id}: deleted, and not sent")
+            done = self.world.delivered if message.kind in KEPT_UNTIL_HANDLED else self.world.sent
+            self.world.require(message.id in done, f"{message.id}: deleted too early")
 
     def _check_task(self, stored: StoredTask, messages: Sequence[Message]) -> None:
         task, record = stored.record.order.task, stored.record

@@ -88,6 +88,7 @@ class World:
         self.hosts: list[Host] = []
         self.posted: set[tuple[str, str | None]] = set()
         self.sent: dict[str, float] = {}
+        self.delivered = set[str]()
         self.replying = Counter[str]()
         self.faults = Counter[str]()
         self.covered: set[tuple[str, str]] = set()
@@ -278,7 +279,7 @@ class World:
     # The bus
 
     def post(self, message: SchedulerMessage) -> None:
-        """Deliver a message, sometimes late or twice. Only messages with a backup in the record are lost."""
+        """Deliver a message, sometimes late or twice. Only messages with a backup are lost."""
         time = asyncio.get_running_loop().time()
         is_duplicate = self.drops_duplicates and time - self.sent.get(message.id, -1e9) < _DUPLICATE_SECONDS
         if not is_duplicate:
@@ -287,10 +288,10 @@ class World:
             self.posted.add((message.task, message.kind))
             if message.kind in {*NOTICES, MessageKind.ALERT}:
                 return
-        elif self.strikes("message lost", 0.03):
-            return
         if is_duplicate:
             self.log(f"-- dropped as a duplicate: {message.id}")
+            return
+        if self.strikes("message lost", 0.03):
             return
         is_end = isinstance(message, Message) and message.kind is MessageKind.CHILD_ENDED
         for number in range(2 if self.strikes("message twice", 0.3 if is_end else 0.05) else 1):
@@ -307,6 +308,7 @@ class World:
 
         async def receive(host: Host) -> None:
             self.log(f"{message.id} on {host.name}")
+            self.delivered.add(message.id)
             try:
                 await host.receivers.receive(message)
             except NoSuchTaskError as error:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from functions.core.derive import ProcessState, derive
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import Circuit, Gate, overdue
 from tests.fakes.storage_process import START, virtual_now
 from tests.unit.gates.scene import QUEUE, REQUEST, QueueAgent, Scene
 from tests.unit.storage.virtual import virtual
@@ -26,6 +26,18 @@ async def test_absent_agent_counts_at_most_n_failures_in_sum(count: int) -> None
     assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
     assert sum(record.failures for record in records) == 3
     assert (await scene.gate(QUEUE)).circuit is Circuit.CLOSED
+
+
+@virtual
+async def test_no_deadline_of_a_request_runs_during_a_hold() -> None:
+    """An operator holds the queue after requests were sent. Their steps are deferred uncounted."""
+    scene = Scene(agent=QueueAgent((0, 120)))
+    await scene.admit(2, REQUEST)
+    await asyncio.sleep(2)
+    await scene.hosts[0].gates.hold(QUEUE, "maintenance", "op")
+    await scene.live(100)
+    assert [(each.epoch, each.failures) for each in await scene.records()] == [(1, 0), (1, 0)]
+    assert (await scene.gate(QUEUE)).failures == 0
 
 
 @virtual
@@ -57,7 +69,8 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     """Count an overdue request at a gate, on one of the hosts."""
     gates = scene.hosts[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
-    await gates._count_overdue(name, sent_at, sent_at + timedelta(seconds=30), virtual_now())
+    now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
+    await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates._settings))
     return await scene.gate(name)
 
 

@@ -22,7 +22,7 @@ from functions.core.step_results import BaseStep, Results
 from functions.core.task_events import Cancelled, Canceller, Rejection, Resubmitted
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.order_search import search_key
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
 from functions.workflow import days
 from tests.fakes.simulated_table import TableFault
@@ -424,6 +424,30 @@ async def test_child_is_undone_with_its_parent() -> None:
     assert (derive(parent).state, derive(child).state) == (ProcessState.COMPENSATED, ProcessState.COMPENSATED)
     assert [call.direction for call in world.services.calls] == ["do"]
     assert [message.direction for message in world.requests] == ["do", "undo"]
+
+
+@pytest.mark.parametrize("kind", ["start child", "cancel child", "child ended"])
+@virtual
+async def test_lost_message_of_a_child_is_sent_again(kind: str) -> None:
+    """Ten deliveries failed, for example while the state store was down."""
+    world = family()
+    deliver, lost = world.post, list[object]()
+
+    def post(message: SchedulerMessage) -> None:
+        is_lost = isinstance(message, Message) and message.kind == kind and not lost
+        (lost.append if is_lost else deliver)(message)
+
+    world.post = post  # type: ignore[method-assign]
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+    await world.process.change("t1", Cancelled(by=Canceller.OPERATOR, who="op", reason="wrong order"))
+    parent = await world.until_rest("t1")
+    child = await child_of(world)
+    assert (derive(parent).state, derive(child).state) == (ProcessState.COMPENSATED, ProcessState.COMPENSATED)
+    assert len(lost) == 1
+    await asyncio.sleep(15)
+    await world.sweep()
+    assert world.table.keys("!send|") == []
 
 
 @virtual

@@ -36,8 +36,6 @@ from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage,
 from functions.scheduler.durable_orchestrator import scheduler
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
-from functions.storage.record_rows import message_of
-from functions.storage.row_keys import OUTBOX
 from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
@@ -45,9 +43,10 @@ from functions.storage.table_contract import (
     RowChange,
     RowPage,
     RowQuery,
-    every_page,
 )
 from functions.storage.task_storage import TaskStorage
+from functions.supervisor.outbox_relay import OutboxRelay
+from functions.supervisor.sweep_progress import SweepReport
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import no_client, virtual_now
 
@@ -443,12 +442,11 @@ class World:
         for key in self.table.keys(""):
             if key.endswith("|task"):
                 await self.on_live_process(lambda process, key=key: self._examine(process, key[:-5]))  # type: ignore[misc]
-        async for page in every_page(self.table, "000", OUTBOX):
-            for row in page.rows:
-                message = message_of(row)
-                if message.at < virtual_now() - timedelta(seconds=10):
-                    self.post(message)
-                    await self.process.storage.forget([message])
+        relay = OutboxRelay(self.table, SweepReport(virtual_now()), send=self._send, now=virtual_now)
+        await relay.send_page("000", None)
+
+    async def _send(self, message: Message) -> None:
+        self.post(message)
 
     async def _examine(self, process: Process, task: str) -> None:
         try:

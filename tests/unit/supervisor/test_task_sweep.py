@@ -8,19 +8,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 
 from functions.core.derive import WaitingFor, derive
 from functions.core.record import StepSpec, StepType, TaskRecord
-from functions.core.rules import admit
+from functions.core.rules import Applied, admit
 from functions.core.step_definition import Step, WorkflowStep
 from functions.core.step_results import Results
 from functions.core.task_events import RunStarted, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.storage.row_keys import TaskIndex, index_range
-from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError
+from functions.storage.row_keys import TaskIndex, gate_key, index_range, shard_name
+from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError, UnwritableRowsError
 from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, Heartbeat
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.simulated_table import TableFault
@@ -201,6 +202,35 @@ async def test_corrupt_row_is_named_once(caplog: pytest.LogCaptureFixture) -> No
     await asyncio.sleep(11)
     await process.sweep()
     assert [list(alert.body["rows"]) for alert in process.sent[-1:]] == [["t0002|order"]]  # type: ignore[call-overload]
+
+
+@virtual
+async def test_task_that_cannot_be_written_is_alerted_once() -> None:
+    """The table rejects its rows in each sweep."""
+    process = await admit_due(IndexedTable(), 1)
+
+    async def change(task: str, *_: object, **_others: object) -> Applied:
+        raise UnwritableRowsError(f"task {task}: HTTP 413")
+
+    process.storage.change = change  # type: ignore[method-assign]
+    for _ in range(3):
+        await process.sweep()
+        await asyncio.sleep(11)
+    assert [list(alert.body["rows"]) for alert in process.sent] == [["t0000|task"]]  # type: ignore[call-overload]
+
+
+@virtual
+async def test_search_for_lost_chains_does_not_delay_due_tasks() -> None:
+    """Steps wait behind eight gates in each shard, and each query takes a second."""
+    table = IndexedTable(seconds=1)
+    process = Supervised(table, shards=16)
+    await process.admit("lost")
+    for shard, gate in product(range(16), range(8)):
+        key = gate_key(f"g{gate}", START, f"w{shard}")
+        table.write(shard_name(shard), [RowChange("insert", key, {"OrderID": "w", "Count": 1})])
+    await asyncio.sleep(40)
+    assert (await process.sweep()).recovered == 1
+    assert sorted(process.links) == [f"g{gate}" for gate in range(8)]
 
 
 @virtual
