@@ -155,7 +155,7 @@ def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, settings: Rul
 
 def _was_held_or_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
     """Return whether a request was under way in a hold or before its Agent's return; it may be a probe."""
-    if held_time(gate.holds, sent_at, ends_at) > timedelta():
+    if any(hold.start < ends_at and (hold.end is None or hold.end > sent_at) for hold in gate.holds):
         return True
     if gate.away_from is None or gate.away_until is None:
         return False
