@@ -309,6 +309,22 @@ async def test_look_up_that_hangs_ends_at_its_deadline() -> None:
 
 
 @virtual
+async def test_find_that_returns_nothing_is_called_once() -> None:
+    """The outcome stays unknown, and an operator decides."""
+    world = World(workflow(once("s0", agent="finder")))
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    found: list[AgentCall] = []
+
+    async def find(call: AgentCall) -> Any:
+        found.append(call)
+
+    world.services.find = find  # type: ignore[method-assign]
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(found)) == (ProcessState.ERROR, 1)
+
+
+@virtual
 async def test_look_up_that_may_outlast_the_run_needs_another_activity() -> None:
     """The call ends after 15 s of a run of 30 s, and its look-up may take 20 s."""
     world = World(workflow(once("s0", agent="finder")), run_seconds=30)
