@@ -41,7 +41,8 @@ class Runner:
     """One run of an epoch.
 
     `room` is the number of further calls that it may have under way. No call starts that could last beyond
-    `ends_at`. `new_id` returns a random start id. `gate` returns a gate as this instance last read it.
+    `ends_at`, and by `send_by` it records which requests it has sent. `new_id` returns a random start id.
+    `gate` returns a gate as this instance last read it.
     """
 
     epoch: int
@@ -50,6 +51,7 @@ class Runner:
     ends_at: datetime
     new_id: Callable[[], str]
     gate: Callable[[str], Gate | None]
+    send_by: datetime | None = None
 
 
 class _ResultError(UnfitValueError):
@@ -115,6 +117,7 @@ def _planned(
         start_id=runner.new_id(),
         complete_by=complete_by,
         request=request,
+        send_by=runner.send_by if spec.type is StepType.QUEUE else None,
     )
 
 

@@ -465,8 +465,21 @@ async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixtu
     await world.admit("t1")
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
-    assert (failed, len(caplog.messages)) == (7 + 7 + 4, 2 + 2 + 1)
-    assert [progress for _, progress in world.activities] == ["more", "more", "done"]
+    assert (failed, len(caplog.messages)) == (7 + 7, 2 + 2)
+    assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seconds", [200, 3600])
+@virtual
+async def test_request_that_its_agent_works_on_is_not_sent_again_by_the_same_run(seconds: float) -> None:
+    """The run needs another activity, since its calls take longer than one."""
+    pay = QueueStep("pay", request=request, result=Receipt, complete_within=seconds, idempotent=False)
+    world = World(workflow(pay, *chain(4, complete_within=100)))
+    world.services.seconds, world.replies_after = 60, 199
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
 
 
 @virtual
