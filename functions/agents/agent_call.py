@@ -119,10 +119,10 @@ async def look_up(agent: Agent | None, call: AgentCall, now: datetime) -> CallOu
     try:
         async with asyncio.timeout((call.complete_by - now).total_seconds()):
             found = await agent.find(call)
-    except Exception as error:  # noqa: BLE001 - an Agent may raise anything
+        kind = outcome_of(found.finding, fences_starts=agent.fences_starts)
+        return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else str(found.finding))
+    except Exception as error:  # noqa: BLE001 - an Agent may raise or return anything
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
-    kind = outcome_of(found.finding, fences_starts=agent.fences_starts)
-    return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else str(found.finding))
 
 
 def call_of(

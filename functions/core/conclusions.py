@@ -205,7 +205,7 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
     if undo.state is OperationState.RUNNING and not is_waiting:
         undo = undo.restartable(now, "no outcome")
     if do.find_by is not None:
-        do = replace(do, run=None)  # only a reply to a request of this epoch counts
+        do = replace(do, run=None, send_by=None)  # only a reply to a request of this epoch counts
     if not is_turned:
         return replace(step, do=do, undo=undo)
     if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:

@@ -68,7 +68,7 @@ def _expired(record: TaskRecord, spec: StepSpec, operation: Operation, now: date
 
 
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
-    late = now - settings.skew
+    late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
     record = _credited(record, event.holds, now)
     for spec, operation in record.operations():
@@ -78,6 +78,9 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
             record = record.with_operation(spec.name, replace(operation, find_by=None))
         elif operation.is_overdue(late):
             record = _act_on_overdue_step(record, event, spec, now, settings)
+        elif operation.unsent_by is not None and operation.unsent_by <= late:
+            unsent = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
+            record = replace(unsent, run=run, start_by=start_by)
     if may_expire(record) and record.expires_at is not None and record.expires_at <= late:
         record = _expire(record, event, now, settings)
     if not (was_not_picked_up and needs_run(record)):

@@ -99,9 +99,10 @@ def derive(record: TaskRecord) -> Columns:
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
     wake_at = _earliest((waits_end, record.resume_at))
     look_ups_end = _earliest(op.find_by for _, op in record.operations())
+    sends_end = _earliest(op.unsent_by for _, op in record.operations())
     deferrals_end = _earliest(op.defer_by for _, op in record.operations() if op.gate is not None)
     expires_at = record.expires_at if may_expire(record) else None
-    due_at = _earliest((calls_end, pick_up, look_ups_end, deferrals_end, expires_at, wake_at))
+    due_at = _earliest((calls_end, pick_up, look_ups_end, sends_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
     waits |= {spec.type for spec, op in record.operations() if op.find_by and op.run}  # in its Agent's queue

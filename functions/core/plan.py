@@ -41,8 +41,8 @@ class Runner:
     """One run of an epoch.
 
     `room` is the number of further calls that it may have under way. All end by `ends_at`; a call that could
-    last longer starts only before it `has_begun` another one. `new_id` returns a random start id. `gate`
-    returns a gate as this instance last read it.
+    last longer starts only before it `has_begun` another one. By `send_by` it records which requests it has
+    sent. `new_id` returns a random start id. `gate` returns a gate as this instance last read it.
     """
 
     epoch: int
@@ -52,6 +52,7 @@ class Runner:
     new_id: Callable[[], str]
     gate: Callable[[str], Gate | None]
     has_begun: bool = False
+    send_by: datetime | None = None
 
 
 class _ResultError(UnfitValueError):
@@ -118,6 +119,7 @@ def _planned(
         start_id=runner.new_id(),
         complete_by=complete_by,
         request=request,
+        send_by=runner.send_by if spec.type is StepType.QUEUE else None,
     )
 
 

@@ -230,6 +230,9 @@ class Operation:
     While `gate` is set, the operation is deferred behind that closed gate. `is_released` lets it pass a
     half-open gate. At `defer_by` a deferred operation counts as overdue; a release saves the rest of that
     time in `defer_left`. Until `find_by` the Agent looks up whether the effect took place.
+
+    `send_by` is set until it is on record that the request to a queue, or its look-up, was sent. After that
+    time another run sends it again; `run` is None until it does.
     """
 
     state: OperationState = OperationState.NOT_STARTED
@@ -249,6 +252,7 @@ class Operation:
     defer_by: datetime | None = None
     defer_left: timedelta | None = None
     find_by: datetime | None = None
+    send_by: datetime | None = None
     unknown_starts: int = 0
     attempts: tuple[Attempt, ...] = ()
 
@@ -271,6 +275,12 @@ class Operation:
         seconds = (now - self.started_at).total_seconds()
         attempt = Attempt(started_at=self.started_at, seconds=seconds, outcome=outcome)
         return replace(self, attempts=(*self.attempts, attempt)[-MOST_ATTEMPTS:])
+
+    @property
+    def unsent_by(self) -> datetime | None:
+        """Return `send_by` of an operation or a look-up that is under way."""
+        is_open = self.state is OperationState.RUNNING or self.find_by is not None
+        return self.send_by if is_open else None
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether the operation is under way beyond its deadline. `now` is in UTC."""

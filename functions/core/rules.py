@@ -51,7 +51,7 @@ def fold(
         after = _planned(after, plan, now, settings)
     if after.epoch != record.epoch:  # an epoch begins with its own run
         return Applied(after)
-    if plan is None and pending_work(after) - pending_work(record):
+    if plan is None and after.run == record.run and pending_work(after) - pending_work(record):
         return Applied(replace(after, run=after.run + 1, start_by=now + settings.start_within))
     if plan is not None and after is not record and needs_run(after):
         return Applied(replace(after, start_by=now + settings.start_within))
@@ -88,6 +88,8 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return step_rules.start_run(record, event, now)
         case events.StepStarted():
             return step_rules.start_step(record, event, now)
+        case events.RequestsSent():
+            return step_rules.record_sent(record, event)
         case events.StepSkipped():
             return step_rules.skip_step(record, event, now)
         case events.StepDeferred():

@@ -58,7 +58,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
     The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor. The run
-    sends the look-ups of queue steps.
+    sends the look-ups of queue steps, and its own and abandoned requests that may not be sent yet.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -67,9 +67,23 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
         is_own = operation.run == event.run and spec.type is StepType.ACTIVITY
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
-    for name in look_ups(record):
-        if record.order.by_name[name].type is StepType.QUEUE:
-            record = record.with_operation(name, replace(record.do(name), run=event.run))
+    finds = look_ups(record)
+    for spec, operation in record.operations():
+        is_unsent = operation.unsent_by is not None and operation.run in {None, event.run}
+        if spec.type is StepType.QUEUE and (is_unsent or spec.name in finds):
+            taken = replace(operation, run=event.run, send_by=event.send_by)
+            record = record.with_operation(spec.name, taken)
+    return record
+
+
+def record_sent(record: TaskRecord, event: events.RequestsSent) -> TaskRecord | Rejection:
+    """Record which requests of a run were sent: no run sends them again."""
+    if event.epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    for spec, operation in record.operations():
+        is_sent = operation.start_id in event.start_ids and operation.run == event.run
+        if is_sent and operation.unsent_by is not None:
+            record = record.with_operation(spec.name, replace(operation, send_by=None))
     return record
 
 
@@ -95,6 +109,7 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
         request=event.request if operation.request is None else operation.request,
         started_at=now,
         complete_by=event.complete_by,
+        send_by=event.send_by,
         finished_at=None,
         error=None,
         is_released=False,
@@ -205,7 +220,7 @@ def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str |
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
     unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=None)
-    unknown = replace(unknown, error=error or do.error, find_by=find_by)
+    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=None)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 

@@ -75,10 +75,14 @@ class Canceller(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A run starts. If it was interrupted before, its own repeatable calls start again."""
+    """A run starts. If it was interrupted before, its own repeatable calls start again.
+
+    It records by `send_by` which requests to queues it has sent.
+    """
 
     epoch: int
     run: int
+    send_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,16 @@ class StepStarted:
     start_id: str
     complete_by: datetime
     request: str
+    send_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsSent:
+    """A run has sent the requests, or the look-ups, of these starts to the queues of their Agents."""
+
+    epoch: int
+    run: int
+    start_ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +271,7 @@ class Answered:
 type Event = (
     RunStarted
     | StepStarted
+    | RequestsSent
     | StepSkipped
     | StepDeferred
     | StepBroken

@@ -50,7 +50,7 @@ class Announcer:
         messages = list({message.id: message for message in after.outbox}.values())
         work = [self.send_once(message) for message in messages]
         is_new_run = before is None or (after.epoch, after.run) > (before.epoch, before.run)
-        if is_new_run and needs_run(after):
+        if is_new_run and (needs_run(after) or after.run > 1):  # a further run of an epoch has work
             work.append(self.request_run(after))
         wake_at = derive(after).wake_at
         if wake_at is not None and (before is None or wake_at != derive(before).wake_at):

@@ -30,7 +30,8 @@ from functions.core.json_values import bounded, error_text
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
 from functions.core.record import Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
-from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded
+from functions.core.step_rules import record_sent
+from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
@@ -101,33 +102,41 @@ async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: S
 class _Run:
     """One activity of a run.
 
-    `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began.
+    `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began, and
+    `_sent` the start ids of the requests that it sent. It records these with its next change.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
         self._runs, self._task, self._epoch, self._run = runs, task, epoch, run
         self._ends_at = runs.now() + timedelta(seconds=runs.run_seconds)
-        self._planned, self._begun = set[str](), set[str]()
+        self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
+        self._planned, self._begun, self._sent = set[str](), set[str](), set[str]()
         self._look_ups = 0
-        self._has_started = self._has_unsent = self._is_over = False
+        self._has_started = self._has_sent_for_long = self._has_unsent = self._is_over = False
         self._group = asyncio.TaskGroup()
 
     async def complete(self) -> Progress:
         """Run until no call is under way. Raises `StorageError`."""
-        record = await self._change(RunStarted(epoch=self._epoch, run=self._run), self._ends_at)
+        started = RunStarted(epoch=self._epoch, run=self._run, send_by=self._records_until)
+        record = await self._change(started, self._ends_at)
         order = record.order
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
                 self._begin(record)
                 for spec, operation in record.operations():
-                    if spec.type is StepType.QUEUE and operation.run == self._run:  # it may not be sent yet
+                    if operation.send_by is not None and operation.run == self._run:
                         self._begin_step(record, spec, operation)
-        if self._is_over or not (self._has_started or self._has_unsent):
+        newest = None if self._is_over else await self._runs.storage.cached(self._task)
+        if newest is None or newest.epoch != self._epoch:
             return "done"
-        newest = await self._runs.storage.cached(self._task)
-        is_newest_run = newest is not None and (newest.epoch, newest.run) == (self._epoch, self._run)
-        has_work = newest is not None and bool(pending_work(newest))
-        return "more" if self._has_unsent or (is_newest_run and has_work) else "done"
+        has_work = self._has_started and newest.run == self._run and bool(pending_work(newest))
+        has_more = self._has_unsent or has_work
+        if (has_more or self._has_sent_for_long) and record_sent(newest, self._requests_sent()) is not newest:
+            await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
+        return "more" if has_more else "done"
+
+    def _requests_sent(self) -> RequestsSent:
+        return RequestsSent(epoch=self._epoch, run=self._run, start_ids=frozenset(self._sent))
 
     async def _change(self, event: Event | None, until: datetime) -> TaskRecord:
         """Record an event together with the starts that follow. Raises `StorageError`."""
@@ -148,8 +157,9 @@ class _Run:
             new_id=self._new_start_id,
             gate=self._runs.gates.of,
             has_begun=bool(self._begun),
+            send_by=self._records_until,
         )
-        return plan(record, runner, self._runs.registry, now)
+        return [*plan(record, runner, self._runs.registry, now), self._requests_sent()]
 
     def _new_start_id(self) -> str:
         start_id = self._runs.new_id()
@@ -245,7 +255,7 @@ class _Run:
         event: Event | None = with_valid_result(record, self._runs.registry, event_of(call, outcome))
         until = call.complete_by
         if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
-            until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
+            until = self._records_until
         elif until <= self._runs.now():  # too late for its outcome, but another step may start
             event, until = None, self._ends_at
         self._begin(await self._change(event, until))
@@ -257,7 +267,7 @@ class _Run:
         while (now := self._runs.now()) < until:
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
-                    return await self._runs.send_request(spec.agent, request_of(call))
+                    await self._runs.send_request(spec.agent, request_of(call))
             except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
                 now, reason = self._runs.now(), error_text(fault)
                 if now >= warn_from:
@@ -265,5 +275,8 @@ class _Run:
                     warn_from = now + _WARNINGS_APART
                 await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
                 wait = min(2 * wait, _LONGEST_WAIT)
-        self._has_unsent |= self._runs.now() < call.complete_by
-        return None
+            else:
+                self._sent.add(call.start_id)
+                self._has_sent_for_long |= call.complete_by > self._records_until
+                return
+        self._has_unsent |= self._runs.now() < call.complete_by <= self._records_until

@@ -110,7 +110,10 @@ class Definitions:
         self.tasks["wide"] = DrawnTask(self.workflows["wide"], payload, finders)
 
     def _add_steady(self) -> None:
-        """Add workflows whose steps never fail: five steps, one behind a queue, and some that take months."""
+        """Add workflows whose steps never fail: five steps, one behind a queue, and some that take months.
+
+        Beside its payment behind a queue, the last one has a chain of calls that is longer than a run.
+        """
         line: list[BaseStep[Any]] = []
         for number in range(5):
             step = Step(
@@ -122,12 +125,22 @@ class Definitions:
         self.workflows["late"] = Workflow("late", payload=DrawnPayload, steps=[late])
         month = 30 * 86400
         reply = QueueStep(
-            "reply", agent=SLOW, request=self._request, result=DrawnResult, complete_within=month, undo=False
+            "reply",
+            agent=SLOW,
+            request=self._request,
+            result=DrawnResult,
+            complete_within=month,
+            idempotent=False,
         )
         event = EventStep("event", event=DrawnResult, complete_within=2 * month, on_timeout="keep")
         timer = TimerStep("timer", until=lambda *_: self._now() + timedelta(days=31), needs=[reply, event])
         last = Step("last", agent=STEADY, needs=[timer], request=self._request, complete_within=20)
         steps: list[BaseStep[Any]] = [reply, event, timer, last]
+        for number in range(4):
+            needs = steps[-1:] if number else []
+            steps.append(
+                Step(f"long{number}", agent=STEADY, needs=needs, request=self._request, complete_within=20)
+            )
         self.workflows["months"] = Workflow("months", payload=DrawnPayload, steps=steps)
 
     def _workflow(self, name: str, types: list[StepType], *, child: str = "child") -> Workflow[DrawnPayload]:

@@ -36,7 +36,7 @@ from functions.storage.table_contract import (
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
 from tests.fakes.storage_process import no_client
-from tests.simulation.drawn import FENCING, DrawnTask
+from tests.simulation.drawn import FENCING, SLOW, DrawnTask
 from tests.simulation.table import RETENTION, SearchStorage
 
 if TYPE_CHECKING:
@@ -270,7 +270,8 @@ class Host:
     async def _send_request(self, agent: str, request: AgentRequest) -> None:
         world = self.world
         await self.cross("request")
-        if world.strikes("request not sent", 0.05):
+        is_missing = agent == SLOW and asyncio.get_running_loop().time() < world.services.no_queue_until
+        if is_missing or world.strikes("request not sent", 0.05):
             raise ConnectionError("not sent")
         world.request(agent, request)
         await self.cross("requested", seconds=0)

@@ -274,6 +274,16 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "outbox_rows_are_forgotten_by_the_change": (
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
     ),
+    "request_is_sent_by_each_activity": (
+        Edit(
+            "core.step_rules",
+            "operation.run == event.run\n        if is_sent and",
+            "False\n        if is_sent and",
+        ),
+    ),
+    "request_that_was_not_sent_is_not_due": (
+        Edit("core.derive", "sends_end = _earliest(op.unsent_by for", "sends_end = _earliest(op.find_by for"),
+    ),
     "run_begins_the_starts_of_another_run": (
         Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
     ),
@@ -297,7 +307,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
     ),
     "deadline_of_a_request_runs_in_a_hold": (
-        Edit("core.gate_rules", "ends_at) > timedelta():", "ends_at) < timedelta():"),
+        Edit("core.gate_rules", "if any(hold.start < ends_at and (", "if any(hold.start > ends_at and ("),
     ),
     "relay_deletes_what_it_could_not_send": (
         Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),

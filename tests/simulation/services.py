@@ -19,7 +19,7 @@ from functions.agents.agent_call import (
 )
 from functions.core.record import Direction
 from functions.core.task_events import Finding
-from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, RequestKind
 from functions.messaging.message_format import read_message
 from tests.simulation.drawn import FENCING, REPLY_DAYS, SLOW, STEADY
 
@@ -57,7 +57,8 @@ class Services:
         self.hanging: set[str] = set()
         self.outages: dict[str, tuple[float, float]] = {}
         self.slow: dict[str, tuple[float, float]] = {}
-        self._begun: set[str] = set()
+        self.no_queue_until = 0.0
+        self._begun: dict[str, dict[str, Any]] = {}
         self._queues: dict[str, set[str]] = defaultdict(set)
         self._consumers: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -81,6 +82,7 @@ class Services:
         self.in_flight[call.effect_key] += 1
         try:
             slow = world.random.uniform(5, 60) if world.strikes("service slow", 0.06) else 0
+            slow += 18 * call.step.startswith("long")
             if not is_steady(call) and Random(f"{world.seed}{call.task}").random() < 0.2:
                 slow += 7  # so that a chain of calls outlasts a run, without a lag of ten seconds
             await asyncio.sleep(world.random.uniform(0.01, 0.5) + slow)
@@ -163,13 +165,13 @@ class Services:
 
     async def serve(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
         """Serve a request of a queue: not begun if it waited too long, once if it must not be repeated."""
-        if agent == SLOW:
-            await asyncio.sleep(timedelta(days=REPLY_DAYS).total_seconds())
         if not await self._taken(agent, (call.complete_by - self.world.now()).total_seconds()):
             self.world.cover(call.task, "request expired in its queue")
             return
         if not await self._is_begun(agent, request, call) or self._never_replies(agent, call):
             return
+        if agent == SLOW:
+            await asyncio.sleep(timedelta(days=REPLY_DAYS).total_seconds())
         try:
             result = json.loads(await self.call(call))
         except RefusedError as error:
@@ -202,16 +204,21 @@ class Services:
             await self._reply(request, ReplyOutcome.NOT_DONE, fences_starts=fences_starts)
 
     async def _is_begun(self, agent: str, request: AgentRequest, call: AgentCall) -> bool:
-        """Begin a request that was taken, or reply that it was taken too late."""
+        """Begin a request that was taken, or reply that it was taken too late.
+
+        One that must not be repeated, and comes again, has the recorded reply, or an unknown outcome.
+        """
         world, is_repeated = self.world, call.start_id in self._begun and not call.idempotent
+        if is_repeated:
+            await self._reply(request, **(self._begun[call.start_id] or {"outcome": ReplyOutcome.UNKNOWN}))
+            return False
         is_refusing = agent in self.refusing and self.is_down(agent)
         is_too_late = world.now() > call.complete_by - TOO_LATE
-        self._begun.add(call.start_id)
+        self._begun.setdefault(call.start_id, {})
         if is_too_late or is_refusing or world.strikes("not taken", 0.05):
-            if not is_repeated:
-                await self._reply(request, ReplyOutcome.NOT_TAKEN, error=NOT_TAKEN)
+            await self._reply(request, ReplyOutcome.NOT_TAKEN, error=NOT_TAKEN)
             return False
-        return not is_repeated and not world.strikes("queue Agent dies", 0.05)
+        return not world.strikes("queue Agent dies", 0.05)
 
     def _never_replies(self, agent: str, call: AgentCall) -> bool:
         if agent == SLOW or is_steady(call):
@@ -257,6 +264,8 @@ class Services:
 
     async def _reply(self, request: AgentRequest, outcome: ReplyOutcome, **fields: Any) -> None:
         world = self.world
+        if request.kind is RequestKind.CARRY_OUT and outcome is not ReplyOutcome.UNKNOWN:
+            self._begun[request.start_id] = {"outcome": outcome, **fields}
         echoed = request.model_dump(mode="json", include=set(AgentReply.model_fields) - {"result"})
         body = json.dumps({**echoed, "outcome": outcome, **fields}).encode()
         reply = read_message(AgentReply, body)
@@ -267,4 +276,4 @@ class Services:
 
 def is_steady(call: AgentCall) -> bool:
     """Return whether the service of a call never fails."""
-    return call.step in {"last", "reply"} or call.task.startswith(STEADY)
+    return call.step in {"last", "reply"} or call.step.startswith("long") or call.task.startswith(STEADY)

@@ -32,6 +32,7 @@ from functions.core.task_events import (
     Finding,
     OutcomeKind,
     Rejection,
+    RequestsSent,
     Resumed,
     RunStarted,
     Verdict,
@@ -180,6 +181,22 @@ def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_reco
     assert rejection(recovered, end(sent, "pay", is_look_up=True), 71) is Rejection.NOT_OPEN
     found = after(recovered, end(recovered, "pay", is_look_up=True), seconds=71)
     assert found.do("pay").state is OperationState.DONE
+
+
+def test_request_that_may_not_be_sent_is_sent_by_another_run() -> None:
+    """It counts no failure. A run that notes in time what it sent keeps its requests."""
+    record = new(spec("q", type=StepType.QUEUE), spec("other"))
+    begun = replace(start(record, "q", "s", by=3600), send_by=at(60))
+    record = after(record, begun, start(record, "other", by=3600))
+    sent = RequestsSent(epoch=1, run=1, start_ids=frozenset({"s"}))
+    assert [derive(each).due_at for each in (record, after(record, sent))] == [at(60), at(3600)]
+    assert rejection(record, replace(sent, epoch=2)) is Rejection.STALE_EPOCH
+    lost = after(record, LOOK, seconds=62)
+    assert (lost.run, lost.failures, lost.start_by, derive(lost).due_at) == (2, 0, at(92), at(92))
+    assert after(lost, sent) is lost
+    taken = after(lost, RunStarted(epoch=1, run=2, send_by=at(200)), seconds=63)
+    assert (taken.do("q").run, derive(taken).due_at) == (2, at(200))
+    assert derive(after(taken, replace(sent, run=2))).due_at == at(3600)
 
 
 def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:

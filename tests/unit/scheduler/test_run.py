@@ -16,7 +16,7 @@ from functions.core.task_events import Answered, Finding, OutcomeKind, Verdict
 from functions.messaging.agent_messages import AgentRequest
 from tests.fakes.simulated_table import TableFault
 from tests.unit.scheduler.steps import RUN, answering, chain, once, raising, step
-from tests.unit.scheduler.world import World, request, workflow
+from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
 
 # The usual course
@@ -294,6 +294,22 @@ async def test_look_up_that_hangs_ends_at_its_deadline() -> None:
 
 
 @virtual
+async def test_find_that_returns_nothing_is_called_once() -> None:
+    """The outcome stays unknown, and an operator decides."""
+    world = World(workflow(once("s0", agent="finder")))
+    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
+    found: list[AgentCall] = []
+
+    async def find(call: AgentCall) -> Any:
+        found.append(call)
+
+    world.services.find = find  # type: ignore[method-assign]
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(found)) == (ProcessState.ERROR, 1)
+
+
+@virtual
 async def test_look_up_that_may_outlast_the_run_needs_another_activity() -> None:
     """The call ends after 15 s of a run of 30 s, and its look-up may take 20 s."""
     world = World(workflow(once("s0", agent="finder")), run_seconds=30)
@@ -435,8 +451,21 @@ async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixtu
     await world.admit("t1")
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
-    assert (failed, len(caplog.messages)) == (7 + 7 + 4, 2 + 2 + 1)
-    assert [progress for _, progress in world.activities] == ["more", "more", "done"]
+    assert (failed, len(caplog.messages)) == (7 + 7, 2 + 2)
+    assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seconds", [200, 3600])
+@virtual
+async def test_request_that_its_agent_works_on_is_not_sent_again_by_the_same_run(seconds: float) -> None:
+    """The run needs another activity, since its calls take longer than one."""
+    pay = QueueStep("pay", request=request, result=Receipt, complete_within=seconds, idempotent=False)
+    world = World(workflow(pay, *chain(4, complete_within=100)))
+    world.services.seconds, world.replies_after = 60, 199
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
+    assert world.activities == [(RUN, "more"), (RUN, "done")]
 
 
 @virtual

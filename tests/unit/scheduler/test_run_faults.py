@@ -18,6 +18,8 @@ from tests.unit.scheduler.steps import RUN, chain, check_calls, once, raising, s
 from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
 
+MONTH = QueueStep("month", request=request, result=Receipt, complete_within=30 * 86_400, undo=True)
+
 
 def delivery(*, is_refused: bool) -> World:
     """Return a world with a delivery of four steps, of which one must not be repeated and one is queued."""
@@ -131,6 +133,34 @@ async def test_storage_that_fails_ends_the_run() -> None:
     await asyncio.sleep(60)
     assert world.activities == [(RUN, "done")]
     world.table.fail_next()
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+
+
+@pytest.mark.parametrize("point", range(1, 9))
+@virtual
+async def test_request_of_a_run_whose_instance_is_lost_is_sent(point: int) -> None:
+    """Another run sends it, long before its deadline."""
+    world = World(workflow(MONTH))
+    world.delivers_again, world.replies_after = False, None
+    await world.admit("t1")
+    world.process.crash_at = world.process.requests + point
+    for _ in range(60):
+        await asyncio.sleep(10)
+        await world.sweep()
+    record = await world.record("t1")
+    assert len({message.message_id for message in world.requests}) == 1
+    assert (record.do("month").send_by, record.failures <= 1) == (None, True)
+
+
+@virtual
+async def test_request_whose_start_was_recorded_in_doubt_is_sent() -> None:
+    """The start is written, but the answers of the table are lost until the run ends."""
+    world = World(workflow(MONTH), run_seconds=60)
+    await world.admit("t1")
+    world.table.fault, world.table.read_fault = lambda: TableFault.NO_ANSWER, lambda: True
+    await asyncio.sleep(180)
+    assert (world.requests, world.activities) == ([], [(RUN, "done")])
+    world.table.fault, world.table.read_fault = lambda: None, lambda: False
     assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
 
 
