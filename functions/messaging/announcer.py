@@ -62,7 +62,7 @@ class Announcer:
             self.forget_soon([message for message in sent if message.kind not in KEPT_UNTIL_HANDLED])
 
     def forget_soon(self, messages: Sequence[Message]) -> None:
-        """Delete the rows of messages of one task; nobody waits for it."""
+        """Delete the rows of messages of one task in the background."""
         if messages:
             forgetting = asyncio.create_task(self.forget(messages), context=Context())
             self._forgetting.add(forgetting)

@@ -174,7 +174,7 @@ class Receivers:
         )
         try:
             keys = search_keys(workflow, order.payload, len(order.specs))
-        except UnfitOrderError as fault:  # its parent does not wait for what operators search by
+        except UnfitOrderError as fault:  # the parent does not need the search texts
             _log.warning("task %s: %s", message.to, fault)
             keys = ()
         child, is_new = await self.storage.admit(admit(order, now, self.settings), keys)

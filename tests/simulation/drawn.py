@@ -112,7 +112,7 @@ class Definitions:
     def _add_steady(self) -> None:
         """Add workflows whose steps never fail: five steps, one behind a queue, and some that take months.
 
-        Beside its payment behind a queue, the last one has a chain of calls that is longer than a run.
+        The last one has a payment behind a queue, and a chain of calls that is longer than a run.
         """
         line: list[BaseStep[Any]] = []
         for number in range(5):

@@ -103,7 +103,7 @@ async def test_what_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_refused_order_ends_the_demo() -> None:
-    """An API that refuses the sample gets no further requests, and its reason is told."""
+    """An API that refuses the sample gets no further requests, and the demo prints its reason."""
     async with canned_api(submit_status=503) as url:
         with pytest.raises(OrderRefusedError, match=r"503.*canned"):
             await _run(url, 50)
