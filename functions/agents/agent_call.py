@@ -9,7 +9,8 @@ from typing import Protocol
 
 from pydantic_core import from_json
 
-from functions.core.json_values import bounded, error_text
+from functions.core.error_causes import error_text
+from functions.core.json_values import bounded
 from functions.core.record import Direction, Operation, StepSpec, TaskRecord
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of

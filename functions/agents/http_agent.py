@@ -24,7 +24,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from functions.agents import agent_call
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
-from functions.core.json_values import UnfitValueError, error_text, json_text
+from functions.core.error_causes import error_text
+from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
 from functions.core.task_events import Finding

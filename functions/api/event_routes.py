@@ -17,11 +17,10 @@ from pydantic_core import ErrorDetails
 
 from functions.api.order_models import TaskInPath
 from functions.api.orders import RECORD_TIME
-from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
 from functions.core.plan import check_deployed
-from functions.core.record import NotDeployedError, StepSpec, StepType, TaskRecord
+from functions.core.record import NAME_PATTERN, NotDeployedError, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
 from functions.core.step_rules import receive_event
 from functions.core.task_events import EventReceived, Rejection, Suspended

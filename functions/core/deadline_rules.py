@@ -200,10 +200,9 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
-    gates = waiting_gates(record).items()
     spans = [
         (max(hold.start, since), hold.end or now)
-        for gate, (since, _) in gates
+        for gate, (since, _) in waiting_gates(record).items()
         for hold in holds.get(gate, ())
     ]
     return extended(record, spans)
@@ -222,8 +221,8 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
     if not length:
         return record
     for spec, operation in record.operations():
-        moved = replace(operation, defer_by=later(operation.defer_by, length))
-        record = record.with_operation(spec.name, moved)
+        later_by = later(operation.defer_by, length)
+        record = record.with_operation(spec.name, replace(operation, defer_by=later_by))
     return replace(record, expires_at=later(record.expires_at, length), stops=tuple(stops[-_MOST_STOPS:]))
 
 

@@ -17,13 +17,12 @@ from typing import Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
-from functions.core.json_values import UnfitValueError, error_text, json_text
-from functions.core.record import FailurePolicy, StepSpec, StepType
+from functions.core.error_causes import error_text
+from functions.core.json_values import UnfitValueError, json_text
+from functions.core.record import NAME_PATTERN, FailurePolicy, StepSpec, StepType
 from functions.core.step_definition import Retry
 from functions.core.step_results import BaseStep
 
-#: Names of workflows, resources, steps and Agents; they are parts of keys, URLs and queue names.
-NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
 #: Steps of one task, items included. One transaction holds 100 rows, and a change adds up to eight others.
 MOST_STEPS = 90
 #: Fields of a submission beside the payload.

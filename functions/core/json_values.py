@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 #: Bytes of UTF-16 of a request, a result or an output. A row (1 MiB) holds those of several operations.
 MOST_TEXT_BYTES = 60_000
 #: Bytes of UTF-8 of an error text in the record.
 MOST_ERROR_BYTES = 1024
-#: Faults in the text of a validation error, and bytes of the place of each one.
-_MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
 #: Levels of objects and lists in a request, a result or an output.
 _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
@@ -72,37 +70,6 @@ def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 -
             return None
         case _:
             return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"
-
-
-def error_text(defect: BaseException) -> str:
-    """Return the type and the text of an exception, printable, in at most `MOST_ERROR_BYTES`.
-
-    The text of a validation error holds no input: it names fields of the model and no place below them, since
-    names below a field may be secret. An exception whose text cannot be made costs its text only.
-    """
-    if isinstance(defect, ValidationError):
-        return bounded(f"{defect.title} rejects it: {faults_text(defect, levels=1)}")
-    try:
-        text = str(defect)
-    except Exception as fault:  # noqa: BLE001 - an exception of a definition may raise anything
-        text = f"(its text raises {type(fault).__name__})"
-    return bounded(text if isinstance(defect, UnfitValueError) else f"{type(defect).__name__}: {text}")
-
-
-def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
-    """Return the first faults as `place: fault`, without values.
-
-    With `levels`, places have at most that number of names: names below a secret field are secret, too.
-    """
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
-    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
-
-
-def _fault_text(place: Sequence[str | int], text: str) -> str:
-    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
-    named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
-    text = text.removeprefix("Value error, ")
-    return f"{named}: {text}" if named else text
 
 
 def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:

@@ -16,8 +16,9 @@ from pydantic_core import from_json
 
 from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ready_steps, with_needs
+from functions.core.error_causes import error_text
 from functions.core.gate_rules import Gate
-from functions.core.json_values import UnfitValueError, bounded, error_text, item_digest, json_text
+from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_results import Results
 from functions.core.task_events import (

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
+#: Names of workflows, resources, steps and Agents; they are parts of keys, URLs and queue names.
+NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
 #: Attempts of one operation that the record keeps.
 MOST_ATTEMPTS = 20
 #: The start of the ids of child tasks.

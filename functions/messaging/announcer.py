@@ -12,7 +12,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 
 from functions.core.derive import derive, needs_run
-from functions.core.json_values import error_text
+from functions.core.error_causes import error_text
 from functions.core.record import Message, TaskRecord
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.record_rows import KEPT_UNTIL_HANDLED

@@ -26,8 +26,9 @@ from pydantic import (
     ValidationError,
 )
 
-from functions.core.definition_checks import NAME_PATTERN
-from functions.core.json_values import UnfitValueError, faults_text, json_text
+from functions.core.error_causes import faults_text
+from functions.core.json_values import UnfitValueError, json_text
+from functions.core.record import NAME_PATTERN
 from functions.telemetry.spans import TRACEPARENT
 
 #: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.

@@ -12,10 +12,9 @@ from typing import Any, Literal, assert_never
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import ProcessState
-from functions.core.json_values import faults_text
-from functions.core.record import NOTICES, Message, MessageKind
+from functions.core.error_causes import faults_text
+from functions.core.record import NAME_PATTERN, NOTICES, Message, MessageKind
 from functions.messaging.message_format import (
     STEP_PATTERN,
     MessageError,

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.agents.gate_releases import ReleasingGates
-from functions.core.definition_checks import NAME_PATTERN
 from functions.core.gate_rules import Gate, Hold
+from functions.core.record import NAME_PATTERN
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.operators.rejected_routes import ACTION, Reason
 from functions.telemetry.fields import record_action

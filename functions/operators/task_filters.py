@@ -21,10 +21,9 @@ from pydantic import (
     field_validator,
 )
 
-from functions.core.definition_checks import NAME_PATTERN
 from functions.core.derive import ProcessState, derive
 from functions.core.error_causes import MOST_CLASS_BYTES, error_class, failed_step
-from functions.core.record import OperationState, Order, TaskRecord
+from functions.core.record import NAME_PATTERN, OperationState, Order, TaskRecord
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
 from functions.messaging.order_search import MOST_SEARCH_CHARACTERS
 from functions.storage.index_pages import ListedTask

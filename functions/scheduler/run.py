@@ -26,7 +26,8 @@ from functions.agents.agent_call import (
 )
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import look_ups, pending_work
-from functions.core.json_values import bounded, error_text
+from functions.core.error_causes import error_text
+from functions.core.json_values import bounded
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
 from functions.core.record import Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied

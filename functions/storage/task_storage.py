@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 #: Waits before the next try after a conflict or a fault: a random part of each bound.
 _RETRY = Retry(first=0.01, longest=1)
 #: Tasks that change at the same moment without a pause for larger groups; seconds of the pause.
-_FEW_TASKS, _PAUSE_OF_A_TASK, _LONGEST_PAUSE = 3, 0.003, 0.03
+_FEW_TASKS, _PAUSE = 3, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -151,9 +151,9 @@ class TaskStorage:
     async def commit(
         self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
     ) -> CommitResult:
-        """Write the changes of one task together with other waiting tasks. Raises `UnwritableRowsError`.
+        """Write the changes of one task together with other tasks, with `is_later` within half a second.
 
-        With `is_later`, they wait for a while for other changes that they can join.
+        Raises `UnwritableRowsError`.
         """
         shard = shard_of(task, self.shards)
         if shard not in self._commits:
@@ -162,8 +162,7 @@ class TaskStorage:
 
     def _pause(self) -> float:
         """Return the seconds for which a group waits: none for few tasks, whose latency counts."""
-        tasks = len(self._inboxes)
-        return min(_LONGEST_PAUSE, tasks * _PAUSE_OF_A_TASK) if tasks > _FEW_TASKS else 0
+        return _PAUSE if len(self._inboxes) > _FEW_TASKS else 0
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.

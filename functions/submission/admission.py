@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from functions.core.derive import needs_run
-from functions.core.json_values import UnfitValueError, faults_text
+from functions.core.error_causes import faults_text
+from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from functions.core.definition_checks import NAME_PATTERN
 from functions.core.json_values import json_text
+from functions.core.record import NAME_PATTERN
 from local.platform import StartRefusedError
 
 #: Asked where no file says what to ask: the payment of the sample order.

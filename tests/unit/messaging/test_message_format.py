@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from functions.core.json_values import UnfitValueError, faults_text
+from functions.core.error_causes import faults_text
+from functions.core.json_values import UnfitValueError
 from functions.core.record import Message, MessageKind
 from functions.messaging import queue_names
 from functions.messaging.message_format import (
