@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ _MOST_INTAKE_BYTES = 1024**3 * 8 // 10
 #: The longest time that a circuit stays open, unless BREAKER_OPEN_SECONDS is longer.
 _LONGEST_OPENING = timedelta(seconds=30)
 _HOST_JSON = Path(__file__).parents[1] / "host.json"
+_TIMEOUT = re.compile(r'"functionTimeout" *: *"(\d+):(\d\d):(\d\d)"')
 
 
 def parts(text: object, *, separator: str = ",") -> object:
@@ -192,10 +193,10 @@ def load_settings() -> Settings:
         meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
         fix = f": set it to {meanings[name]}" if name in meanings else ""
         raise SettingsError(f"setting {name} {what}{fix}") from None
-    timeout = json.loads(_HOST_JSON.read_bytes()).get("functionTimeout", "-1")  # -1: without end
-    longest = sum(int(part) * 60**power for power, part in enumerate(reversed(timeout.split(":")))) - 30
-    if 0 <= longest < settings.run_seconds:
-        text = f"setting RUN_SECONDS is wrong (functionTimeout is {timeout}): set it to at most {longest}"
+    timeout = _TIMEOUT.search(_HOST_JSON.read_text("utf-8")) if _HOST_JSON.exists() else None
+    longest = None if timeout is None else sum(int(timeout[n]) * 60 ** (3 - n) for n in (1, 2, 3)) - 30
+    if longest is not None and longest < settings.run_seconds:
+        text = f"setting RUN_SECONDS is wrong ({timeout and timeout[0]}): set it to at most {longest}"
         raise SettingsError(text)
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:

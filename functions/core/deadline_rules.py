@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
@@ -169,8 +169,7 @@ def _act_on_missed_pick_up(
 
 def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Apply `on_exhausted` to a task whose own time limit has passed. A held gate extends the limit."""
-    gates = waiting_gates(record)
-    if any(current_hold(event.holds.get(gate, ())) is not None for gate in gates):
+    if any(current_hold(event.holds.get(gate, ())) is not None for gate in _waits(record)):
         return replace(record, expires_at=now + settings.longest_deferral)
     if not event.may_recover:
         return record
@@ -202,16 +201,26 @@ def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: date
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
     spans = [
         (max(hold.start, since), hold.end or now)
-        for gate, (since, _) in waiting_gates(record).items()
+        for gate, since in _waits(record).items()
         for hold in holds.get(gate, ())
     ]
     return extended(record, spans)
 
 
+def _waits(record: TaskRecord) -> dict[str, datetime]:
+    """Return the gates behind which steps wait, or in whose queue a request is, and since when."""
+    waits = {gate: since for gate, (since, _) in waiting_gates(record).items()}
+    for spec, operation in record.operations():
+        if spec.type is StepType.QUEUE and operation.state is OperationState.RUNNING and operation.started_at:
+            waits[spec.gate] = min(operation.started_at, waits.get(spec.gate, operation.started_at))
+    return waits
+
+
 def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
     """Extend the deadlines of deferred steps and of the task by spans of time; each time counts once."""
     stops: list[tuple[datetime, datetime]] = []
-    for start, end in sorted((*record.stops, *spans)):
+    first = record.stops[0][0] if len(record.stops) == _MOST_STOPS else datetime.min.replace(tzinfo=UTC)
+    for start, end in sorted((*record.stops, *((start, end) for start, end in spans if end > first))):
         if stops and start <= stops[-1][1]:
             stops[-1] = (stops[-1][0], max(end, stops[-1][1]))
         elif start < end:

@@ -29,7 +29,7 @@ RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 #: Characters of a snapshot of all steps (JSON), which the order's row holds beside the payload.
 MOST_SNAPSHOT_BYTES = 30_000
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
-_SECONDS_BEFORE_CALL = 10
+SECONDS_BEFORE_CALL = 10
 #: Steps and Agents of a task: one transaction (100 rows) holds a change of all steps and gates.
 _MOST_ROWS = 93
 #: A task, its children, and their children.
@@ -298,7 +298,7 @@ def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[s
 
 
 def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:
-    longest = run_seconds - _SECONDS_BEFORE_CALL
+    longest = run_seconds - SECONDS_BEFORE_CALL
     for spec in workflow.specs:
         if spec.type is StepType.ACTIVITY and spec.complete_within > longest:
             raise workflow.error(

@@ -33,7 +33,7 @@ from functions.core.record import Operation, OperationState, StepSpec, StepType,
 from functions.core.rules import Applied
 from functions.core.step_rules import record_sent
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
@@ -157,10 +157,15 @@ class _Run:
             ends_at=self._ends_at,
             new_id=self._new_start_id,
             gate=self._runs.gates.of,
-            has_begun=bool(self._begun),
+            has_begun=self._has_begun(now),
             send_by=self._records_until,
         )
         return [*plan(record, runner, self._runs.registry, now), self._requests_sent()]
+
+    def _has_begun(self, now: datetime) -> bool:
+        """Return whether a call that could outlast this run must wait for another run."""
+        seconds = self._runs.run_seconds - SECONDS_BEFORE_CALL
+        return bool(self._begun) or now > self._ends_at - timedelta(seconds=seconds)
 
     def _new_start_id(self) -> str:
         start_id = self._runs.new_id()
@@ -207,7 +212,7 @@ class _Run:
 
     def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
-        has_time = not (self._begun and may_outlast(spec, self._ends_at, now))
+        has_time = not (self._has_begun(now) and may_outlast(spec, self._ends_at, now))
         has_room = has_time and self._room(record, now) > 0
         if key in self._begun or not has_room or find_by is None or find_by <= now:
             return

@@ -113,7 +113,7 @@ def _step_changes(record: TaskRecord, before: TaskRecord | None = None) -> Itera
     """Return the changes of steps. Large texts are sent once, so a change of all steps fits."""
     for name, step in record.steps.items():
         old = None if before is None else before.steps.get(name)
-        if step != old:
+        if before is None or step != old or record.direction is not before.direction:
             key, row = f"{record.order.task}|step|{name}", _step_row(record, step)
             known = {} if before is None or old is None else _step_row(before, old)
             changed = {column: value for column, value in row.items() if known.get(column) != value}

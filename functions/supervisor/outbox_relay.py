@@ -31,7 +31,7 @@ class OutboxRelay:
     """Sends unsent messages of one sweep. `send` sends a message; it raises an error if it may not be sent.
 
     A message is sent again after a crash, with the same id. A message of a child is sent in each sweep for a
-    day until it is handled: duplicate detection removes copies, and a delivery may fail for good.
+    day until it is handled: duplicate detection removes copies, and a delivery may end as a dead letter.
     """
 
     def __init__(

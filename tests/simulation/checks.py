@@ -298,7 +298,8 @@ class Checks(RecordChecks):
             self.require(is_bounded, f"{agent} away: {self._counted[agent]} counted")
         if not causes:
             is_on_its_way = self.world.replying[task]
-            self.require(is_on_its_way, f"{task}: recovered, though no fault was drawn")
+            is_limited = any(spec.gate in self.world.calls_at_once for spec, _ in before.operations())
+            self.require(is_on_its_way or is_limited, f"{task}: recovered, though no fault was drawn")
 
     def _check_deferred(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that the only request that hangs at a healthy Agent is counted."""

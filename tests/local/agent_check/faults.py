@@ -140,7 +140,7 @@ _DIES = {
 }
 _LAX = {
     "is silent about a known refusal": fault(
-        "a known refusal is sent late: 1 of 2 replies",
+        "a recorded refusal is sent late: 1 of 2 replies",
         _LATE,
         _LATE.replace('request["idempotent"]', '(request["idempotent"] or "error" in outcome)'),
     ),

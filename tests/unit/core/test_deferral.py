@@ -304,3 +304,36 @@ def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
     assert times[-1] == 419
     assert 239 <= times[0] < 244
     assert {later - earlier for earlier, later in pairwise(times[:-1])} == {5}
+
+
+def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
+    """Neither during the hold nor after it."""
+    for ended_at, seconds in ((None, 610), (at(890), 910)):
+        record = new(queue("q"), complete_within=600 if ended_at is None else 900)
+        record = after(record, start(record, "q", by=900))
+        holds = (Hold(start=at(60), end=ended_at, reason="m", who="op"),)
+        gates = {"queue:q": Gate(name="queue:q", holds=holds)}
+        held = after(record, Due(may_recover=True, holds={"queue:q": holds}, queues=gates), seconds=seconds)
+        assert (held.direction, held.epoch, held.error) == (Direction.DO, 1, None)
+
+
+def test_hold_counts_once_after_many_further_holds() -> None:
+    """The record keeps the latest stops only."""
+    record = new(spec("a", agent="s"), spec("b", agent="t"))
+    record = after(record, StepDeferred(epoch=1, step="a"), StepDeferred(epoch=1, step="b"))
+    starts = [
+        (gate, 600 * number + shift) for number in range(1, 12) for gate, shift in (("s", 0), ("t", 300))
+    ]
+    holds = {
+        name: tuple(
+            Hold(start=at(time), end=at(time + 200), reason="m", who="op")
+            for gate, time in starts
+            if gate == name
+        )
+        for name in "st"
+    }
+    look = Due(may_recover=True, holds=holds)
+    record = after(record, look, seconds=_BOUND + 10)
+    moved = record.do("a").defer_by
+    assert moved == at(1 + _BOUND + 22 * 200)
+    assert after(record, look, seconds=(moved - at(0)).total_seconds() + 10).failures == 1

@@ -179,6 +179,8 @@ def test_change_of_ninety_steps_with_large_texts_fits() -> None:
     assert not isinstance(table.write("000", changes), RefusedChanges)
     assert read(table).record == stored.record
     assert {step.note is not None for step in stored.record.steps.values()} == {True}
+    rows = (row for (_, key), row in table.rows.items() if "|step|" in key)
+    assert {row["State"] for row in rows} == {"not started"}  # of the undos
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
