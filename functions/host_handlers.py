@@ -17,8 +17,8 @@ from functions.messaging.agent_messages import (
     AgentReply,
     ReplyOutcome,
 )
-from functions.messaging.message_format import MessageError, QueueMessage, named_task, read_message
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.message_format import MessageError, QueueMessage, read_message
+from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.task_messages import read_scheduler_message
 from functions.scheduler.receivers import Receivers

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
 from functions.core.json_values import bounded
-from functions.messaging.message_format import QueueMessage, each_order, named_task
+from functions.messaging.message_format import QueueMessage, each_order
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.rejected_messages import RejectedMessages, named_task
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -143,21 +142,6 @@ def read_message[ModelT: BaseModel](model: type[ModelT], body: bytes) -> ModelT:
         return model.model_validate_json(body, strict=True)
     except ValidationError as error:
         raise MessageError(faults_text(error)) from None
-
-
-def named_task(body: bytes) -> tuple[str | None, str | None]:
-    """Return the ids of the task and of the step that a message names. The body may be anything."""
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        return None, None
-    content = content if isinstance(content, dict) else {}
-    task = next((content[name] for name in ("task_id", "task", "id") if name in content), None)
-    step = content.get("step")
-    return (
-        task if isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) else None,
-        step if isinstance(step, str) and re.fullmatch(STEP_PATTERN, step) else None,
-    )
 
 
 # Orders

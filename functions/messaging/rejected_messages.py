@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,7 +21,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from functions.core.json_values import bounded
-from functions.messaging.message_format import QueueMessage, digest_of
+from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, QueueMessage, digest_of
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import newest_first
@@ -302,3 +304,18 @@ def _readable(rows: Iterable[Row]) -> Iterator[RejectedMessage]:
             yield _message(row)
         except CorruptRowError:
             continue
+
+
+def named_task(body: bytes) -> tuple[str | None, str | None]:
+    """Return the ids of the task and of the step that a message names. The body may be anything."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, None
+    content = content if isinstance(content, dict) else {}
+    task = next((content[name] for name in ("task_id", "task", "id") if name in content), None)
+    step = content.get("step")
+    return (
+        task if isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) else None,
+        step if isinstance(step, str) and re.fullmatch(STEP_PATTERN, step) else None,
+    )

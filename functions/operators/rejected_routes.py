@@ -15,13 +15,14 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime, named_task
+from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
     ConcurrentActionError,
     RejectedList,
     RejectedMessage,
     RejectedMessages,
+    named_task,
 )
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import CorruptRowError

@@ -15,7 +15,6 @@ from random import Random
 
 from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
-from functions.core.step_definition import Retry
 from functions.core.task_events import Event
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
@@ -34,8 +33,8 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 
 _log = logging.getLogger(__name__)
 
-#: Waits before the next try after a conflict or a fault: a random part of each bound.
-_RETRY = Retry(first=0.01, longest=1)
+#: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
+_FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
 #: Tasks that change at the same moment without a pause for larger groups; seconds of the pause.
 _FEW_TASKS, _PAUSE = 3, 0.03
 #: Reads of a record of several pages until the task row stays the same.
@@ -151,10 +150,7 @@ class TaskStorage:
     async def commit(
         self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
     ) -> CommitResult:
-        """Write the changes of one task together with other tasks, with `is_later` within half a second.
-
-        Raises `UnwritableRowsError`.
-        """
+        """Write changes of a task, with `is_later` within half a second. Raises `UnwritableRowsError`."""
         shard = shard_of(task, self.shards)
         if shard not in self._commits:
             self._commits[shard] = ShardCommits(self.table, shard, self._pause)
@@ -196,7 +192,8 @@ class TaskStorage:
                     _log.debug("task %s: retrying: %s", inbox.task, fault)
                     inbox.base, tries = None, tries + 1
                 if tries:
-                    await asyncio.sleep(_RETRY.longest_wait(tries) * self._random.random())
+                    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, 9))
+                    await asyncio.sleep(bound * self._random.random())
         except Exception as error:  # noqa: BLE001 - raised at the callers
             _log.exception("task %s: its writer failed", inbox.task)
             ended = error

@@ -25,7 +25,6 @@ from functions.messaging.message_format import (
     MessageError,
     QueueMessage,
     SubmissionMessage,
-    named_task,
     payload_text,
     read_message,
     size_of,
@@ -33,7 +32,7 @@ from functions.messaging.message_format import (
 from functions.messaging.order_search import search_keys
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.table_contract import UnwritableRowsError
 from functions.storage.task_storage import TaskStorage

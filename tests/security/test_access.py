@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+from unittest.mock import AsyncMock
 
 import azure.functions as func
 import pytest
@@ -182,8 +183,11 @@ async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, st
         ("keys", {"name": "operator", "roles": ["Operator"]}),
     ],
 )
-async def test_setting_decides_how_callers_are_identified(auth_mode: str, own: object) -> None:
+async def test_setting_decides_how_callers_are_identified(
+    auth_mode: str, own: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The wiring applies it to both applications."""
+    monkeypatch.setattr("functions.http_applications.read_intake", AsyncMock(return_value=None))
     registrations = load_registrations()
     wiring = wired(registrations, AUTH_MODE=auth_mode)
     assert (await AsgiClient(wiring._http._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own

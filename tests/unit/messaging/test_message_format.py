@@ -23,12 +23,12 @@ from functions.messaging.message_format import (
     QueueMessage,
     SubmissionMessage,
     each_order,
-    named_task,
     order_messages,
     payload_text,
     read_message,
 )
 from functions.messaging.queue_names import QUEUES, dead_letter_queue, handling_seconds
+from functions.messaging.rejected_messages import named_task
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.messaging.task_messages import (
