@@ -281,8 +281,7 @@ class Operation:
     @property
     def unsent_by(self) -> datetime | None:
         """Return `send_by` of an operation or a look-up that is under way."""
-        is_open = self.state is OperationState.RUNNING or self.find_by is not None
-        return self.send_by if is_open else None
+        return self.send_by if self.state is OperationState.RUNNING or self.find_by is not None else None
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether the operation is under way beyond its deadline. `now` is in UTC."""

@@ -160,7 +160,8 @@ class _Run:
             has_begun=self._has_begun(now),
             send_by=self._records_until,
         )
-        return [*plan(record, runner, self._runs.registry, now), self._requests_sent()]
+        planned = plan(record, runner, self._runs.registry, now)
+        return [*planned, self._requests_sent()] if self._sent else planned
 
     def _has_begun(self, now: datetime) -> bool:
         """Return whether a call that could outlast this run must wait for another run."""
