@@ -5,10 +5,11 @@ No value depends on the time at which it is computed, so a stored column never b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import wraps
 from math import inf
 
 from functions.core.record import (
@@ -87,6 +88,21 @@ class Columns:
     calls_under_way: int
 
 
+def _once[ValueT](function: Callable[[TaskRecord], ValueT]) -> Callable[[TaskRecord], ValueT]:
+    """Compute a value once for each record, which never changes. Callers must not change the value."""
+
+    @wraps(function)
+    def kept(record: TaskRecord) -> ValueT:
+        values = vars(record)
+        if function.__name__ not in values:
+            values[function.__name__] = function(record)
+        value: ValueT = values[function.__name__]
+        return value
+
+    return kept
+
+
+@_once
 def derive(record: TaskRecord) -> Columns:
     """Return all derived columns of a task."""
     running = [(spec, op) for spec, op in record.operations() if op.state is OperationState.RUNNING]
@@ -194,6 +210,7 @@ def step_state(record: TaskRecord, spec: StepSpec) -> StepState:
     return _DO_STATES[step.do.state]
 
 
+@_once
 def needs_run(record: TaskRecord) -> bool:
     """Return whether there is work that the newest run has not taken.
 
@@ -206,6 +223,7 @@ def needs_run(record: TaskRecord) -> bool:
     return not is_taken and bool(pending_work(record))
 
 
+@_once
 def pending_work(record: TaskRecord) -> set[tuple[str, str]]:
     """Return the work of a run as pairs of step and kind: steps that can start, outcomes to look up."""
     starts = {(name, str(record.direction)) for name in ready_steps(record)}
@@ -279,6 +297,7 @@ def questions(record: TaskRecord) -> list[str]:
     ]
 
 
+@_once
 def undo_order(record: TaskRecord) -> list[str]:
     """Return the names of the steps to undo: a step before the steps that it needs, else the latest first.
 

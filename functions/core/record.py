@@ -386,7 +386,7 @@ class Message:
     body: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskRecord:
     """All facts about one task.
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from functions.core import record as core
-from functions.core.derive import Columns, derive
+from functions.core.derive import derive
 from functions.core.error_causes import error_class, failed_step
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord
@@ -40,7 +40,6 @@ class StoredTask:
     """
 
     record: TaskRecord
-    columns: Columns
     etag: str
     writes: tuple[str, ...]
     index: str
@@ -53,8 +52,8 @@ def admission(
 
     Operators find the task by its `search_keys`.
     """
-    columns, order = derive(record), record.order
-    stored = StoredTask(_without_additions(record), columns, "", (write,), index_key(record, columns))
+    kept, order = _without_additions(record), record.order
+    stored = StoredTask(kept, "", (write,), index_key(kept))
     found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
@@ -80,28 +79,27 @@ def difference(
     The index row of a task that is due later stays, so a quick task never moves it: only a deferral and a
     sweep (`moves_index`) do. `missing` are keys of index rows that do not exist.
     """
-    task, columns = after.order.task, base.columns if after is base.record else derive(after)
-    index, due = index_key(after, columns), f"{TaskIndex.DUE}|"
+    task, kept = after.order.task, _without_additions(after)
+    index, due = index_key(kept), f"{TaskIndex.DUE}|"
     is_later = base.index.startswith(due) and index.startswith(due) and base.index < index
-    if is_later and not columns.gates and not moves_index:
+    if is_later and not derive(kept).gates and not moves_index:
         index = base.index
     writes = (write, *base.writes)[:_MOST_WRITES]
-    stored = StoredTask(_without_additions(after), columns, base.etag, writes, index)
+    stored = StoredTask(kept, base.etag, writes, index)
     changes = [RowChange("update", task_key(task), _task_row(stored), base.etag)]
     changes += _step_changes(after, base.record)
     obsolete = [base.index] if index != base.index else []
     changes += [RowChange("upsert", index, _index_row(stored)) for _ in obsolete]
-    if base.columns.gates or columns.gates:
-        earlier, later = _gate_rows(after.order, base.columns), _gate_rows(after.order, columns)
-        changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
-        obsolete += [key for key in earlier if key not in later]
+    earlier, later = _gate_rows(base.record), _gate_rows(kept)
+    changes += [RowChange("upsert", key, row) for key, row in later.items() if earlier.get(key) != row]
+    obsolete += [key for key in earlier if key not in later]
     changes += [RowChange("delete", key) for key in obsolete if key not in missing]
     return [*changes, *_additions(after)], stored
 
 
 def index_rows(stored: StoredTask) -> dict[str, Row]:
     """Return the rows by which a task is found by state and gate, by key."""
-    return {stored.index: _index_row(stored), **_gate_rows(stored.record.order, stored.columns)}
+    return {stored.index: _index_row(stored), **_gate_rows(stored.record)}
 
 
 def _without_additions(record: TaskRecord) -> TaskRecord:
@@ -135,9 +133,9 @@ def message_change(message: core.Message) -> RowChange:
     return RowChange("upsert", message_key(message), row)
 
 
-def _gate_rows(order: Order, columns: Columns) -> dict[str, Row]:
+def _gate_rows(record: TaskRecord) -> dict[str, Row]:
     """Return the index rows of a task whose steps wait behind gates. `Count` is the number of these steps."""
-    gates = columns.gates.items()
+    order, gates = record.order, derive(record).gates.items()
     return {gate_key(gate, at, order.task): {**_listed(order), "Count": count} for gate, (at, count) in gates}
 
 
@@ -193,7 +191,7 @@ def _texts(row: Row, name: str) -> list[str]:
 
 
 def _task_row(stored: StoredTask) -> Row:
-    record, columns = stored.record, stored.columns
+    record, columns = stored.record, derive(stored.record)
     return {
         "OrderID": record.order.task,
         "ProcessState": str(columns.state),
@@ -207,7 +205,7 @@ def _task_row(stored: StoredTask) -> Row:
         **split("Reason", record.reason),
         **split("Output", record.output),
         **split("LockedBy", columns.locked_by),
-        **split("Gates", "\n".join(_gate_rows(record.order, columns)) or None),
+        **split("Gates", "\n".join(_gate_rows(record)) or None),
         **_time("CompleteBy", columns.complete_by),
         **_time("DueAt", columns.due_at),
     }
@@ -238,7 +236,7 @@ def _index_row(stored: StoredTask) -> Row:
     The row of a task in `Error` also has the cause, so a list by causes reads no task.
     """
     record = stored.record
-    row = {**_listed(record.order), "ProcessState": str(stored.columns.state)}
+    row = {**_listed(record.order), "ProcessState": str(derive(record).state)}
     if record.reason is not None:
         row["Reason"] = bounded(record.reason, _MOST_REASON_BYTES)
     if record.error is not None:
@@ -353,7 +351,7 @@ def _stored(row: Row, order: Order, steps: Mapping[str, StepRecord]) -> StoredTa
     texts = {"reason": joined(row, "Reason"), "output": joined(row, "Output")}
     record = _TASK.validate_python(facts | texts)
     writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
-    return StoredTask(record, derive(record), str(row["odata.etag"]), writes, index)
+    return StoredTask(record, str(row["odata.etag"]), writes, index)
 
 
 def _step_of(name: str, row: Row, order: Order) -> StepRecord:

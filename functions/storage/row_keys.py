@@ -9,7 +9,7 @@ import zlib
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from functions.core.derive import Columns, ProcessState
+from functions.core.derive import ProcessState, derive
 from functions.core.record import Message, TaskRecord
 from functions.storage.table_contract import RowQuery
 
@@ -70,9 +70,9 @@ def message_key(message: Message) -> str:
     return f"!send|{message.to or message.kind}|{message.id}".replace("/", ":")
 
 
-def index_key(record: TaskRecord, columns: Columns) -> str:
+def index_key(record: TaskRecord) -> str:
     """Return the key of the index row for the state of a task."""
-    task = record.order.task
+    task, columns = record.order.task, derive(record)
     if columns.state is ProcessState.ERROR:
         return _timed(TaskIndex.ERROR, record.finished_at, task)
     if columns.state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}:
