@@ -285,7 +285,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.derive", "sends_end = _earliest(op.unsent_by for", "sends_end = _earliest(op.find_by for"),
     ),
     "run_begins_the_starts_of_another_run": (
-        Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
+        Edit("scheduler.run", "operation.start_id in self._planned", "operation.start_id is not None"),
     ),
     "second_end_of_a_child_is_a_duplicate": (
         Edit("core.conclusions", "[step, str(now.timestamp())]", "[step]"),
