@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Any
 
-from functions.agents.agent_call import (
-    Agent,
-    AgentCall,
-    CallOutcome,
-    call_of,
-    carry_out,
-    event_of,
-    look_up,
-    request_of,
-)
+from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import look_ups, pending_work
 from functions.core.error_causes import error_text
@@ -49,8 +40,16 @@ _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
 
-#: "more": the run has work left, for which its orchestrator calls the activity again.
-type Progress = Literal["more", "done"]
+RUN_AGENTS_ACTIVITY = "run_agents"
+
+
+def scheduler(context: Any) -> Generator[Any, str]:
+    """Call the activity with the id of the run (`{task}.{epoch}.{run}`) until it returns "done".
+
+    This is the Durable orchestrator of a run. Its history holds the id of the run, and "more" or "done" only.
+    """
+    while (yield context.call_activity(RUN_AGENTS_ACTIVITY, context.get_input())) == "more":
+        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +70,14 @@ class Runs:
     run_seconds: float = 240
     steps_at_once: int = 16
 
-    async def run_agents(self, scheduler: str) -> Progress:
+    async def run_agents(self, scheduler: str) -> str:
         """Carry out the run `{task}.{epoch}.{run}` until none of its calls is under way and no step is ready.
 
-        It raises nothing: the Supervisor recovers a task whose run failed.
+        Return "more" if it has work left, else "done". It raises nothing: the Supervisor recovers its task.
         """
         try:
             task, epoch, run = scheduler.rsplit(".", 2)
-            return await _Run(self, task, int(epoch), int(run)).complete()
+            return "more" if await _Run(self, task, int(epoch), int(run)).complete() else "done"
         except Exception as fault:  # noqa: BLE001 - an activity raises nothing
             _log_fault(f"run {scheduler}", fault)
         return "done"
@@ -109,18 +108,16 @@ class _Run:
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
         self._runs, self._task, self._epoch, self._run = runs, task, epoch, run
-        now = runs.now()
-        #: From this time on, a call that could outlast this run must wait for another run.
-        self._long_calls_until = now + timedelta(seconds=SECONDS_BEFORE_CALL)
-        self._ends_at = now + timedelta(seconds=runs.run_seconds)
+        self._began_at = runs.now()
+        self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
         self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, datetime]()
         self._look_ups = 0
         self._has_started = self._has_unsent = self._is_over = False
         self._group = asyncio.TaskGroup()
 
-    async def complete(self) -> Progress:
-        """Run until no call is under way. Raises `StorageError`."""
+    async def complete(self) -> bool:
+        """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
         started = RunStarted(epoch=self._epoch, run=self._run, send_by=self._records_until)
         record = await self._change(started, self._ends_at)
         order = record.order
@@ -129,13 +126,13 @@ class _Run:
                 self._begin(record)
         newest = None if self._is_over else await self._runs.storage.cached(self._task)
         if newest is None or newest.epoch != self._epoch:
-            return "done"
+            return False
         has_work = self._has_started and newest.run == self._run and bool(pending_work(newest))
         has_more = self._has_unsent or has_work
         may_be_sent_again = has_more or any(until > self._records_until for until in self._sent.values())
         if may_be_sent_again and record_sent(newest, self._requests_sent()) is not newest:
             await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
-        return "more" if has_more else "done"
+        return has_more
 
     def _requests_sent(self) -> RequestsSent:
         return RequestsSent(epoch=self._epoch, run=self._run, start_ids=frozenset(self._sent))
@@ -145,9 +142,7 @@ class _Run:
         await self._runs.gates.refresh()
         change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
         applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
-        record = applied.record
-        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
-        return record
+        return applied.record
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
@@ -171,12 +166,13 @@ class _Run:
             ends_at=self._ends_at,
             new_id=self._runs.new_id,
             gate=self._runs.gates.of,
-            has_begun=bool(self._begun) or now > self._long_calls_until,
+            has_begun=bool(self._begun) or now > self._began_at + timedelta(seconds=SECONDS_BEFORE_CALL),
             send_by=self._records_until,
         )
 
     def _begin(self, record: TaskRecord) -> None:
         """Begin this run's calls, its unsent requests, and the look-ups of unknown outcomes."""
+        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
         if record.epoch != self._epoch:
             return
         for spec, operation in record.operations():
@@ -220,7 +216,7 @@ class _Run:
                     return
                 outcome = await self._call(spec, call)
                 span.set_attribute(Field.OUTCOME, outcome.kind.value)
-            event: Event | None = with_valid_result(record, self._runs.registry, event_of(call, outcome))
+            event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
             until = call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
                 until = self._records_until
@@ -256,7 +252,7 @@ class _Run:
         while (now := self._runs.now()) < until:
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
-                    await self._runs.send_request(spec.agent, request_of(call))
+                    await self._runs.send_request(spec.agent, call.to_request())
             except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
                 now, reason = self._runs.now(), error_text(fault)
                 if now >= warn_from:
