@@ -267,9 +267,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "pages_of_two_moments_are_one_record": (
-        Edit(
-            "storage.task_storage", "if len(pages) == 1 or etag == previous:", "if pages or etag == previous:"
-        ),
+        Edit("storage.task_storage", "if len(pages) == 1 or etag in {None, previous}:", "if pages or etag:"),
     ),
     "outbox_rows_are_forgotten_by_the_change": (
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
@@ -424,11 +422,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "refusal_concerns_the_whole_group": (
         Edit(
             "storage.group_commits",
-            "                settle(each.result, Conflicted(each.changes[position].key))\n"
-            "                return [each]",
-            "                for other in group:\n"
-            '                    settle(other.result, UnwritableRowsError("refused"))\n'
-            "                return group",
+            "            settle(each.result, Conflicted(change.key))\n            return [each]",
+            "            for other in group:\n"
+            '                settle(other.result, UnwritableRowsError("refused"))\n'
+            "            return group",
         ),
     ),
     "supervisor_examines_nothing": (
