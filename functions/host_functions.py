@@ -23,7 +23,7 @@ from functions.messaging.agent_messages import requests_queue
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError, handle
 from functions.messaging.scheduler_messages import RunRequest
-from functions.scheduler.durable_orchestrator import RUN_AGENTS_ACTIVITY, scheduler
+from functions.scheduler.run import RUN_AGENTS_ACTIVITY, scheduler
 from functions.web.blueprint import HttpRoute, http_handler
 
 if TYPE_CHECKING:

@@ -41,6 +41,38 @@ class AgentCall:
     do_result: str | None = None
     retry: Retry | None = None
 
+    def ended(self, outcome: CallOutcome) -> StepEnded:
+        """Return the outcome as an event of the task. The result of an undo is not recorded."""
+        is_done = outcome.kind is OutcomeKind.DONE
+        return StepEnded(
+            epoch=self.epoch,
+            step=self.step,
+            direction=self.direction,
+            start_id=self.start_id,
+            kind=outcome.kind,
+            result=outcome.text if is_done and self.direction is Direction.DO else None,
+            error=None if is_done else f"find: {outcome.text}" if self.is_look_up else outcome.text,
+            has_unanswered=outcome.has_unanswered,
+            is_look_up=self.is_look_up,
+        )
+
+    def to_request(self) -> AgentRequest:
+        """Return the message to an Agent behind a queue."""
+        return AgentRequest(
+            schema_version=1,
+            task_id=self.task,
+            step=self.step,
+            direction=self.direction,
+            epoch=self.epoch,
+            start_id=self.start_id,
+            kind=RequestKind.FIND if self.is_look_up else RequestKind.CARRY_OUT,
+            effect_key=self.effect_key,
+            complete_by=self.complete_by,
+            idempotent=self.idempotent,
+            request=from_json(self.request),
+            result=None if self.do_result is None else from_json(self.do_result),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LookUpAnswer:
@@ -147,38 +179,4 @@ def call_of(
         is_look_up=operation.find_by is not None,
         do_result=step.dispatched[generation].result if direction is Direction.UNDO else None,
         retry=None if defined is None else defined.retry,
-    )
-
-
-def event_of(call: AgentCall, outcome: CallOutcome) -> StepEnded:
-    """Return the outcome of a call as an event of its task. The result of an undo is not recorded."""
-    is_done = outcome.kind is OutcomeKind.DONE
-    return StepEnded(
-        epoch=call.epoch,
-        step=call.step,
-        direction=call.direction,
-        start_id=call.start_id,
-        kind=outcome.kind,
-        result=outcome.text if is_done and call.direction is Direction.DO else None,
-        error=None if is_done else f"find: {outcome.text}" if call.is_look_up else outcome.text,
-        has_unanswered=outcome.has_unanswered,
-        is_look_up=call.is_look_up,
-    )
-
-
-def request_of(call: AgentCall) -> AgentRequest:
-    """Return the message of a call to an Agent behind a queue."""
-    return AgentRequest(
-        schema_version=1,
-        task_id=call.task,
-        step=call.step,
-        direction=call.direction,
-        epoch=call.epoch,
-        start_id=call.start_id,
-        kind=RequestKind.FIND if call.is_look_up else RequestKind.CARRY_OUT,
-        effect_key=call.effect_key,
-        complete_by=call.complete_by,
-        idempotent=call.idempotent,
-        request=from_json(call.request),
-        result=None if call.do_result is None else from_json(call.do_result),
     )

@@ -42,8 +42,8 @@ from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
 
-#: Seconds in which an event is recorded, within the lock of its message.
-_RECORD_SECONDS = 20
+#: The time in which an event is recorded, within the lock of its message.
+_RECORD_TIME = timedelta(seconds=20)
 #: The longest delay after the end of a wait whose message arrived early.
 _LONGEST_DELAY = timedelta(seconds=5)
 #: The run id of child tasks, whose ids are never used again.
@@ -69,8 +69,7 @@ class Receivers:
 
     async def reply(self, reply: AgentReply) -> Applied:
         """Record the reply of an Agent behind a queue, and count it at the gate. Raises `StorageError`."""
-        record = await self._cached(reply.task_id)
-        ended = with_valid_result(record, self.registry, reply.event)
+        ended = with_valid_result(await self._cached(reply.task_id), self.registry, reply.event)
         applied = await record_outcome(partial(self._record, reply.task_id), ended)
         if applied.rejection is not None:
             _log.info("task %s step %s: reply rejected: %s", reply.task_id, reply.step, applied.rejection)
@@ -79,10 +78,9 @@ class Receivers:
             operation = applied.record.step(ended.step).operation(ended.direction)
             is_current = operation.start_id == ended.start_id and not ended.is_look_up
             sent_at = operation.started_at if is_current else None
-            is_not_taken = ended.kind is events.OutcomeKind.NOT_BEGUN and not ended.is_look_up
-            is_deferred = is_not_taken and applied.rejection is None
+            is_taken = ended.is_look_up or ended.kind is not events.OutcomeKind.NOT_BEGUN
             await self.gates.refresh()
-            await self.gates.reply(spec.gate, sent_at, is_taken=not is_deferred)
+            await self.gates.reply(spec.gate, sent_at, is_taken=is_taken or applied.rejection is not None)
         return applied
 
     async def event(self, task: str, step: str, body: str, who: str) -> Applied:
@@ -115,21 +113,18 @@ class Receivers:
                 await self.gates.release(message.gate, message.link)
             case Message():
                 with suppress(NoSuchTaskError):
-                    await self._receive_of_child(message)
+                    match message.kind:
+                        case MessageKind.START_CHILD:
+                            await self._start_child(message)
+                        case MessageKind.CANCEL_CHILD:
+                            await self._cancel_child(message)
+                        case MessageKind.CHILD_ENDED:
+                            await self._end_child(await self.storage.load(message.task))
+                        case _:
+                            raise ValueError(f"message {message.id} is for another receiver")
                 self.announcer.forget_soon([message])
             case _:
                 assert_never(message)
-
-    async def _receive_of_child(self, message: Message) -> None:
-        match message.kind:
-            case MessageKind.START_CHILD:
-                await self._start_child(message)
-            case MessageKind.CANCEL_CHILD:
-                await self._cancel_child(message)
-            case MessageKind.CHILD_ENDED:
-                await self._end_child(await self.storage.load(message.task))
-            case _:
-                raise ValueError(f"message {message.id} is for another receiver")
 
     async def _cached(self, task: str) -> TaskRecord:
         """Return a record, which may be outdated. Raises `StorageError`."""
@@ -139,18 +134,16 @@ class Receivers:
         return record
 
     async def _record(self, task: str, event: events.Event) -> Applied:
-        until = self.now() + timedelta(seconds=_RECORD_SECONDS)
-        return await self.storage.change(task, event, until=until)
+        return await self.storage.change(task, event, until=self.now() + _RECORD_TIME)
 
     async def _wake(self, message: WakeRequest) -> None:
         """Examine a task whose wait has ended. A message that arrives early is sent again."""
         gates = await self.gates.refresh()
         holds = {name: gate.holds for name, gate in gates.items() if gate.holds}
         applied = await self._record(message.task, events.Due(holds=holds))
-        lead = message.at - self.now()
+        lead = min(message.at - self.now(), _LONGEST_DELAY)
         if lead > timedelta() and derive(applied.record).wake_at == message.at:
-            not_before = message.at + min(lead, _LONGEST_DELAY)
-            again = replace(message, not_before=not_before, attempt=message.attempt + 1)
+            again = replace(message, not_before=message.at + lead, attempt=message.attempt + 1)
             await self.announcer.send_once(again)
 
     async def _start_child(self, message: Message) -> None:
@@ -198,25 +191,21 @@ class Receivers:
         """Record the end of a child task, or of its undo, on its parent."""
         if child is None or child.order.parent is None or child.order.parent_step is None:
             return
-        parent, step = await self._cached(child.order.parent), child.order.parent_step
-        state, name = derive(child).state, child.order.task
+        state = derive(child).state
+        if state not in {ProcessState.PROCESSED, ProcessState.COMPENSATED}:
+            return
+        parent, step, name = await self._cached(child.order.parent), child.order.parent_step, child.order.task
         is_done = state is ProcessState.PROCESSED
         ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)
-        match state:
-            case ProcessState.PROCESSED:
-                ended = self._with_output(parent, ended, child.output or "{}")
-            case ProcessState.COMPENSATED:
-                ended = replace(ended, error=child.reason or "its task was undone")
-            case _:
-                return
-        await self._record(parent.order.task, ended)
-
-    def _with_output(self, parent: TaskRecord, ended: events.ChildEnded, output: str) -> events.ChildEnded:
-        """Return the end of a processed child. An output that the step's model rejects is no result."""
         try:
-            return replace(ended, result=checked_result(parent, self.registry, ended.step, output))
-        except UnfitValueError as fault:
-            return replace(ended, error=str(fault))
+            if is_done:
+                result = checked_result(parent, self.registry, step, child.output or "{}")
+                ended = replace(ended, result=result)
+            else:
+                ended = replace(ended, error=child.reason or "its task was undone")
+        except UnfitValueError as fault:  # an output that the step's model rejects is no result
+            ended = replace(ended, error=str(fault))
+        await self._record(parent.order.task, ended)
 
 
 def _tombstone(message: Message, now: datetime) -> TaskRecord:

@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Any
 
-from functions.agents.agent_call import (
-    Agent,
-    AgentCall,
-    CallOutcome,
-    call_of,
-    carry_out,
-    event_of,
-    look_up,
-    request_of,
-)
+from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import look_ups, pending_work
 from functions.core.error_causes import error_text
 from functions.core.json_values import bounded
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
-from functions.core.record import Operation, OperationState, StepSpec, StepType, TaskRecord
+from functions.core.record import WAITING_TYPES, Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
 from functions.core.step_rules import record_sent
-from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded
+from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
@@ -49,8 +40,16 @@ _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
 
-#: "more": the run has work left, for which its orchestrator calls the activity again.
-type Progress = Literal["more", "done"]
+RUN_AGENTS_ACTIVITY = "run_agents"
+
+
+def scheduler(context: Any) -> Generator[Any, str]:
+    """Call the activity with the id of the run (`{task}.{epoch}.{run}`) until it returns "done".
+
+    This is the Durable orchestrator of a run. Its history holds the id of the run, and "more" or "done" only.
+    """
+    while (yield context.call_activity(RUN_AGENTS_ACTIVITY, context.get_input())) == "more":
+        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +70,14 @@ class Runs:
     run_seconds: float = 240
     steps_at_once: int = 16
 
-    async def run_agents(self, scheduler: str) -> Progress:
+    async def run_agents(self, scheduler: str) -> str:
         """Carry out the run `{task}.{epoch}.{run}` until none of its calls is under way and no step is ready.
 
-        It raises nothing: the Supervisor recovers a task whose run failed.
+        Return "more" if it has work left, else "done". It raises nothing: the Supervisor recovers its task.
         """
         try:
             task, epoch, run = scheduler.rsplit(".", 2)
-            return await _Run(self, task, int(epoch), int(run)).complete()
+            return "more" if await _Run(self, task, int(epoch), int(run)).complete() else "done"
         except Exception as fault:  # noqa: BLE001 - an activity raises nothing
             _log_fault(f"run {scheduler}", fault)
         return "done"
@@ -104,37 +103,36 @@ class _Run:
     """One activity of a run.
 
     `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began, and
-    `_sent` the start ids of the requests that it sent. It records these with its next change.
+    `_sent` the deadlines of the requests that it sent, by start id. It records these with its next change.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
         self._runs, self._task, self._epoch, self._run = runs, task, epoch, run
-        self._ends_at = runs.now() + timedelta(seconds=runs.run_seconds)
+        self._began_at = runs.now()
+        self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
-        self._planned, self._begun, self._sent = set[str](), set[str](), set[str]()
+        self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, datetime]()
         self._look_ups = 0
-        self._has_started = self._has_sent_for_long = self._has_unsent = self._is_over = False
+        self._has_started = self._has_unsent = self._is_over = False
         self._group = asyncio.TaskGroup()
 
-    async def complete(self) -> Progress:
-        """Run until no call is under way. Raises `StorageError`."""
+    async def complete(self) -> bool:
+        """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
         started = RunStarted(epoch=self._epoch, run=self._run, send_by=self._records_until)
         record = await self._change(started, self._ends_at)
         order = record.order
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
                 self._begin(record)
-                for spec, operation in record.operations():
-                    if operation.send_by is not None and operation.run == self._run:
-                        self._begin_step(record, spec, operation)
         newest = None if self._is_over else await self._runs.storage.cached(self._task)
         if newest is None or newest.epoch != self._epoch:
-            return "done"
+            return False
         has_work = self._has_started and newest.run == self._run and bool(pending_work(newest))
         has_more = self._has_unsent or has_work
-        if (has_more or self._has_sent_for_long) and record_sent(newest, self._requests_sent()) is not newest:
+        may_be_sent_again = has_more or any(until > self._records_until for until in self._sent.values())
+        if may_be_sent_again and record_sent(newest, self._requests_sent()) is not newest:
             await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
-        return "more" if has_more else "done"
+        return has_more
 
     def _requests_sent(self) -> RequestsSent:
         return RequestsSent(epoch=self._epoch, run=self._run, start_ids=frozenset(self._sent))
@@ -144,37 +142,16 @@ class _Run:
         await self._runs.gates.refresh()
         change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
         applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
-        record = applied.record
-        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
-        return record
+        return applied.record
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
-        runner = Runner(
-            epoch=self._epoch,
-            run=self._run,
-            room=self._room(record, now),
-            ends_at=self._ends_at,
-            new_id=self._new_start_id,
-            gate=self._runs.gates.of,
-            has_begun=self._has_begun(now),
-            send_by=self._records_until,
-        )
-        planned = plan(record, runner, self._runs.registry, now)
+        planned = plan(record, self._runner(record, now), self._runs.registry, now)
+        self._planned.update(event.start_id for event in planned if isinstance(event, StepStarted))
         return [*planned, self._requests_sent()] if self._sent else planned
 
-    def _has_begun(self, now: datetime) -> bool:
-        """Return whether a call that could outlast this run must wait for another run."""
-        seconds = self._runs.run_seconds - SECONDS_BEFORE_CALL
-        return bool(self._begun) or now > self._ends_at - timedelta(seconds=seconds)
-
-    def _new_start_id(self) -> str:
-        start_id = self._runs.new_id()
-        self._planned.add(start_id)
-        return start_id
-
-    def _room(self, record: TaskRecord, now: datetime) -> int:
-        """Return the number of further calls and look-ups of this run. Overdue calls have ended."""
+    def _runner(self, record: TaskRecord, now: datetime) -> Runner:
+        """Return this run with its room for further calls and look-ups. Overdue calls have ended."""
         calls = sum(
             operation.state is OperationState.RUNNING
             and operation.run == self._run
@@ -182,64 +159,80 @@ class _Run:
             and not operation.is_overdue(now)
             for spec, operation in record.operations()
         )
-        return self._runs.steps_at_once - calls - self._look_ups
+        return Runner(
+            epoch=self._epoch,
+            run=self._run,
+            room=self._runs.steps_at_once - calls - self._look_ups,
+            ends_at=self._ends_at,
+            new_id=self._runs.new_id,
+            gate=self._runs.gates.of,
+            has_begun=bool(self._begun) or now > self._began_at + timedelta(seconds=SECONDS_BEFORE_CALL),
+            send_by=self._records_until,
+        )
 
     def _begin(self, record: TaskRecord) -> None:
-        """Begin the calls that this run started, and the look-ups of unknown outcomes."""
+        """Begin this run's calls, its unsent requests, and the look-ups of unknown outcomes."""
+        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
         if record.epoch != self._epoch:
             return
         for spec, operation in record.operations():
-            if operation.start_id in self._planned:
-                self._has_started |= operation.start_id not in self._begun
-                self._begin_step(record, spec, operation)
+            is_planned = operation.start_id in self._planned
+            self._has_started |= is_planned
+            is_own = is_planned or (operation.send_by is not None and operation.run == self._run)
+            if is_own and (operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE):
+                self._begin_call(record, spec, operation)
         for name in look_ups(record):
-            if record.order.by_name[name].type is StepType.ACTIVITY:
-                self._begin_look_up(record, record.order.by_name[name], record.do(name))
+            spec, now = record.order.by_name[name], self._runs.now()
+            runner = self._runner(record, now)
+            has_time = not (runner.has_begun and may_outlast(spec, self._ends_at, now))
+            if spec.type is StepType.ACTIVITY and has_time and runner.room > 0:
+                self._begin_call(record, spec, record.do(name))
 
-    def _begin_step(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
-        """Begin a call, or send a request or a look-up to the queue of an Agent."""
-        find_by = operation.find_by if spec.type is StepType.QUEUE else None
-        start_id, complete_by = operation.start_id, find_by or operation.complete_by
-        is_open = operation.state is OperationState.RUNNING or find_by is not None
-        is_current = is_open and record.epoch == self._epoch
-        if not is_current or start_id is None or complete_by is None or start_id in self._begun:
-            return
-        self._begun.add(start_id)
-        call = call_of(record, spec, operation, complete_by, self._runs.registry)
-        if spec.type is StepType.ACTIVITY:
-            self._group.create_task(self._work(record, spec, call, self._call(spec, call)))
-        elif spec.type is StepType.QUEUE:
-            self._group.create_task(self._work(record, spec, call, self._request(spec, call)))
-
-    def _begin_look_up(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
-        key, now, find_by = f"{operation.start_id}.find", self._runs.now(), operation.find_by
-        has_time = not (self._has_begun(now) and may_outlast(spec, self._ends_at, now))
-        has_room = has_time and self._room(record, now) > 0
-        if key in self._begun or not has_room or find_by is None or find_by <= now:
+    def _begin_call(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
+        """Begin a call or a look-up, or send a request for it to the queue of an Agent."""
+        is_running, is_activity = operation.state is OperationState.RUNNING, spec.type is StepType.ACTIVITY
+        is_look_up = is_activity and not is_running
+        key = f"{operation.start_id}.find" if is_look_up else operation.start_id
+        until = operation.complete_by if is_running else operation.find_by
+        if key is None or until is None or key in self._begun or (is_look_up and until <= self._runs.now()):
             return
         self._begun.add(key)
-        self._has_started = True
-        self._look_ups += 1
-        call = call_of(record, spec, operation, min(find_by, self._ends_at), self._runs.registry)
-        self._group.create_task(self._work(record, spec, call, self._find(spec, call)))
+        self._has_started |= is_look_up
+        self._look_ups += is_look_up
+        until = min(until, self._ends_at) if is_activity else until
+        if spec.type not in WAITING_TYPES:
+            call = call_of(record, spec, operation, until, self._runs.registry)
+            self._group.create_task(self._work(record, spec, call))
 
-    async def _work(
-        self, record: TaskRecord, spec: StepSpec, call: AgentCall, work: Awaitable[CallOutcome | None]
-    ) -> None:
-        """Record the outcome of a call. Log any error: it concerns one step, and the other calls continue."""
+    async def _work(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+        """Record the outcome of a call, as long as it counts, and begin the starts that follow.
+
+        Log any error: it concerns one step, and the other calls continue.
+        """
         try:
             with step_span(spec.step, spec.item, agent=spec.agent, direction=call.direction.value) as span:
-                outcome = await work
-                if outcome is not None:
-                    span.set_attribute(Field.OUTCOME, outcome.kind.value)
-            if outcome is not None:
-                await self._record(record, call, outcome)
+                if spec.type is StepType.QUEUE:
+                    await self._request(spec, call)
+                    return
+                outcome = await self._call(spec, call)
+                span.set_attribute(Field.OUTCOME, outcome.kind.value)
+            event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
+            until = call.complete_by
+            if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
+                until = self._records_until
+            elif until <= self._runs.now():  # too late for its outcome, but another step may start
+                event, until = None, self._ends_at
+            self._begin(await self._change(event, until))
         except Exception as fault:  # noqa: BLE001 - as above
             _log_fault(f"task {self._task}: a step", fault)
 
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
+        if call.is_look_up:
+            outcome = await look_up(agent, call, now)
+            self._look_ups -= 1
+            return outcome
         if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
             return CallOutcome(OutcomeKind.NOT_BEGUN, reason)
@@ -252,21 +245,6 @@ class _Run:
             outcome = CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
         return outcome
 
-    async def _find(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
-        outcome = await look_up(self._runs.agents.get(spec.agent), call, self._runs.now())
-        self._look_ups -= 1
-        return outcome
-
-    async def _record(self, record: TaskRecord, call: AgentCall, outcome: CallOutcome) -> None:
-        """Record an outcome as long as it counts, and begin the starts that follow."""
-        event: Event | None = with_valid_result(record, self._runs.registry, event_of(call, outcome))
-        until = call.complete_by
-        if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
-            until = self._records_until
-        elif until <= self._runs.now():  # too late for its outcome, but another step may start
-            event, until = None, self._ends_at
-        self._begin(await self._change(event, until))
-
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent, until its deadline or the end of the run."""
         until, wait = min(call.complete_by, self._ends_at), _FIRST_WAIT
@@ -274,7 +252,7 @@ class _Run:
         while (now := self._runs.now()) < until:
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
-                    await self._runs.send_request(spec.agent, request_of(call))
+                    await self._runs.send_request(spec.agent, call.to_request())
             except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
                 now, reason = self._runs.now(), error_text(fault)
                 if now >= warn_from:
@@ -283,7 +261,6 @@ class _Run:
                 await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
-                self._sent.add(call.start_id)
-                self._has_sent_for_long |= call.complete_by > self._records_until
+                self._sent[call.start_id] = call.complete_by
                 return
         self._has_unsent |= self._runs.now() < call.complete_by <= self._records_until

@@ -16,7 +16,6 @@ from functions.storage.table_contract import (
     Table,
     UnwritableRowsError,
 )
-from functions.storage.transaction_format import size_of
 
 #: Bytes of a group: building and parsing a larger body would block the event loop.
 _MOST_GROUP_BYTES = 1024 * 1024
@@ -85,7 +84,7 @@ class ShardCommits:
 
         Raises `TransientStorageError`, and `UnwritableRowsError` for changes that the service always rejects.
         """
-        size = sum(map(size_of, changes))
+        size = sum(change.size for change in changes)
         if len(changes) > MOST_OPERATIONS or size > MOST_BODY_BYTES:
             raise UnwritableRowsError(f"task {task}: {len(changes)} rows of {size} bytes do not fit")
         pending = _Pending(task, changes, size, asyncio.get_running_loop().create_future())
@@ -150,34 +149,30 @@ class ShardCommits:
 
         After several refusals, or one without a named row, each transaction is sent alone.
         """
-        remaining = list(group)
         for _ in range(_MOST_REFUSALS):
-            ended = await self._attempt(remaining)
+            ended = await self._attempt(group) if group else []
+            group = [each for each in group if each not in ended]
             if not ended:
                 break
-            remaining = [each for each in remaining if each not in ended]
-            if not remaining:
-                return
-        alone = (self._attempt([each]) for each in remaining)
-        for each, result in zip(remaining, await asyncio.gather(*alone, return_exceptions=True), strict=True):
+        alone = (self._attempt([each]) for each in group)
+        for each, result in zip(group, await asyncio.gather(*alone, return_exceptions=True), strict=True):
             if isinstance(result, Exception):
                 settle(each.result, result)
 
     async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
         """Send a group as one transaction, and return the members that have a result."""
-        answer = await self._table.send(self._partition, [each for one in group for each in one.changes])
+        changes = [(each, change) for each in group for change in each.changes]
+        answer = await self._table.send(self._partition, [change for _, change in changes])
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
                 settle(each.result, Committed(answer[first]))
                 first += len(each.changes)
             return group
-        position = answer.index if answer.is_conflict else None
-        for each in group:
-            if position is not None and position < len(each.changes):
-                settle(each.result, Conflicted(each.changes[position].key))
-                return [each]
-            position = None if position is None else position - len(each.changes)
+        if answer.is_conflict and answer.index is not None and answer.index < len(changes):
+            each, change = changes[answer.index]
+            settle(each.result, Conflicted(change.key))
+            return [each]
         if len(group) > 1:
             return []
         reason = f"task {group[0].task}: HTTP {answer.status} {answer.text}"
@@ -187,4 +182,4 @@ class ShardCommits:
 
 def fits(changes: Sequence[RowChange]) -> bool:
     """Return whether one transaction can hold the changes."""
-    return len(changes) <= MOST_OPERATIONS and sum(map(size_of, changes)) <= MOST_BODY_BYTES
+    return len(changes) <= MOST_OPERATIONS and sum(change.size for change in changes) <= MOST_BODY_BYTES

@@ -28,8 +28,6 @@ _MOST_WRITES = 8
 _MOST_CHARACTERS = 16_000
 #: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
 KEPT_UNTIL_HANDLED = frozenset(core.MessageKind) - core.NOTICES - {core.MessageKind.ALERT}
-#: Bytes of the reason in an index row, for lists.
-_MOST_REASON_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def admission(
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
         RowChange("insert", f"{order.task}|order", _order_row(order, search_keys)),
-        *_step_changes(record),
+        *_step_changes(record, replace(record, steps={})),
         *(RowChange("upsert", key, row) for key, row in index_rows(stored).items()),
         *(RowChange("upsert", key, _listed(order)) for key in found_by),
         *_additions(record),
@@ -107,13 +105,13 @@ def _without_additions(record: TaskRecord) -> TaskRecord:
     return replace(record, outbox=(), closed=()) if record.outbox or record.closed else record
 
 
-def _step_changes(record: TaskRecord, before: TaskRecord | None = None) -> Iterator[RowChange]:
+def _step_changes(record: TaskRecord, before: TaskRecord) -> Iterator[RowChange]:
     """Return the changes of steps. Large texts are sent once, so a change of all steps fits."""
     for name, step in record.steps.items():
-        old = None if before is None else before.steps.get(name)
-        if before is None or step != old or record.direction is not before.direction:
+        old = before.steps.get(name)
+        if (step is not old and step != old) or record.direction is not before.direction:
             key, row = f"{record.order.task}|step|{name}", _step_row(record, step)
-            known = {} if before is None or old is None else _step_row(before, old)
+            known = {} if old is None else _step_row(before, old)
             changed = {column: value for column, value in row.items() if known.get(column) != value}
             is_kept = known.keys() <= row.keys()
             yield RowChange("merge", key, changed) if is_kept else RowChange("upsert", key, row)
@@ -238,7 +236,7 @@ def _index_row(stored: StoredTask) -> Row:
     record = stored.record
     row = {**_listed(record.order), "ProcessState": str(derive(record).state)}
     if record.reason is not None:
-        row["Reason"] = bounded(record.reason, _MOST_REASON_BYTES)
+        row["Reason"] = bounded(record.reason, 256)
     if record.error is not None:
         row["ErrorClass"] = error_class(record.error, record.order.task)
         row |= split("FailedStep", failed_step(record))

@@ -103,13 +103,13 @@ class IndexRepair:
         """
         suspects: dict[str, set[str]] = {}
         start = "" if cursor is None else task_key(cursor)
+        end = None if result.cursor is None else task_key(result.cursor)
         for index in _INDEXES:
             async for page in every_page(self._storage.table, shard_name(shard), index_range(index)):
                 for row in page.rows:
                     key = _key(row)
                     task = task_in(key)
-                    place, last = task_key(task), result.cursor
-                    if place <= start or (last is not None and place > task_key(last)):
+                    if task_key(task) <= start or (end is not None and task_key(task) > end):
                         continue  # it belongs to another window
                     if key in expected.get(task, ()) and _is_sound(row):
                         expected[task].remove(key)

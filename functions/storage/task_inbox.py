@@ -32,10 +32,6 @@ class Transition:
     after: TaskRecord
 
 
-#: The result of an event. One of the events of a transaction has its transition.
-type Recorded = tuple[Applied, Transition | None]
-
-
 @dataclass(eq=False, slots=True)
 class PendingEvent:
     """An event that waits for its result. Numbers grow in the order of arrival.
@@ -46,7 +42,7 @@ class PendingEvent:
     number: int
     event: Event | None
     plan: Plan | None
-    result: asyncio.Future[Recorded]
+    result: asyncio.Future[tuple[Applied, Transition | None]]
     is_alone: bool = False
     overdue: Exception | None = None
 
@@ -153,8 +149,7 @@ class TaskInbox:
         for pending in self.waiting():
             if pending.overdue is not None:
                 settle(pending.result, pending.overdue)
-        is_same = stored.etag == self._suspect_etag
-        self.missing = self.missing | self._suspects if is_same else frozenset()
+        self.missing = self.missing | self._suspects if stored.etag == self._suspect_etag else frozenset()
         self.base, self.newest_at = stored, last
 
     def fail(self, error: Exception, last: int) -> None:
@@ -204,8 +199,6 @@ class RecordCache:
 
 def _bytes_of(record: TaskRecord) -> int:
     """Return the size of the texts that can be large; the rest is bounded by the number of records."""
-    texts = [record.order.payload]
-    for step in record.steps.values():
-        operations = (step.do, step.undo, *step.earlier_dos)
-        texts += [text for each in operations for text in (each.request, each.result) if text is not None]
-    return sum(map(len, texts))
+    operations = (each for step in record.steps.values() for each in (step.do, step.undo, *step.earlier_dos))
+    texts = (text or "" for each in operations for text in (each.request, each.result))
+    return len(record.order.payload) + sum(map(len, texts))

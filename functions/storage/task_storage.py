@@ -18,7 +18,7 @@ from functions.core.rules import Applied, Plan, fold
 from functions.core.task_events import Event
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
-from functions.storage.row_keys import message_key, record_of, shard_of, task_key
+from functions.storage.row_keys import message_key, record_of, shard_name, shard_of, task_key
 from functions.storage.table_contract import (
     MOST_OPERATIONS,
     CorruptRowError,
@@ -66,7 +66,8 @@ class TaskStorage:
         self.new_write = new_id
         self._announce = announce
         self._random = random or Random()  # noqa: S311 - it spreads retries
-        self._commits: dict[str, ShardCommits] = {}
+        names = map(shard_name, range(shards))
+        self._commits = {name: ShardCommits(table, name, self._pause) for name in names}
         self._cache = RecordCache()
         self._inboxes: dict[str, TaskInbox] = {}
 
@@ -78,10 +79,9 @@ class TaskStorage:
         task, write = record.order.task, self.new_write()
         changes, stored = admission(record, write, search_keys)
         result = await self.commit(task, changes)
-        if isinstance(result, Committed):
-            recorded: StoredTask | None = replace(stored, etag=result.etag)
-        else:
-            recorded = await self.read(task)
+        recorded = (
+            replace(stored, etag=result.etag) if isinstance(result, Committed) else await self.read(task)
+        )
         if recorded is None:
             raise TransientStorageError(f"task {task}: it was deleted at this moment")
         if task not in self._inboxes:
@@ -151,10 +151,7 @@ class TaskStorage:
         self, task: str, changes: Sequence[RowChange], *, is_later: bool = False
     ) -> CommitResult:
         """Write changes of a task, with `is_later` within half a second. Raises `UnwritableRowsError`."""
-        shard = shard_of(task, self.shards)
-        if shard not in self._commits:
-            self._commits[shard] = ShardCommits(self.table, shard, self._pause)
-        return await self._commits[shard].commit(task, changes, is_later=is_later)
+        return await self._commits[shard_of(task, self.shards)].commit(task, changes, is_later=is_later)
 
     def _pause(self) -> float:
         """Return the seconds for which a group waits: none for few tasks, whose latency counts."""
@@ -169,11 +166,9 @@ class TaskStorage:
         for _ in range(_MOST_READS):
             pages = [each async for each in every_page(self.table, partition, record_of(task))]
             rows = [row for page in pages for row in page.rows]
-            own = [row for row in rows if row["RowKey"] == task_key(task)]
-            if not own:
-                return None
-            previous, etag = etag, own[0]["odata.etag"]
-            if len(pages) == 1 or etag == previous:
+            previous = etag
+            etag = next((row["odata.etag"] for row in rows if row["RowKey"] == task_key(task)), None)
+            if len(pages) == 1 or etag in {None, previous}:
                 return stored_task(rows, task)
         raise TransientStorageError(f"task {task}: it changes faster than it can be read")
 

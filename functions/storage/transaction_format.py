@@ -45,13 +45,10 @@ def transaction_body(table: str, partition: str, changes: Sequence[RowChange]) -
     for change in changes:
         address = f" {table}" if change.kind == "insert" else f"{start}{quoted(change.key)}')"
         guard = f"If-Match: {change.etag}\r\n" if change.kind in {"update", "delete"} else ""
-        text = ""
-        if change.kind != "delete":
-            row = {"PartitionKey": partition, "RowKey": change.key, **(change.row or {})}
-            text = to_json(row, ensure_ascii=True).decode("ascii")
+        row = {"PartitionKey": partition, "RowKey": change.key, **(change.row or {})}
+        text = "" if change.kind == "delete" else to_json(row, ensure_ascii=True).decode("ascii")
         parts += (_PART, _METHODS[change.kind], address, _HEADERS, guard, "\r\n", text, "\r\n")
-    parts.append(_END)
-    return "".join(parts).encode("ascii")
+    return "".join([*parts, _END]).encode("ascii")
 
 
 def parse_transaction(content: bytes, changes: Sequence[RowChange]) -> list[str] | RefusedChanges:
@@ -66,10 +63,8 @@ def parse_transaction(content: bytes, changes: Sequence[RowChange]) -> list[str]
             return parse_refusal(status, part[part.find(b"{") : part.rfind(b"}") + 1])
         etag = _ETAG.search(part)
         etags.append(etag[1].decode("ascii") if etag else "")
-    is_complete = len(etags) == len(changes) and all(
-        etag or change.kind == "delete" for etag, change in zip(etags, changes, strict=True)
-    )
-    if not is_complete:
+    written = [etag or change.kind == "delete" for etag, change in zip(etags, changes, strict=False)]
+    if len(etags) != len(changes) or not all(written):
         raise TransientStorageError(f"the answer lacks parts or ETags of {len(changes)} changes")
     return etags
 
@@ -94,13 +89,3 @@ def parse_refusal(status: int, content: bytes) -> RefusedChanges:
 def quoted(key: str) -> str:
     """Return a key as it is in the address of a row. Raises `ValueError` for a text that is not Unicode."""
     return quote(key.replace("'", "''"), safe="")
-
-
-def size_of(change: RowChange) -> int:
-    """Return an upper bound of the bytes that a change takes in a request."""
-    size = 1024 + 4 * len(change.key)
-    for value in (change.row or {}).values():
-        size += 40
-        if isinstance(value, str):  # as JSON in ASCII
-            size += 2 * len(value) if value.isascii() else 3 * len(value.encode("utf-16", "surrogatepass"))
-    return size

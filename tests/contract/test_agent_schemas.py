@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from functions.agents.agent_call import AgentCall, request_of
+from functions.agents.agent_call import AgentCall
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.messaging.agent_messages import (
@@ -178,7 +178,7 @@ def test_request_that_we_write_fits_the_schema(
             is_look_up=is_look_up,
             do_result=do_result,
         )
-        assert _is_valid("request", json.loads(request_of(call).model_dump_json()))
+        assert _is_valid("request", json.loads(call.to_request().model_dump_json()))
 
 
 @pytest.mark.parametrize("kind", RequestKind)

@@ -267,9 +267,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "pages_of_two_moments_are_one_record": (
-        Edit(
-            "storage.task_storage", "if len(pages) == 1 or etag == previous:", "if pages or etag == previous:"
-        ),
+        Edit("storage.task_storage", "if len(pages) == 1 or etag in {None, previous}:", "if pages or etag:"),
     ),
     "outbox_rows_are_forgotten_by_the_change": (
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
@@ -285,7 +283,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.derive", "sends_end = _earliest(op.unsent_by for", "sends_end = _earliest(op.find_by for"),
     ),
     "run_begins_the_starts_of_another_run": (
-        Edit("scheduler.run", "if operation.start_id in self._planned:", "if operation.start_id:"),
+        Edit("scheduler.run", "operation.start_id in self._planned", "operation.start_id is not None"),
     ),
     "second_end_of_a_child_is_a_duplicate": (
         Edit("core.conclusions", "[step, str(now.timestamp())]", "[step]"),
@@ -424,11 +422,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "refusal_concerns_the_whole_group": (
         Edit(
             "storage.group_commits",
-            "                settle(each.result, Conflicted(each.changes[position].key))\n"
-            "                return [each]",
-            "                for other in group:\n"
-            '                    settle(other.result, UnwritableRowsError("refused"))\n'
-            "                return group",
+            "            settle(each.result, Conflicted(change.key))\n            return [each]",
+            "            for other in group:\n"
+            '                settle(other.result, UnwritableRowsError("refused"))\n'
+            "            return group",
         ),
     ),
     "supervisor_examines_nothing": (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall, request_of
+from functions.agents.agent_call import AgentCall
 from functions.core.record import Direction
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
@@ -55,7 +55,7 @@ def read(**fields: Any) -> AgentReply:
 
 def test_request_has_all_that_an_agent_needs() -> None:
     """It is read again as it was sent."""
-    request = request_of(CALL)
+    request = CALL.to_request()
     body = json.loads(request.model_dump_json())
     assert body == {
         "schema_version": 1,
@@ -72,13 +72,13 @@ def test_request_has_all_that_an_agent_needs() -> None:
         "result": {"seat": "12A"},
     }
     assert read_message(AgentRequest, request.model_dump_json().encode()) == request
-    assert request_of(replace(CALL, do_result=None)).result is None
+    assert replace(CALL, do_result=None).to_request().result is None
     assert requests_queue("post") == "agent-post-requests"
 
 
 def test_deadline_is_utc_and_ends_the_request() -> None:
     """A request expires at its deadline."""
-    request = request_of(CALL)
+    request = CALL.to_request()
     body = json.loads(request.model_dump_json()) | {"complete_by": "2026-11-21T13:06:00+01:00"}
     read_again = read_message(AgentRequest, json.dumps(body).encode())
     assert read_again == request
@@ -89,10 +89,10 @@ def test_deadline_is_utc_and_ends_the_request() -> None:
 
 def test_start_id_is_in_no_log() -> None:
     """Neither the id of the message nor a text of it holds the start id."""
-    request, find = request_of(CALL), request_of(replace(CALL, is_look_up=True))
-    other = request_of(replace(CALL, start_id="1" * 32))
+    request, find = CALL.to_request(), replace(CALL, is_look_up=True).to_request()
+    other = replace(CALL, start_id="1" * 32).to_request()
     assert len({request.message_id, find.message_id, other.message_id}) == 3
-    assert request.message_id == request_of(CALL).message_id
+    assert request.message_id == CALL.to_request().message_id
     for text in (request.message_id, repr(request), str(read()), repr(CALL)):
         assert START_ID not in text
     with pytest.raises(MessageError) as error:

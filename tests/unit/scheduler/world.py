@@ -33,9 +33,8 @@ from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import read_message
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
-from functions.scheduler.durable_orchestrator import scheduler
 from functions.scheduler.receivers import Receivers
-from functions.scheduler.run import Runs
+from functions.scheduler.run import Runs, scheduler
 from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
