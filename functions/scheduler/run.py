@@ -123,7 +123,7 @@ class _Run:
         order = record.order
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
-                self._begin(record)
+                self._begin(record, is_first=True)
         newest = None if self._is_over else await self._runs.storage.cached(self._task)
         if newest is None or newest.epoch != self._epoch:
             return False
@@ -170,16 +170,18 @@ class _Run:
             send_by=self._records_until,
         )
 
-    def _begin(self, record: TaskRecord) -> None:
-        """Begin this run's calls, its unsent requests, and the look-ups of unknown outcomes."""
+    def _begin(self, record: TaskRecord, *, is_first: bool = False) -> None:
+        """Begin the calls that this activity started, first also its run's unsent requests, and look-ups."""
         self._is_over |= record.finished_at is not None or record.epoch != self._epoch
         if record.epoch != self._epoch:
             return
         for spec, operation in record.operations():
             is_planned = operation.start_id in self._planned
             self._has_started |= is_planned
-            is_own = is_planned or (operation.send_by is not None and operation.run == self._run)
-            if is_own and (operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE):
+            is_unsent = is_first and operation.send_by is not None and operation.run == self._run
+            if (is_planned or is_unsent) and (
+                operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE
+            ):
                 self._begin_call(record, spec, operation)
         for name in look_ups(record):
             spec, now = record.order.by_name[name], self._runs.now()
