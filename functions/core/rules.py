@@ -110,11 +110,7 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return operator_rules.resume(record, event, now)
         case events.Cancelled():
             return operator_rules.cancel(record, event, now)
-        case events.Resubmitted():
-            return operator_rules.resubmit(record, event, now, settings)
-        case events.UndoRequested():
-            return operator_rules.request_undo(record, event)
-        case events.Answered():
-            return operator_rules.answer(record, event, now, settings)
+        case events.Resubmitted() | events.UndoRequested() | events.Answered():
+            return operator_rules.act_in_error(record, event, now, settings)
         case _:
             assert_never(event)

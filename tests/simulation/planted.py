@@ -116,9 +116,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "verdict_of_another_epoch_counts": (
         Edit(
             "core.operator_rules",
-            "    rejection = _check_seen(record, event.epoch)\n"
-            "    if rejection is not None:\n        return rejection\n    spec =",
-            "    spec =",
+            "    if event.epoch != record.epoch:",
+            "    if event.epoch != record.epoch and not isinstance(event, events.Answered):",
+        ),
+        Edit(
+            "core.operator_rules",
+            "    if record.error is None:",
+            "    if record.error is None and not isinstance(event, events.Answered):",
         ),
     ),
     "undo_of_the_newest_generation_only": (
