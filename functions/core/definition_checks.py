@@ -247,31 +247,25 @@ def check_function(name: str, value: object, inputs: list[str]) -> None:
 
 
 def check_needs(steps: Mapping[str, DefinedStep]) -> None:
-    """Check that all needs are defined, without a cycle. Raises `OptionError`."""
-    for name, step in steps.items():
-        for missing in sorted(step.spec.needs - steps.keys()):
-            raise OptionError(f'step "{name}": needs: "{missing}" is not one of its steps: add it to steps')
-    try:
-        TopologicalSorter({name: step.spec.needs for name, step in steps.items()}).prepare()
-    except CycleError as error:
-        cycle = " → ".join(error.args[1])
-        raise OptionError(f"needs: its steps need each other in a cycle ({cycle}): remove one need") from None
-
-
-def check_uses(steps: Mapping[str, DefinedStep]) -> None:
-    """Check that functions use results of needed steps only, as far as their code shows it.
+    """Check that all needs are defined, without a cycle, and that functions use results of needed steps only.
 
     Raises `OptionError`. A use that the code hides raises `KeyError` when the function is called.
     """
     for name, step in steps.items():
-        visible, waiting = set[str](), set(step.spec.needs)
-        while waiting:
-            visible |= waiting
-            waiting = {need for each in waiting for need in steps[each].spec.needs} - visible
+        for missing in sorted(step.spec.needs - steps.keys()):
+            raise OptionError(f'step "{name}": needs: "{missing}" is not one of its steps: add it to steps')
+    visible: dict[str, frozenset[str]] = {}
+    try:
+        for name in TopologicalSorter({name: step.spec.needs for name, step in steps.items()}).static_order():
+            visible[name] = steps[name].spec.needs.union(*(visible[need] for need in steps[name].spec.needs))
+    except CycleError as error:
+        cycle = " → ".join(error.args[1])
+        raise OptionError(f"needs: its steps need each other in a cycle ({cycle}): remove one need") from None
+    for name, step in steps.items():
         functions = {"request": step.request, "undo": step.undo, "when": step.when, "until": step.until}
         for option, function in functions.items():
             for used in uses_of(function):
-                if used not in visible:
+                if used not in visible[name]:
                     raise OptionError(
                         f'step "{name}": {option} uses results["{used}"], which the step does not need:'
                         f' add needs=["{used}"]'

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from functions.core import task_events as events
 from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ready_steps, with_needs
 from functions.core.error_causes import error_text
@@ -21,17 +22,7 @@ from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_results import Results
-from functions.core.task_events import (
-    Event,
-    OutcomeKind,
-    ResultRejected,
-    StepBroken,
-    StepDeferred,
-    StepEnded,
-    StepSkipped,
-    StepStarted,
-    Suspended,
-)
+from functions.core.task_events import Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 
 _LONGEST_TIMER = timedelta(days=366)
@@ -72,21 +63,21 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
     """
     if record.epoch != runner.epoch:
         return []
-    events: list[Event] = []
+    planned: list[Event] = []
     room = runner.room
     for name in ready_steps(record):
         spec = record.order.by_name[name]
         is_call = spec.type is StepType.ACTIVITY
         gate = runner.gate(spec.gate) if is_call or spec.type is StepType.QUEUE else None
         if gate is not None and gate.blocks(is_released=record.current(name).is_released):
-            events.append(StepDeferred(epoch=record.epoch, step=name))
+            planned.append(events.StepDeferred(epoch=record.epoch, step=name))
             continue
         if is_call and (room <= 0 or (runner.has_begun and may_outlast(spec, runner.ends_at, now))):
             continue
         event = _planned(record, spec, runner, registry, now)
-        room -= is_call and isinstance(event, StepStarted)
-        events.append(event)
-    return events
+        room -= is_call and isinstance(event, events.StepStarted)
+        planned.append(event)
+    return planned
 
 
 def may_outlast(spec: StepSpec, ends_at: datetime, now: datetime) -> bool:
@@ -103,17 +94,17 @@ def _planned(
         try:
             definition = _Definition(record, registry)
             if not definition.is_needed(spec):
-                return StepSkipped(epoch=record.epoch, step=spec.name)
+                return events.StepSkipped(epoch=record.epoch, step=spec.name)
             request = definition.request(spec)
             if spec.type is StepType.TIMER:
                 complete_by = max(now, definition.until(spec, now))
         except NotDeployedError as error:
-            return Suspended(reason=bounded(str(error)), epoch=record.epoch)
+            return events.Suspended(reason=bounded(str(error)), epoch=record.epoch)
         except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
             if isinstance(error, _ResultError) and record.direction is Direction.DO:
-                return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
-            return StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
-    return StepStarted(
+                return events.ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
+            return events.StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
+    return events.StepStarted(
         epoch=record.epoch,
         run=runner.run,
         step=spec.name,
@@ -154,7 +145,9 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
         raise UnfitValueError(error_text(error)) from error
 
 
-def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: StepEnded) -> StepEnded:
+def with_valid_result(
+    record: TaskRecord, registry: WorkflowRegistry, event: events.StepEnded
+) -> events.StepEnded:
     """Return an outcome; one whose result the step's model rejects becomes done without result.
 
     Without the definition the result is recorded unchecked, and is checked when another step reads it.
@@ -174,9 +167,7 @@ def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, re
         raise UnfitValueError(f"the task has no step {name}")
     try:
         text = json_text("result", from_json(result or ""))
-        model = _Definition(record, registry).workflow.steps[spec.step].model
-        if model is not None:
-            model.model_validate_json(text)
+        _read_result(_Definition(record, registry).workflow.steps[spec.step], text)
     except NotDeployedError:
         return text
     except Exception as error:

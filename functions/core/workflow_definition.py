@@ -176,7 +176,6 @@ class Workflow[P: BaseModel]:
             except checks.OptionError as fault:
                 raise checks.OptionError(f'step "{step.name}": {fault}') from None
         checks.check_needs(defined)
-        checks.check_uses(defined)
         return MappingProxyType(defined)
 
     def _check_fields(self) -> None:
@@ -264,19 +263,18 @@ class WorkflowRegistry:
             if spec.type is not StepType.WORKFLOW:
                 continue
             child = self._newest.get(spec.workflow)
+            chain = " → ".join([*(each.name for each in path), spec.workflow])
             if child is None:
                 names = ", ".join(sorted(self._newest))
-                raise path[-1].error(
-                    f'step "{spec.name}": workflow: "{spec.workflow}" is not registered: use one of {names}'
-                )
-            chain = " → ".join(each.name for each in [*path, child])
-            if child in path:
-                raise path[-1].error(f'step "{spec.name}": workflow: a cycle ({chain}): remove the step')
-            if len(path) == _MOST_DEPTH:
-                raise path[-1].error(
-                    f'step "{spec.name}": workflow: more than {_MOST_DEPTH} levels ({chain}): remove one'
-                )
-            self._check_children([*path, child])
+                fault = f'"{spec.workflow}" is not registered: use one of {names}'
+            elif child in path:
+                fault = f"a cycle ({chain}): remove the step"
+            elif len(path) == _MOST_DEPTH:
+                fault = f"more than {_MOST_DEPTH} levels ({chain}): remove one"
+            else:
+                self._check_children([*path, child])
+                continue
+            raise path[-1].error(f'step "{spec.name}": workflow: {fault}')
 
 
 def _check_distinct(one: Workflow[Any], other: Workflow[Any]) -> None:

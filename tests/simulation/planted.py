@@ -452,10 +452,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "version_that_is_not_deployed_stops_the_task": (
         Edit(
             "core.plan",
-            "return Suspended(reason=bounded(str(error)), epoch=record.epoch)",
+            "return events.Suspended(reason=bounded(str(error)), epoch=record.epoch)",
             "text = bounded(str(error))\n"
-            "            broken = StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
-            "            return broken if not request else Suspended(reason=text)",
+            "            broken = events.StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
+            "            return broken if not request else events.Suspended(reason=text)",
         ),
     ),
     "conditions_never_hold": (
