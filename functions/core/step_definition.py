@@ -85,8 +85,6 @@ class _OtherOptions(_AgentOptions, total=False):
 class Step[R](BaseStep[R]):
     """A step whose Agent calls the remote service within a run."""
 
-    __slots__ = ()
-
     step_type = StepType.ACTIVITY
 
     @overload
@@ -123,8 +121,6 @@ class Step[R](BaseStep[R]):
 class QueueStep[R](BaseStep[R]):
     """A step whose Agent takes its request from a queue and replies; `complete_within` includes both."""
 
-    __slots__ = ()
-
     step_type = StepType.QUEUE
 
     @overload
@@ -156,8 +152,6 @@ class QueueStep[R](BaseStep[R]):
 
 class WorkflowStep[R](BaseStep[R]):
     """A step that is a task of another workflow. Its request is the payload, and its result the output."""
-
-    __slots__ = ()
 
     step_type = StepType.WORKFLOW
 
@@ -205,8 +199,6 @@ class WorkflowStep[R](BaseStep[R]):
 class EventStep[R](BaseStep[R]):
     """A step that waits for an event. The event's body is its result; `on_timeout` may be a default body."""
 
-    __slots__ = ()
-
     step_type = StepType.EVENT
 
     @overload
@@ -239,8 +231,6 @@ class EventStep[R](BaseStep[R]):
 
 class TimerStep(BaseStep[None]):
     """A step that is done at the time that `until` returns, with its time zone, at most a year ahead."""
-
-    __slots__ = ()
 
     step_type = StepType.TIMER
 
