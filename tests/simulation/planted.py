@@ -119,11 +119,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "    if event.epoch != record.epoch:",
             "    if event.epoch != record.epoch and not isinstance(event, events.Answered):",
         ),
-        Edit(
-            "core.operator_rules",
-            "    if record.error is None:",
-            "    if record.error is None and not isinstance(event, events.Answered):",
-        ),
     ),
     "undo_of_the_newest_generation_only": (
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
