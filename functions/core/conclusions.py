@@ -201,11 +201,11 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
         undo = undo.restartable(now, "no outcome")
     if do.find_by is not None:
         do = replace(do, run=None, send_by=None)  # only a reply to a request of this epoch counts
-    if not is_turned:
-        return replace(step, do=do, undo=undo)
-    if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:
-        do = replace(do, state=OperationState.SKIPPED)
-    return replace(step, do=replace(do, find_by=None, gate=None), undo=undo)
+    if is_turned:
+        is_skipped = do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}
+        state = OperationState.SKIPPED if is_skipped else do.state
+        do = replace(do, state=state, find_by=None, gate=None)
+    return replace(step, do=do, undo=undo)
 
 
 def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:

@@ -145,7 +145,12 @@ def _event_step(common: DefinedStep, given: Mapping[str, Any]) -> DefinedStep:
     role, on_timeout, default = given.get("role", "Operator"), given.get("on_timeout"), None
     _check_role(role)
     if isinstance(on_timeout, Mapping):
-        default, on_timeout = _default_body(given["event"], on_timeout), None
+        try:
+            default = json_text("default", dict(on_timeout), _MOST_DEFAULT_BYTES)
+            given["event"].model_validate_json(default)
+        except (ValidationError, UnfitValueError) as error:
+            raise OptionError(f"on_timeout: the default body does not fit: {error_text(error)}") from None
+        on_timeout = None
     if on_timeout is not None and "on_failure" in given:
         raise OptionError("on_failure: an EventStep fails only by its timeout: use on_timeout alone")
     policy = _policy("on_timeout", on_timeout) or _policy("on_failure", given.get("on_failure"))
@@ -157,15 +162,6 @@ def _event_step(common: DefinedStep, given: Mapping[str, Any]) -> DefinedStep:
         role=role,
     )
     return replace(common, spec=spec, model=given["event"])
-
-
-def _default_body(model: type[BaseModel], body: Mapping[str, Any]) -> str:
-    try:
-        text = json_text("default", dict(body), _MOST_DEFAULT_BYTES)
-        model.model_validate_json(text)
-    except (ValidationError, UnfitValueError) as error:
-        raise OptionError(f"on_timeout: the default body does not fit: {error_text(error)}") from None
-    return text
 
 
 def _check_role(role: object) -> None:

@@ -122,19 +122,19 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -
     result is missing starts again with the same key.
     """
     by_name = record.order.by_name
-    if any(not _can_repeat(by_name[name], record.do(name)) for name in questions(record)):
-        return Rejection.OUTCOME_UNKNOWN
+    for name in questions(record):
+        spec, do = by_name[name], record.do(name)
+        if do.state is OperationState.UNKNOWN or spec.type in WAITING_TYPES or not spec.idempotent:
+            return Rejection.OUTCOME_UNKNOWN
+        record = record.with_operation(name, replace(do, state=OperationState.NOT_STARTED, error=None))
     if event.rebuild is not None:
-        spec, step = by_name.get(event.rebuild), record.step(event.rebuild)
-        if spec is None or record.direction is Direction.UNDO or not can_rebuild(spec, step.do):
+        rebuilt, step = by_name.get(event.rebuild), record.step(event.rebuild)
+        if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
             return Rejection.NOT_OPEN
         record = record.with_step(step.with_new_do())
     limit = record.order.complete_within
     if limit is not None:
         record = replace(record, expires_at=now + timedelta(seconds=limit))
-    for name in questions(record):
-        again = replace(record.do(name), state=OperationState.NOT_STARTED, error=None)
-        record = record.with_operation(name, again)
     return record
 
 
@@ -146,12 +146,6 @@ def can_rebuild(spec: StepSpec, do: Operation) -> bool:
     """
     is_rebuilt = spec.type in {StepType.ACTIVITY, StepType.WORKFLOW}
     return is_rebuilt and do.state is OperationState.REFUSED and do.unknown_starts == 0
-
-
-def _can_repeat(spec: StepSpec, do: Operation) -> bool:
-    """Return whether a call under the same effect key returns the missing result again."""
-    has_agent = spec.type in {StepType.ACTIVITY, StepType.QUEUE}
-    return do.state is OperationState.DONE_WITHOUT_RESULT and has_agent and spec.idempotent
 
 
 def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:

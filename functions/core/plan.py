@@ -201,14 +201,14 @@ class _Definition:
 
     def is_needed(self, spec: StepSpec) -> bool:
         """Return whether the condition of a step holds. An undo has no condition."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         if self._record.direction is Direction.UNDO or step.when is None:
             return True
         return bool(step.when(*self._inputs(spec, step)))
 
     def request(self, spec: StepSpec) -> str:
         """Return the request (JSON) of an operation, "{}" for a step that sends none."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         if self._record.direction is Direction.UNDO:
             return self._undo_request(spec, step)
         if step.request is None:
@@ -223,7 +223,7 @@ class _Definition:
 
     def until(self, spec: StepSpec, now: datetime) -> datetime:
         """Return the time at which a timer ends. Raises `UnfitValueError` for no time within a year."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         time = None if step.until is None else step.until(*self._inputs(spec, step))
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise UnfitValueError(f"until returned {type(time).__name__}: return a datetime with a time zone")
@@ -256,9 +256,6 @@ class _Definition:
             own = None  # the model has changed: the undo function handles an unknown result
         return json_text("request", step.undo(payload, results, own, *item))
 
-    def _step(self, spec: StepSpec) -> DefinedStep:
-        return self.workflow.steps[spec.step]
-
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         payload = self.payload()
@@ -268,7 +265,7 @@ class _Definition:
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         is_undo = self._record.direction is Direction.UNDO
         if spec.item is not None and not (is_undo and step.undo is None):
             self._item(spec, step, self.payload())
@@ -288,7 +285,7 @@ class _Definition:
         if do.state is not OperationState.DONE or spec.type is StepType.TIMER:
             return None
         try:
-            return _read_result(self._step(spec), do.result)
+            return _read_result(self.workflow.steps[spec.step], do.result)
         except Exception as error:
             raise _ResultError(spec.name, error_text(error)) from error
 

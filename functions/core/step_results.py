@@ -13,8 +13,6 @@ class BaseStep[R]:
     """A step of a workflow. `R` is the type of its result in `results[step]`."""
 
     step_type: ClassVar[StepType]
-    name: str
-    options: Mapping[str, Any]
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = name, MappingProxyType(dict(options))
