@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from functions.core.derive import final_state, is_settled, questions, undo_order
+from functions.core.derive import final_state, questions, undo_order, unsettled
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.record import (
     NOTICES,
@@ -45,7 +45,8 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
         decision = record.decision
         if decision is None and record.finished_at is None:
             decision = _decision(record)
-            if decision is None and _is_complete(record):
+            is_do = record.direction is Direction.DO
+            if decision is None and not (unsettled(record) if is_do else undo_order(record)):
                 return _completed(record, now, settings)
         if decision is None:
             return record
@@ -67,12 +68,6 @@ def is_pending(record: TaskRecord) -> bool:
         operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
         for spec, operation in record.operations()
     )
-
-
-def _is_complete(record: TaskRecord) -> bool:
-    if record.direction is Direction.UNDO:
-        return not undo_order(record)
-    return all(is_settled(spec, record.do(spec.name)) for spec in record.order.specs)
 
 
 def _decision(record: TaskRecord) -> Decision | None:
@@ -206,11 +201,11 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
         undo = undo.restartable(now, "no outcome")
     if do.find_by is not None:
         do = replace(do, run=None, send_by=None)  # only a reply to a request of this epoch counts
-    if not is_turned:
-        return replace(step, do=do, undo=undo)
-    if do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}:
-        do = replace(do, state=OperationState.SKIPPED)
-    return replace(step, do=replace(do, find_by=None, gate=None), undo=undo)
+    if is_turned:
+        is_skipped = do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}
+        state = OperationState.SKIPPED if is_skipped else do.state
+        do = replace(do, state=state, find_by=None, gate=None)
+    return replace(step, do=do, undo=undo)
 
 
 def add_child_ended(record: TaskRecord, now: datetime) -> TaskRecord:

@@ -53,15 +53,14 @@ def _end_waits(record: TaskRecord, now: datetime) -> TaskRecord:
         record = replace(record, resume_at=None)
     for spec, operation in record.operations():
         if spec.type in WAITING_TYPES and operation.is_overdue(now):
-            record = record.with_operation(spec.name, _expired(record, spec, operation, now))
+            record = record.with_operation(spec.name, _expired(spec, operation, now))
     return record
 
 
-def _expired(record: TaskRecord, spec: StepSpec, operation: Operation, now: datetime) -> Operation:
-    if spec.type is StepType.TIMER:
-        return operation.ended(OperationState.DONE, now, result="{}")
-    if spec.default is not None and record.direction is Direction.DO:
-        return operation.ended(OperationState.DONE, now, result=spec.default)
+def _expired(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
+    result = "{}" if spec.type is StepType.TIMER else spec.default
+    if result is not None:
+        return operation.ended(OperationState.DONE, now, result=result)
     event = "no event arrived" if spec.type is StepType.EVENT else "its task did not end"
     error = f"{event} by {operation.complete_by:%Y-%m-%d %H:%M:%S} UTC"
     return operation.ended(OperationState.REFUSED, now, error=error)

@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -81,20 +81,21 @@ def defined_step(step: BaseStep[Any]) -> DefinedStep:
     inputs = ["the payload", "the results", *(["the item"] if "for_each" in given else [])]
     if "when" in given:
         check_function("when", given["when"], inputs)
-    if step.step_type in {StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW}:
-        return _with_request(step, given, inputs)
+    spec = StepSpec(name=step.name, type=step.step_type, needs=_needs(given))
+    common = DefinedStep(spec=spec, when=given.get("when"))
     if step.step_type is StepType.EVENT:
-        return _event_step(step, given)
-    check_function("until", given.get("until"), inputs)
-    spec = StepSpec(name=step.name, type=step.step_type, needs=_needs(given), complete_within=0)
-    return DefinedStep(spec=spec, when=given.get("when"), until=given["until"])
+        return _event_step(common, given)
+    if step.step_type is StepType.TIMER:
+        check_function("until", given.get("until"), inputs)
+        return replace(common, spec=replace(spec, complete_within=0), until=given["until"])
+    return _with_request(common, given, inputs)
 
 
-def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[str]) -> DefinedStep:
+def _with_request(common: DefinedStep, given: Mapping[str, Any], inputs: list[str]) -> DefinedStep:
     for_each, at_once = given.get("for_each"), given.get("at_once")
     if for_each is not None:
         check_function("for_each", for_each, inputs[:1])
-        at_once = 16 if at_once is None else at_once
+        at_once = given.get("at_once", 16)
         if type(at_once) is not int or not 1 <= at_once <= MOST_STEPS:
             raise OptionError(f"at_once: {at_once!r} is out of bounds: use an integer from 1 to {MOST_STEPS}")
     elif at_once is not None:
@@ -113,13 +114,11 @@ def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[st
         check_model("result", given["result"])
     if "retry" in given and not isinstance(given["retry"], Retry):
         raise OptionError(f"retry: {given['retry']!r} is no Retry: use Retry(first=…, factor=…, longest=…)")
-    has_agent = step.step_type is not StepType.WORKFLOW
-    agent, workflow = given.get("agent", step.name) if has_agent else "", given.get("workflow", "")
+    has_agent = common.spec.type is not StepType.WORKFLOW
+    agent, workflow = given.get("agent", common.spec.name) if has_agent else "", given.get("workflow", "")
     check_name("agent" if has_agent else "workflow", agent if has_agent else workflow)
-    spec = StepSpec(
-        name=step.name,
-        type=step.step_type,
-        needs=_needs(given),
+    spec = replace(
+        common.spec,
         agent=agent,
         complete_within=check_seconds("complete_within", given.get("complete_within", 30)),
         idempotent=idempotent,
@@ -128,47 +127,41 @@ def _with_request(step: BaseStep[Any], given: Mapping[str, Any], inputs: list[st
         workflow=workflow,
         at_once=at_once,
     )
-    return DefinedStep(
+    return replace(
+        common,
         spec=spec,
         request=given["request"],
         undo=None if isinstance(undo, bool) else undo,
-        when=given.get("when"),
         for_each=for_each,
         model=given.get("result"),
         retry=given.get("retry"),
     )
 
 
-def _event_step(step: BaseStep[Any], given: Mapping[str, Any]) -> DefinedStep:
+def _event_step(common: DefinedStep, given: Mapping[str, Any]) -> DefinedStep:
     if "complete_within" not in given:
         raise OptionError("complete_within: required for an EventStep: add it, in seconds")
     check_model("event", given.get("event"))
     role, on_timeout, default = given.get("role", "Operator"), given.get("on_timeout"), None
     _check_role(role)
     if isinstance(on_timeout, Mapping):
-        default, on_timeout = _default_body(given["event"], on_timeout), None
+        try:
+            default = json_text("default", dict(on_timeout), _MOST_DEFAULT_BYTES)
+            given["event"].model_validate_json(default)
+        except (ValidationError, UnfitValueError) as error:
+            raise OptionError(f"on_timeout: the default body does not fit: {error_text(error)}") from None
+        on_timeout = None
     if on_timeout is not None and "on_failure" in given:
         raise OptionError("on_failure: an EventStep fails only by its timeout: use on_timeout alone")
     policy = _policy("on_timeout", on_timeout) or _policy("on_failure", given.get("on_failure"))
-    spec = StepSpec(
-        name=step.name,
-        type=step.step_type,
-        needs=_needs(given),
+    spec = replace(
+        common.spec,
         complete_within=check_seconds("complete_within", given["complete_within"]),
         on_failure=policy or FailurePolicy.COMPENSATE,
         default=default,
         role=role,
     )
-    return DefinedStep(spec=spec, when=given.get("when"), model=given["event"])
-
-
-def _default_body(model: type[BaseModel], body: Mapping[str, Any]) -> str:
-    try:
-        text = json_text("default", dict(body), _MOST_DEFAULT_BYTES)
-        model.model_validate_json(text)
-    except (ValidationError, UnfitValueError) as error:
-        raise OptionError(f"on_timeout: the default body does not fit: {error_text(error)}") from None
-    return text
+    return replace(common, spec=spec, model=given["event"])
 
 
 def _check_role(role: object) -> None:
@@ -247,31 +240,25 @@ def check_function(name: str, value: object, inputs: list[str]) -> None:
 
 
 def check_needs(steps: Mapping[str, DefinedStep]) -> None:
-    """Check that all needs are defined, without a cycle. Raises `OptionError`."""
-    for name, step in steps.items():
-        for missing in sorted(step.spec.needs - steps.keys()):
-            raise OptionError(f'step "{name}": needs: "{missing}" is not one of its steps: add it to steps')
-    try:
-        TopologicalSorter({name: step.spec.needs for name, step in steps.items()}).prepare()
-    except CycleError as error:
-        cycle = " → ".join(error.args[1])
-        raise OptionError(f"needs: its steps need each other in a cycle ({cycle}): remove one need") from None
-
-
-def check_uses(steps: Mapping[str, DefinedStep]) -> None:
-    """Check that functions use results of needed steps only, as far as their code shows it.
+    """Check that all needs are defined, without a cycle, and that functions use results of needed steps only.
 
     Raises `OptionError`. A use that the code hides raises `KeyError` when the function is called.
     """
     for name, step in steps.items():
-        visible, waiting = set[str](), set(step.spec.needs)
-        while waiting:
-            visible |= waiting
-            waiting = {need for each in waiting for need in steps[each].spec.needs} - visible
+        for missing in sorted(step.spec.needs - steps.keys()):
+            raise OptionError(f'step "{name}": needs: "{missing}" is not one of its steps: add it to steps')
+    visible: dict[str, frozenset[str]] = {}
+    try:
+        for name in TopologicalSorter({name: step.spec.needs for name, step in steps.items()}).static_order():
+            visible[name] = steps[name].spec.needs.union(*(visible[need] for need in steps[name].spec.needs))
+    except CycleError as error:
+        cycle = " → ".join(error.args[1])
+        raise OptionError(f"needs: its steps need each other in a cycle ({cycle}): remove one need") from None
+    for name, step in steps.items():
         functions = {"request": step.request, "undo": step.undo, "when": step.when, "until": step.until}
         for option, function in functions.items():
             for used in uses_of(function):
-                if used not in visible:
+                if used not in visible[name]:
                     raise OptionError(
                         f'step "{name}": {option} uses results["{used}"], which the step does not need:'
                         f' add needs=["{used}"]'

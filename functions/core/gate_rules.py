@@ -107,10 +107,8 @@ def current_hold(holds: tuple[Hold, ...]) -> Hold | None:
 
 def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
     """Open the circuit after a failed call, unless the call began before the circuit last changed."""
-    if gate.circuit is Circuit.OPEN or _is_older(gate, began_at):
-        return gate
     wait: timedelta = min(settings.first_opening * (1 << min(gate.openings, 20)), settings.longest_opening)
-    return _opened(gate, now, wait)
+    return _opened(gate, began_at, now, wait)
 
 
 def succeeded(gate: Gate, began_at: datetime) -> Gate:
@@ -124,7 +122,9 @@ def _is_older(gate: Gate, began_at: datetime) -> bool:
     return gate.changed_at is not None and began_at < gate.changed_at
 
 
-def _opened(gate: Gate, now: datetime, wait: timedelta) -> Gate:
+def _opened(gate: Gate, began_at: datetime, now: datetime, wait: timedelta) -> Gate:
+    if gate.circuit is Circuit.OPEN or _is_older(gate, began_at):
+        return gate
     return replace(
         gate,
         circuit=Circuit.OPEN,
@@ -176,9 +176,7 @@ def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, set
 
 def not_taken(gate: Gate, sent_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
     """Close the gate until the next probe: the Agent serves, but with a lag."""
-    if gate.circuit is Circuit.OPEN or _is_older(gate, sent_at):
-        return gate
-    return _opened(gate, now, settings.probe_interval)
+    return _opened(gate, sent_at, now, settings.probe_interval)
 
 
 def replied(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:

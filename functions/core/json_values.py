@@ -48,8 +48,6 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
 
 def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
     """Return the first member that JSON cannot hold and the fix, without any text of a value."""
-    if isinstance(value, str):
-        return None
     if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
         return f"{place} is nested deeper than {_MOST_DEPTH} levels"
     match value:
@@ -57,16 +55,13 @@ def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 -
             names = [name for name in value if not isinstance(name, str)]
             if names:
                 return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            for name, member in value.items():
-                fault = _fault(f"{place}.{name}" if depth == 1 else place, member, depth + 1)
-                if fault is not None:
-                    return fault
-            return None
+            members = ((f"{place}.{name}" if depth == 1 else place, each) for name, each in value.items())
+            return next(filter(None, (_fault(name, each, depth + 1) for name, each in members)), None)
         case list() | tuple():
             return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)
         case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
             return f"{place} has a number that is no finite double: use a smaller number or a text"
-        case int() | float() | None:
+        case str() | int() | float() | None:
             return None
         case _:
             return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"

@@ -21,7 +21,6 @@ from functions.core.record import (
     Operation,
     OperationState,
     RuleSettings,
-    StepRecord,
     StepSpec,
     StepType,
     TaskRecord,
@@ -88,41 +87,55 @@ def _check_caller(record: TaskRecord, now: datetime) -> Rejection | None:
     return None if is_in_time else Rejection.NOT_CANCELLABLE
 
 
-def resubmit(
-    record: TaskRecord, event: events.Resubmitted, now: datetime, settings: RuleSettings
-) -> TaskRecord | Rejection:
-    """Open the next epoch of a task in `Error`, and start its refused steps again.
+type _InError = events.Resubmitted | events.UndoRequested | events.Answered
 
-    The step `rebuild` begins another generation, with a new request and effect key. A workflow step whose
-    child was undone does so with the recorded request. A repeatable step whose result is missing starts
-    again with the same key.
+
+def act_in_error(
+    record: TaskRecord, event: _InError, now: datetime, settings: RuleSettings
+) -> TaskRecord | Rejection:
+    """Resume a task in `Error`, undo it, or record a verdict on a step.
+
+    The event counts in the epoch that the operator saw, and only in `Error`. A repeated verdict could
+    otherwise answer a later question. After a verdict the task resumes unless another one is missing.
     """
-    rejection = _check_seen(record, event.epoch)
-    if rejection is not None:
-        return rejection
+    if event.epoch != record.epoch:
+        return Rejection.STALE_EPOCH
+    if record.error is None:
+        return Rejection.NOT_IN_ERROR
+    decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
+    match event:
+        case events.UndoRequested():
+            return replace(record, decision=decision)
+        case events.Resubmitted():
+            changed, end = _resubmitted(record, event, now), EpochEnd.RESUBMITTED
+        case events.Answered():
+            changed, end = _answered(record, event, now), EpochEnd.ANSWERED
+    if isinstance(changed, Rejection):
+        return changed
+    return _reopened(changed, replace(decision, end=end), now, settings)
+
+
+def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -> TaskRecord | Rejection:
+    """Return the task with a new time limit, in which steps without a recorded result can start again.
+
+    The step `rebuild` begins another generation, with a new request and effect key. A repeatable step whose
+    result is missing starts again with the same key.
+    """
     by_name = record.order.by_name
-    if any(not _can_repeat(by_name[name], record.do(name)) for name in questions(record)):
-        return Rejection.OUTCOME_UNKNOWN
+    for name in questions(record):
+        spec, do = by_name[name], record.do(name)
+        if do.state is OperationState.UNKNOWN or spec.type in WAITING_TYPES or not spec.idempotent:
+            return Rejection.OUTCOME_UNKNOWN
+        record = record.with_operation(name, replace(do, state=OperationState.NOT_STARTED, error=None))
     if event.rebuild is not None:
-        spec, step = by_name.get(event.rebuild), record.step(event.rebuild)
-        if spec is None or record.direction is Direction.UNDO or not can_rebuild(spec, step.do):
+        rebuilt, step = by_name.get(event.rebuild), record.step(event.rebuild)
+        if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
             return Rejection.NOT_OPEN
         record = record.with_step(step.with_new_do())
-    decision = Decision(end=EpochEnd.RESUBMITTED, reason=event.reason, who=event.who)
     limit = record.order.complete_within
     if limit is not None:
         record = replace(record, expires_at=now + timedelta(seconds=limit))
-    for name in questions(record):
-        again = replace(record.do(name), state=OperationState.NOT_STARTED, error=None)
-        record = record.with_operation(name, again)
-    return _reopened(record, decision, now, settings)
-
-
-def _check_seen(record: TaskRecord, epoch: int) -> Rejection | None:
-    """Reject an action on another epoch than the current one, or on a task that is not in `Error`."""
-    if epoch != record.epoch:
-        return Rejection.STALE_EPOCH
-    return Rejection.NOT_IN_ERROR if record.error is None else None
+    return record
 
 
 def can_rebuild(spec: StepSpec, do: Operation) -> bool:
@@ -135,14 +148,11 @@ def can_rebuild(spec: StepSpec, do: Operation) -> bool:
     return is_rebuilt and do.state is OperationState.REFUSED and do.unknown_starts == 0
 
 
-def _can_repeat(spec: StepSpec, do: Operation) -> bool:
-    """Return whether a call under the same effect key returns the missing result again."""
-    has_agent = spec.type in {StepType.ACTIVITY, StepType.QUEUE}
-    return do.state is OperationState.DONE_WITHOUT_RESULT and has_agent and spec.idempotent
-
-
 def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
-    """Open the next epoch, with no failure counted and the refused steps not started."""
+    """Open the next epoch, with no failure counted and the refused steps not started.
+
+    A workflow step whose child was undone begins another generation with the recorded request.
+    """
     opened = replace(next_epoch(record, decision, now, settings), failures=0)
     if questions(opened):
         return opened  # which stays in `Error`
@@ -161,52 +171,27 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     return opened
 
 
-def request_undo(record: TaskRecord, event: events.UndoRequested) -> TaskRecord | Rejection:
-    """Undo a task in `Error`."""
-    rejection = _check_seen(record, event.epoch)
-    if rejection is not None:
-        return rejection
-    decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
-    return replace(record, decision=decision)
-
-
-def answer(
-    record: TaskRecord, event: events.Answered, now: datetime, settings: RuleSettings
-) -> TaskRecord | Rejection:
-    """Record an operator's verdict. The task resumes unless another verdict is missing.
-
-    A verdict counts in the epoch that the operator saw, and only in `Error`. A repeated verdict could
-    otherwise answer a later question.
-    """
-    rejection = _check_seen(record, event.epoch)
-    if rejection is not None:
-        return rejection
+def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> TaskRecord | Rejection:
+    """Return the task after a verdict that applies to the state of its step."""
     spec = record.order.by_name.get(event.step)
-    answered = None if spec is None else _answered(record, spec, event, now)
-    if answered is None:
+    if spec is None:
         return Rejection.NOT_OPEN
-    decision = Decision(end=EpochEnd.ANSWERED, reason=event.reason, who=event.who)
-    return _reopened(record.with_step(answered), decision, now, settings)
-
-
-def _answered(record: TaskRecord, spec: StepSpec, event: events.Answered, now: datetime) -> StepRecord | None:
-    """Return the step after a verdict, None if the verdict does not apply to its state."""
     step = record.step(event.step)
     if record.direction is Direction.UNDO:
         state = {Verdict.UNDONE: OperationState.DONE, Verdict.LEFT: OperationState.SKIPPED}.get(event.verdict)
         is_over = step.undo.state in {OperationState.DONE, OperationState.SKIPPED}
         if state is None or is_over or not needs_undo(spec, step):
-            return None
+            return Rejection.NOT_OPEN
         note = f"{event.verdict}: {event.who}: {event.reason}"
-        return replace(step, undo=step.undo.ended(state, now), note=note)
+        return record.with_step(replace(step, undo=step.undo.ended(state, now), note=note))
     do = step.do
     in_question = do.state in {OperationState.UNKNOWN, OperationState.DONE_WITHOUT_RESULT}
     is_failed = (do.state is OperationState.REFUSED and not spec.may_fail) or (
         do.state is OperationState.NOT_STARTED and do.error is not None
     )
     if event.verdict is Verdict.DONE and (in_question or is_failed):
-        return replace(step, do=do.ended(OperationState.DONE, now, result=event.result))
+        return record.with_operation(spec.name, do.ended(OperationState.DONE, now, result=event.result))
     if event.verdict is Verdict.NOT_DONE and do.state is OperationState.UNKNOWN:
         not_done = replace(do, state=OperationState.NOT_STARTED, error=None, find_by=None)
-        return replace(step, do=not_done)
-    return None
+        return record.with_operation(spec.name, not_done)
+    return Rejection.NOT_OPEN

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from functions.core import task_events as events
 from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ready_steps, with_needs
 from functions.core.error_causes import error_text
@@ -21,17 +22,7 @@ from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_results import Results
-from functions.core.task_events import (
-    Event,
-    OutcomeKind,
-    ResultRejected,
-    StepBroken,
-    StepDeferred,
-    StepEnded,
-    StepSkipped,
-    StepStarted,
-    Suspended,
-)
+from functions.core.task_events import Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 
 _LONGEST_TIMER = timedelta(days=366)
@@ -72,21 +63,21 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
     """
     if record.epoch != runner.epoch:
         return []
-    events: list[Event] = []
+    planned: list[Event] = []
     room = runner.room
     for name in ready_steps(record):
         spec = record.order.by_name[name]
         is_call = spec.type is StepType.ACTIVITY
         gate = runner.gate(spec.gate) if is_call or spec.type is StepType.QUEUE else None
         if gate is not None and gate.blocks(is_released=record.current(name).is_released):
-            events.append(StepDeferred(epoch=record.epoch, step=name))
+            planned.append(events.StepDeferred(epoch=record.epoch, step=name))
             continue
         if is_call and (room <= 0 or (runner.has_begun and may_outlast(spec, runner.ends_at, now))):
             continue
         event = _planned(record, spec, runner, registry, now)
-        room -= is_call and isinstance(event, StepStarted)
-        events.append(event)
-    return events
+        room -= is_call and isinstance(event, events.StepStarted)
+        planned.append(event)
+    return planned
 
 
 def may_outlast(spec: StepSpec, ends_at: datetime, now: datetime) -> bool:
@@ -103,17 +94,17 @@ def _planned(
         try:
             definition = _Definition(record, registry)
             if not definition.is_needed(spec):
-                return StepSkipped(epoch=record.epoch, step=spec.name)
+                return events.StepSkipped(epoch=record.epoch, step=spec.name)
             request = definition.request(spec)
             if spec.type is StepType.TIMER:
                 complete_by = max(now, definition.until(spec, now))
         except NotDeployedError as error:
-            return Suspended(reason=bounded(str(error)), epoch=record.epoch)
+            return events.Suspended(reason=bounded(str(error)), epoch=record.epoch)
         except Exception as error:  # noqa: BLE001 - a function of a definition may raise anything
             if isinstance(error, _ResultError) and record.direction is Direction.DO:
-                return ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
-            return StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
-    return StepStarted(
+                return events.ResultRejected(epoch=record.epoch, step=error.step, error=error.error)
+            return events.StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
+    return events.StepStarted(
         epoch=record.epoch,
         run=runner.run,
         step=spec.name,
@@ -154,7 +145,9 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
         raise UnfitValueError(error_text(error)) from error
 
 
-def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: StepEnded) -> StepEnded:
+def with_valid_result(
+    record: TaskRecord, registry: WorkflowRegistry, event: events.StepEnded
+) -> events.StepEnded:
     """Return an outcome; one whose result the step's model rejects becomes done without result.
 
     Without the definition the result is recorded unchecked, and is checked when another step reads it.
@@ -174,9 +167,7 @@ def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, re
         raise UnfitValueError(f"the task has no step {name}")
     try:
         text = json_text("result", from_json(result or ""))
-        model = _Definition(record, registry).workflow.steps[spec.step].model
-        if model is not None:
-            model.model_validate_json(text)
+        _read_result(_Definition(record, registry).workflow.steps[spec.step], text)
     except NotDeployedError:
         return text
     except Exception as error:
@@ -210,14 +201,14 @@ class _Definition:
 
     def is_needed(self, spec: StepSpec) -> bool:
         """Return whether the condition of a step holds. An undo has no condition."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         if self._record.direction is Direction.UNDO or step.when is None:
             return True
         return bool(step.when(*self._inputs(spec, step)))
 
     def request(self, spec: StepSpec) -> str:
         """Return the request (JSON) of an operation, "{}" for a step that sends none."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         if self._record.direction is Direction.UNDO:
             return self._undo_request(spec, step)
         if step.request is None:
@@ -232,7 +223,7 @@ class _Definition:
 
     def until(self, spec: StepSpec, now: datetime) -> datetime:
         """Return the time at which a timer ends. Raises `UnfitValueError` for no time within a year."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         time = None if step.until is None else step.until(*self._inputs(spec, step))
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise UnfitValueError(f"until returned {type(time).__name__}: return a datetime with a time zone")
@@ -265,9 +256,6 @@ class _Definition:
             own = None  # the model has changed: the undo function handles an unknown result
         return json_text("request", step.undo(payload, results, own, *item))
 
-    def _step(self, spec: StepSpec) -> DefinedStep:
-        return self.workflow.steps[spec.step]
-
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         payload = self.payload()
@@ -277,7 +265,7 @@ class _Definition:
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
-        step = self._step(spec)
+        step = self.workflow.steps[spec.step]
         is_undo = self._record.direction is Direction.UNDO
         if spec.item is not None and not (is_undo and step.undo is None):
             self._item(spec, step, self.payload())
@@ -297,7 +285,7 @@ class _Definition:
         if do.state is not OperationState.DONE or spec.type is StepType.TIMER:
             return None
         try:
-            return _read_result(self._step(spec), do.result)
+            return _read_result(self.workflow.steps[spec.step], do.result)
         except Exception as error:
             raise _ResultError(spec.name, error_text(error)) from error
 

@@ -38,8 +38,6 @@ class StepType(StrEnum):
 
 #: Step types without an Agent: the step waits, and no call is under way.
 WAITING_TYPES = frozenset({StepType.EVENT, StepType.TIMER, StepType.WORKFLOW})
-#: Step types that can change something at a remote service.
-EFFECT_TYPES = frozenset({StepType.ACTIVITY, StepType.QUEUE, StepType.WORKFLOW})
 
 
 class Direction(StrEnum):
@@ -162,7 +160,7 @@ class StepSpec:
 
     def must_not_repeat(self, direction: Direction) -> bool:
         """Return whether an operation starts once only, unless it is known not to have taken place."""
-        return direction is Direction.DO and not self.idempotent and self.type in EFFECT_TYPES
+        return direction is Direction.DO and not self.idempotent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,12 +90,8 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return step_rules.start_step(record, event, now)
         case events.RequestsSent():
             return step_rules.record_sent(record, event)
-        case events.StepSkipped():
-            return step_rules.skip_step(record, event, now)
-        case events.StepDeferred():
-            return step_rules.defer_step(record, event, now, settings)
-        case events.StepBroken():
-            return step_rules.stop_at_broken_step(record, event)
+        case events.StepSkipped() | events.StepDeferred() | events.StepBroken():
+            return step_rules.pass_over_step(record, event, now, settings)
         case events.ResultRejected():
             return step_rules.reject_result(record, event)
         case events.StepEnded():
@@ -114,11 +110,7 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return operator_rules.resume(record, event, now)
         case events.Cancelled():
             return operator_rules.cancel(record, event, now)
-        case events.Resubmitted():
-            return operator_rules.resubmit(record, event, now, settings)
-        case events.UndoRequested():
-            return operator_rules.request_undo(record, event)
-        case events.Answered():
-            return operator_rules.answer(record, event, now, settings)
+        case events.Resubmitted() | events.UndoRequested() | events.Answered():
+            return operator_rules.act_in_error(record, event, now, settings)
         case _:
             assert_never(event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -52,19 +52,38 @@ class _CommonOptions(TypedDict, total=False):
     complete_within: float
 
 
-class _QueueOptions(_CommonOptions, total=False):
+class _AgentOptions(_CommonOptions, total=False):
     agent: str
     idempotent: bool
 
 
-class _ActivityOptions(_QueueOptions, total=False):
-    retry: Retry
+class _ModelOptions[P: BaseModel, T: BaseModel](_AgentOptions, total=False):
+    request: Required[Callable[[P, Results], Json]]
+    result: Required[type[T]]
+    undo: bool | Callable[[P, Results, T | None], Json]
+
+
+class _ItemOptions[P: BaseModel, T: BaseModel, I](_AgentOptions, total=False):
+    for_each: Required[Callable[[P], Sequence[I]]]
+    request: Required[Callable[[P, Results, I], Json]]
+    result: Required[type[T]]
+    at_once: int
+    when: Callable[[P, Results, I], bool] | None
+    undo: bool | Callable[[P, Results, T | None, I], Json]
+    on_failure: Policy | None
+
+
+class _OtherOptions(_AgentOptions, total=False):
+    request: Required[Callable[..., Json]]
+    for_each: Callable[[Any], Sequence[Any]] | None
+    at_once: int
+    when: Callable[..., bool] | None
+    undo: bool | Callable[..., Json]
+    on_failure: Policy | None
 
 
 class Step[R](BaseStep[R]):
     """A step whose Agent calls the remote service within a run."""
-
-    __slots__ = ()
 
     step_type = StepType.ACTIVITY
 
@@ -73,50 +92,27 @@ class Step[R](BaseStep[R]):
         self: Step[T],
         name: str,
         *,
-        request: Callable[[P, Results], Json],
-        result: type[T],
-        undo: bool | Callable[[P, Results, T | None], Json] = False,
         on_failure: StopPolicy | None = None,
-        **options: Unpack[_ActivityOptions],
+        retry: Retry = ...,
+        **options: Unpack[_ModelOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel](
         self: Step[T | None],
         name: str,
         *,
-        request: Callable[[P, Results], Json],
-        result: type[T],
         when: Callable[[P, Results], bool] | None = None,
-        undo: bool | Callable[[P, Results, T | None], Json] = False,
         on_failure: Policy | None = None,
-        **options: Unpack[_ActivityOptions],
+        retry: Retry = ...,
+        **options: Unpack[_ModelOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel, I](
-        self: Step[list[T | None]],
-        name: str,
-        *,
-        for_each: Callable[[P], Sequence[I]],
-        request: Callable[[P, Results, I], Json],
-        result: type[T],
-        at_once: int = 16,
-        when: Callable[[P, Results, I], bool] | None = None,
-        undo: bool | Callable[[P, Results, T | None, I], Json] = False,
-        on_failure: Policy | None = None,
-        **options: Unpack[_ActivityOptions],
+        self: Step[list[T | None]], name: str, *, retry: Retry = ..., **options: Unpack[_ItemOptions[P, T, I]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Step[Any],
-        name: str,
-        *,
-        request: Callable[..., Json],
-        for_each: Callable[[Any], Sequence[Any]] | None = None,
-        at_once: int = 16,
-        when: Callable[..., bool] | None = None,
-        undo: bool | Callable[..., Json] = False,
-        on_failure: Policy | None = None,
-        **options: Unpack[_ActivityOptions],
+        self: Step[Any], name: str, *, retry: Retry = ..., **options: Unpack[_OtherOptions]
     ) -> None: ...
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, options)
@@ -125,8 +121,6 @@ class Step[R](BaseStep[R]):
 class QueueStep[R](BaseStep[R]):
     """A step whose Agent takes its request from a queue and replies; `complete_within` includes both."""
 
-    __slots__ = ()
-
     step_type = StepType.QUEUE
 
     @overload
@@ -134,59 +128,30 @@ class QueueStep[R](BaseStep[R]):
         self: QueueStep[T],
         name: str,
         *,
-        request: Callable[[P, Results], Json],
-        result: type[T],
-        undo: bool | Callable[[P, Results, T | None], Json] = False,
         on_failure: StopPolicy | None = None,
-        **options: Unpack[_QueueOptions],
+        **options: Unpack[_ModelOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel](
         self: QueueStep[T | None],
         name: str,
         *,
-        request: Callable[[P, Results], Json],
-        result: type[T],
         when: Callable[[P, Results], bool] | None = None,
-        undo: bool | Callable[[P, Results, T | None], Json] = False,
         on_failure: Policy | None = None,
-        **options: Unpack[_QueueOptions],
+        **options: Unpack[_ModelOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel, I](
-        self: QueueStep[list[T | None]],
-        name: str,
-        *,
-        for_each: Callable[[P], Sequence[I]],
-        request: Callable[[P, Results, I], Json],
-        result: type[T],
-        at_once: int = 16,
-        when: Callable[[P, Results, I], bool] | None = None,
-        undo: bool | Callable[[P, Results, T | None, I], Json] = False,
-        on_failure: Policy | None = None,
-        **options: Unpack[_QueueOptions],
+        self: QueueStep[list[T | None]], name: str, **options: Unpack[_ItemOptions[P, T, I]]
     ) -> None: ...
     @overload
-    def __init__(
-        self: QueueStep[Any],
-        name: str,
-        *,
-        request: Callable[..., Json],
-        for_each: Callable[[Any], Sequence[Any]] | None = None,
-        at_once: int = 16,
-        when: Callable[..., bool] | None = None,
-        undo: bool | Callable[..., Json] = False,
-        on_failure: Policy | None = None,
-        **options: Unpack[_QueueOptions],
-    ) -> None: ...
+    def __init__(self: QueueStep[Any], name: str, **options: Unpack[_OtherOptions]) -> None: ...
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, options)
 
 
 class WorkflowStep[R](BaseStep[R]):
     """A step that is a task of another workflow. Its request is the payload, and its result the output."""
-
-    __slots__ = ()
 
     step_type = StepType.WORKFLOW
 
@@ -234,8 +199,6 @@ class WorkflowStep[R](BaseStep[R]):
 class EventStep[R](BaseStep[R]):
     """A step that waits for an event. The event's body is its result; `on_timeout` may be a default body."""
 
-    __slots__ = ()
-
     step_type = StepType.EVENT
 
     @overload
@@ -268,8 +231,6 @@ class EventStep[R](BaseStep[R]):
 
 class TimerStep(BaseStep[None]):
     """A step that is done at the time that `until` returns, with its time zone, at most a year ahead."""
-
-    __slots__ = ()
 
     step_type = StepType.TIMER
 

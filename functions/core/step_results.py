@@ -12,11 +12,7 @@ from functions.core.record import StepType
 class BaseStep[R]:
     """A step of a workflow. `R` is the type of its result in `results[step]`."""
 
-    __slots__ = ("name", "options")
-
     step_type: ClassVar[StepType]
-    name: str
-    options: Mapping[str, Any]
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = name, MappingProxyType(dict(options))
@@ -27,8 +23,6 @@ class BaseStep[R]:
 
 class Results:
     """The results of the steps that a step needs, directly or not. A skipped or failed step has None."""
-
-    __slots__ = ("_reader", "_values")
 
     def __init__(self, values: Mapping[str, Any], reader: str) -> None:
         self._values, self._reader = values, reader

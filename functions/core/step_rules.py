@@ -128,21 +128,25 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
     return add_message(record, kind, now, to=record.order.child(event.step, generation), step=name, body=body)
 
 
-def skip_step(record: TaskRecord, event: events.StepSkipped, now: datetime) -> TaskRecord | Rejection:
-    """Skip a ready step whose condition is false."""
+def pass_over_step(
+    record: TaskRecord,
+    event: events.StepSkipped | events.StepDeferred | events.StepBroken,
+    now: datetime,
+    settings: RuleSettings,
+) -> TaskRecord | Rejection:
+    """Skip a ready step whose condition is false, defer it behind a closed gate, or stop at its defect."""
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
         return rejection
-    return record.with_operation(event.step, record.do(event.step).ended(OperationState.SKIPPED, now))
-
-
-def stop_at_broken_step(record: TaskRecord, event: events.StepBroken) -> TaskRecord | Rejection:
-    """Stop the task in `Error`: neither a retry nor an undo repairs a definition."""
-    rejection = _check_ready(record, event.epoch, event.step)
-    if rejection is not None:
-        return rejection
-    broken = record.with_operation(event.step, replace(record.current(event.step), error=event.error))
-    return replace(broken, decision=Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}"))
+    operation = record.current(event.step)
+    match event:
+        case events.StepSkipped():
+            return record.with_operation(event.step, operation.ended(OperationState.SKIPPED, now))
+        case events.StepDeferred():
+            return _deferred(record, record.order.by_name[event.step], now, now, settings)
+    # Neither a retry nor an undo repairs a definition.
+    stopped = replace(record, decision=Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}"))
+    return stopped.with_operation(event.step, replace(operation, error=event.error))
 
 
 def reject_result(record: TaskRecord, event: events.ResultRejected) -> TaskRecord | Rejection:
@@ -298,16 +302,6 @@ def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> Ta
     is_newest = child == children[-1] and record.direction is Direction.DO
     note = _CHILD_NOTES.get((step.do.state, event.is_done)) if is_newest else None
     return record if note is None else add_note(record, event.step, note, now)
-
-
-def defer_step(
-    record: TaskRecord, event: events.StepDeferred, now: datetime, settings: RuleSettings
-) -> TaskRecord | Rejection:
-    """Defer a ready step behind the closed gate of its Agent."""
-    rejection = _check_ready(record, event.epoch, event.step)
-    if rejection is not None:
-        return rejection
-    return _deferred(record, record.order.by_name[event.step], now, now, settings)
 
 
 def not_begun(

@@ -176,7 +176,6 @@ class Workflow[P: BaseModel]:
             except checks.OptionError as fault:
                 raise checks.OptionError(f'step "{step.name}": {fault}') from None
         checks.check_needs(defined)
-        checks.check_uses(defined)
         return MappingProxyType(defined)
 
     def _check_fields(self) -> None:
@@ -237,8 +236,13 @@ class WorkflowRegistry:
         _check_overrides(workflows, step_seconds)
         if step_seconds:
             workflows = [each.limited(step_seconds) for each in workflows]
-        for workflow in workflows:
-            _check_calls(workflow, run_seconds)
+        longest = run_seconds - SECONDS_BEFORE_CALL
+        for workflow, spec in ((each, spec) for each in workflows for spec in each.specs):
+            if spec.type is StepType.ACTIVITY and spec.complete_within > longest:
+                raise workflow.error(
+                    f'step "{spec.name}": complete_within: {spec.complete_within:g} s does not fit into a'
+                    f" run: use a QueueStep, or at most {longest:g} s (RUN_SECONDS={run_seconds:g})"
+                )
         self._versions = {(each.name, each.version): each for each in workflows}
         self._newest = {each.name: each for each in sorted(workflows, key=lambda each: each.version)}
         for workflow in workflows:
@@ -264,19 +268,18 @@ class WorkflowRegistry:
             if spec.type is not StepType.WORKFLOW:
                 continue
             child = self._newest.get(spec.workflow)
+            chain = " → ".join([*(each.name for each in path), spec.workflow])
             if child is None:
                 names = ", ".join(sorted(self._newest))
-                raise path[-1].error(
-                    f'step "{spec.name}": workflow: "{spec.workflow}" is not registered: use one of {names}'
-                )
-            chain = " → ".join(each.name for each in [*path, child])
-            if child in path:
-                raise path[-1].error(f'step "{spec.name}": workflow: a cycle ({chain}): remove the step')
-            if len(path) == _MOST_DEPTH:
-                raise path[-1].error(
-                    f'step "{spec.name}": workflow: more than {_MOST_DEPTH} levels ({chain}): remove one'
-                )
-            self._check_children([*path, child])
+                fault = f'"{spec.workflow}" is not registered: use one of {names}'
+            elif child in path:
+                fault = f"a cycle ({chain}): remove the step"
+            elif len(path) == _MOST_DEPTH:
+                fault = f"more than {_MOST_DEPTH} levels ({chain}): remove one"
+            else:
+                self._check_children([*path, child])
+                continue
+            raise path[-1].error(f'step "{spec.name}": workflow: {fault}')
 
 
 def _check_distinct(one: Workflow[Any], other: Workflow[Any]) -> None:
@@ -295,13 +298,3 @@ def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[s
     for name in sorted(step_seconds.keys() - known):
         steps = ", ".join(sorted(known))
         raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")
-
-
-def _check_calls(workflow: Workflow[Any], run_seconds: float) -> None:
-    longest = run_seconds - SECONDS_BEFORE_CALL
-    for spec in workflow.specs:
-        if spec.type is StepType.ACTIVITY and spec.complete_within > longest:
-            raise workflow.error(
-                f'step "{spec.name}": complete_within: {spec.complete_within:g} s does not fit into a run:'
-                f" use a QueueStep, or at most {longest:g} s (RUN_SECONDS={run_seconds:g})"
-            )

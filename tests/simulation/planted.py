@@ -116,9 +116,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "verdict_of_another_epoch_counts": (
         Edit(
             "core.operator_rules",
-            "    rejection = _check_seen(record, event.epoch)\n"
-            "    if rejection is not None:\n        return rejection\n    spec =",
-            "    spec =",
+            "    if event.epoch != record.epoch:",
+            "    if event.epoch != record.epoch and not isinstance(event, events.Answered):",
         ),
     ),
     "undo_of_the_newest_generation_only": (
@@ -445,10 +444,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "version_that_is_not_deployed_stops_the_task": (
         Edit(
             "core.plan",
-            "return Suspended(reason=bounded(str(error)), epoch=record.epoch)",
+            "return events.Suspended(reason=bounded(str(error)), epoch=record.epoch)",
             "text = bounded(str(error))\n"
-            "            broken = StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
-            "            return broken if not request else Suspended(reason=text)",
+            "            broken = events.StepBroken(epoch=record.epoch, step=spec.name, error=text)\n"
+            "            return broken if not request else events.Suspended(reason=text)",
         ),
     ),
     "conditions_never_hold": (

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from functions.core.deadline_rules import DEFERRED_TOO_LONG
 from functions.core.derive import ProcessState, derive, needs_undo, step_state, unsettled
 from functions.core.record import (
-    EFFECT_TYPES,
     WAITING_TYPES,
     Direction,
     EpochEnd,
@@ -171,7 +170,8 @@ class RecordChecks:
         is_exhausted = (now.error or "").endswith((DEFERRED_TOO_LONG, "recoveries"))
         is_allowed = is_current or is_once or is_new or is_answer or is_exhausted
         self.require(is_allowed, f"{place}: outcome of a start that was over ({was.state})")
-        if is_current and not (is_once or is_answer or is_exhausted) and spec.type in EFFECT_TYPES:
+        has_reply = spec.type not in {StepType.EVENT, StepType.TIMER}
+        if is_current and not (is_once or is_answer or is_exhausted) and has_reply:
             is_derived = (now.error or "").startswith("outcome unknown")
             is_late = now.finished_at and was.complete_by and now.finished_at > was.complete_by
             self.require(is_derived or not is_late, f"{place}: a late reply counted")
