@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import sys
@@ -10,6 +11,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from unittest.mock import patch
 
 from functions.supervisor import task_sweep
@@ -19,6 +21,8 @@ from tests.simulation.record_checks import ViolationError
 from tests.simulation.virtual_time import JumpingLoop
 from tests.simulation.world import DefectHandler, World
 
+#: The first seed that sees each planted bug. `make simulate-planted` writes the file.
+FIRST_SEEDS = Path(__file__).with_name("first_seeds.json")
 _STORY_LINES = 120
 #: Tasks of one page of a sweep: a sweep without a cursor does not pass a corrupt row.
 _PAGE = 1
@@ -107,13 +111,19 @@ def _violation_of(
 
 
 def search_planted(first: int, count: int) -> int:
-    """Print the first of `count` seeds that sees each planted bug. Return the number of unseen bugs."""
-    unseen = 0
+    """Find the first of `count` seeds that sees each planted bug. Return the number of unseen bugs.
+
+    The seeds are printed and recorded, so that the test of a bug begins with its seed.
+    """
+    seeds: dict[str, int] = {}
     for bug in PLANTED:
         with planted(bug):
             found = first_violation(range(first, first + count))
-        unseen += found is None
+        if found is not None:
+            seeds[bug] = found[0]
         print(f"{bug}: " + ("not seen" if found is None else f"seed {found[0]}: {found[1]}"), flush=True)
+    FIRST_SEEDS.write_text(json.dumps(seeds, indent=2) + "\n", encoding="utf-8")
+    unseen = len(PLANTED) - len(seeds)
     print(f"{len(PLANTED)} planted bugs, {unseen} not seen")
     return unseen
 
