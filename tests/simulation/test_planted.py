@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -31,11 +32,11 @@ def test_planted_bug_is_seen(bug: str) -> None:
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bug_is_small_and_removed_again(bug: str) -> None:
     """It changes at most five lines, and the functions have their own code afterwards."""
-    before = undo_order.__code__
+    before = inspect.unwrap(undo_order).__code__
     with planted(bug):
         pass
     lines = sum(max(edit.old.count("\n"), edit.new.count("\n")) + 1 for edit in PLANTED[bug])
-    assert (undo_order.__code__ is before, lines <= MOST_LINES) == (True, True)
+    assert (inspect.unwrap(undo_order).__code__ is before, lines <= MOST_LINES) == (True, True)
 
 
 @pytest.mark.night
