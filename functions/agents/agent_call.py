@@ -145,10 +145,8 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
 
 
-async def look_up(agent: Agent | None, call: AgentCall, now: datetime) -> CallOutcome:
+async def look_up(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
     """Look up the outcome of a call until its deadline, and return it. It raises nothing."""
-    if agent is None:
-        return CallOutcome(OutcomeKind.UNKNOWN, "its Agent is not here")
     try:
         async with asyncio.timeout((call.complete_by - now).total_seconds()):
             found = await agent.find(call)

@@ -89,7 +89,14 @@ class QueueAgent:
 
     async def _look_up(self, request: AgentRequest) -> AgentReply:
         """Return the reply with the outcome of an earlier start. Without a fence, "not done" is unknown."""
-        outcome = await look_up(self.agent, _call_of(request, request.complete_by), self.now())
+        now = self.now()
+        await self.limits.refresh()
+        try:
+            async with self.limits.call(queue_gate(self.name), now + (request.complete_by - now) / 2):
+                call = _call_of(request, request.complete_by)
+                outcome = await look_up(self.agent, call, self.now())
+        except NoFreeSlotError as error:
+            outcome = CallOutcome(OutcomeKind.UNKNOWN, str(error))
         if outcome.kind is OutcomeKind.NOT_BEGUN:
             return reply_to(request, ReplyOutcome.NOT_DONE, fences_starts=True)
         return reply_with(request, outcome)

@@ -58,7 +58,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
     The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor. The run
-    sends the look-ups of queue steps, and its own and abandoned requests that may not be sent yet.
+    takes the look-ups that no run has taken, and its own and abandoned requests that may not be sent yet.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -70,8 +70,9 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     finds = look_ups(record)
     for spec, operation in record.operations():
         is_unsent = operation.unsent_by is not None and operation.run in {None, event.run}
-        if spec.type is StepType.QUEUE and (is_unsent or spec.name in finds):
-            taken = replace(operation, run=event.run, send_by=event.send_by)
+        if is_unsent or spec.name in finds:
+            send_by = event.send_by if spec.type is StepType.QUEUE else None
+            taken = replace(operation, run=event.run, send_by=send_by)
             record = record.with_operation(spec.name, taken)
     return record
 
@@ -214,16 +215,19 @@ def _end_once(
         remains = is_done and record.direction is Direction.UNDO and not spec.undo
         record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
     elif do.state is not OperationState.NOT_STARTED and (do.find_by is None or event.is_look_up):
-        record = mark_unknown(record, spec, now, event.error)
+        run = do.run if spec.type is StepType.ACTIVITY else None  # the run that made the call
+        record = mark_unknown(record, spec, now, event.error, run)
     return record
 
 
-def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str | None) -> TaskRecord:
-    """Mark an outcome as unknown. An Agent that can looks it up once, within `complete_within`."""
+def mark_unknown(
+    record: TaskRecord, spec: StepSpec, now: datetime, error: str | None, run: int | None = None
+) -> TaskRecord:
+    """Mark an outcome as unknown. An Agent that can looks it up once, in a `run`, in `complete_within`."""
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
-    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=None)
+    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=run)
     unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=None)
     return record.with_operation(spec.name, unknown, Direction.DO)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
-from functions.core.derive import look_ups, pending_work
+from functions.core.derive import pending_work
 from functions.core.error_causes import error_text
 from functions.core.json_values import bounded
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
@@ -112,7 +112,6 @@ class _Run:
         self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
         self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, datetime]()
-        self._look_ups = 0
         self._has_started = self._has_unsent = self._is_over = False
         self._group = asyncio.TaskGroup()
 
@@ -127,8 +126,8 @@ class _Run:
         newest = None if self._is_over else await self._runs.storage.cached(self._task)
         if newest is None or newest.epoch != self._epoch:
             return False
-        has_work = self._has_started and newest.run == self._run and bool(pending_work(newest))
-        has_more = self._has_unsent or has_work
+        has_work = bool(pending_work(newest) or self._look_ups_of(newest))
+        has_more = self._has_unsent or (self._has_started and has_work)
         may_be_sent_again = has_more or any(until > self._records_until for until in self._sent.values())
         if may_be_sent_again and record_sent(newest, self._requests_sent()) is not newest:
             await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
@@ -159,10 +158,11 @@ class _Run:
             and not operation.is_overdue(now)
             for spec, operation in record.operations()
         )
+        look_ups = sum(f"{each.start_id}.find" in self._begun for _, each in self._look_ups_of(record))
         return Runner(
             epoch=self._epoch,
             run=self._run,
-            room=self._runs.steps_at_once - calls - self._look_ups,
+            room=self._runs.steps_at_once - calls - look_ups,
             ends_at=self._ends_at,
             new_id=self._runs.new_id,
             gate=self._runs.gates.of,
@@ -183,12 +183,17 @@ class _Run:
                 operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE
             ):
                 self._begin_call(record, spec, operation)
-        for name in look_ups(record):
-            spec, now = record.order.by_name[name], self._runs.now()
+        for spec, operation in self._look_ups_of(record):
+            now = self._runs.now()
             runner = self._runner(record, now)
             has_time = not (runner.has_begun and may_outlast(spec, self._ends_at, now))
-            if spec.type is StepType.ACTIVITY and has_time and runner.room > 0:
-                self._begin_call(record, spec, record.do(name))
+            if has_time and runner.room > 0:
+                self._begin_call(record, spec, operation)
+
+    def _look_ups_of(self, record: TaskRecord) -> list[tuple[StepSpec, Operation]]:
+        """Return the operations whose outcome this run must look up itself."""
+        mine = (each for each in record.operations() if each[1].find_by and each[1].run == self._run)
+        return [(spec, operation) for spec, operation in mine if spec.type is StepType.ACTIVITY]
 
     def _begin_call(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
         """Begin a call or a look-up, or send a request for it to the queue of an Agent."""
@@ -200,7 +205,6 @@ class _Run:
             return
         self._begun.add(key)
         self._has_started |= is_look_up
-        self._look_ups += is_look_up
         until = min(until, self._ends_at) if is_activity else until
         if spec.type not in WAITING_TYPES:
             call = call_of(record, spec, operation, until, self._runs.registry)
@@ -231,20 +235,18 @@ class _Run:
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
-        if call.is_look_up:
-            outcome = await look_up(agent, call, now)
-            self._look_ups -= 1
-            return outcome
+        not_called = OutcomeKind.UNKNOWN if call.is_look_up else OutcomeKind.NOT_BEGUN
         if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-            return CallOutcome(OutcomeKind.NOT_BEGUN, reason)
+            return CallOutcome(not_called, reason)
         try:
             async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 began_at = self._runs.now()
-                outcome = await carry_out(agent, call, began_at)
-            await self._runs.gates.report(spec.gate, outcome.kind, began_at)
+                outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
+            if not call.is_look_up:
+                await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
-            outcome = CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
+            outcome = CallOutcome(not_called, str(error))
         return outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:

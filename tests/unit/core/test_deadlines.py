@@ -131,7 +131,7 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     unknown = after(record, Due(), seconds=60)
     assert (look_ups(unknown), unknown.do("pay").find_by) == (["pay"], at(90))
     begun = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
-    assert begun is unknown  # the run looks up the outcome itself
+    assert (look_ups(begun), begun.do("pay").run) == ([], 2)  # no other run looks it up
     assert (unknown.run, unknown.finished_at) == (2, None)
     assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
     for kind, state in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,14 +11,17 @@ import pytest
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate
-from functions.core.record import Direction, OperationState, TaskRecord
-from functions.core.step_definition import QueueStep, Retry
+from functions.core.record import Direction, OperationState, RuleSettings, TaskRecord
+from functions.core.step_definition import EventStep, QueueStep, Retry
 from functions.core.task_events import Answered, Finding, OutcomeKind, Verdict
 from functions.messaging.agent_messages import AgentRequest
 from tests.fakes.simulated_table import TableFault
 from tests.unit.scheduler.steps import RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
+
+#: With the time in which a run must start what is ready.
+PRODUCTION = RuleSettings(start_within=timedelta(seconds=60), skew=timedelta(seconds=5))
 
 # The usual course
 
@@ -365,6 +369,44 @@ async def test_look_ups_count_as_calls() -> None:
     assert derive(record).state is ProcessState.PROCESSED
     assert (len(world.services.found), world.services.most_under_way) == (4, 2)
     assert world.activities == [(RUN, "done")]
+
+
+@virtual
+@pytest.mark.parametrize(("number", "seconds"), [(3, 200), (1, 230)], ids=["slots", "the length of the run"])
+async def test_run_that_waits_counts_no_failure_after_an_event(number: int, seconds: int) -> None:
+    """A later run of the epoch has ended. What waits for an earlier run is its work, not a lost run."""
+    first, approval = step("first"), EventStep("approval", event=Receipt, complete_within=3600)
+    wide = [step(f"w{each}", first, complete_within=seconds) for each in range(number)]
+    flow = workflow(first, approval, step("small", approval), *wide)
+    world = World(flow, steps_at_once=2, settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', 10)
+    for each in wide:
+        world.services.behaviour[each.name] = answering('{"number":1}', 100)
+    await world.admit("t1")
+    await asyncio.sleep(2)
+    await world.process.receivers.event("t1", "approval", '{"number":1}', "me")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+    assert len(world.services.calls) == number + 2
+
+
+@virtual
+async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
+    """A further run of the epoch does not repeat it, and the Supervisor recovers no task meanwhile."""
+    pays = [once(f"pay{each}", agent="finder", complete_within=225) for each in range(3)]
+    approval = EventStep("approval", event=Receipt, complete_within=3600)
+    world = World(workflow(*pays, approval, step("small", approval)), settings=PRODUCTION)
+    world.process.gates.slots["finder"] = asyncio.Semaphore(1)
+    world.services.find_seconds = 40
+    for each in pays:
+        world.services.behaviour[each.name] = raising(ConnectionError("lost"))
+        world.services.findings[each.name] = Finding.DONE
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    await world.process.receivers.event("t1", "approval", '{"number":1}', "me")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+    assert (len(world.services.found), world.services.most_under_way) == (3, 2)  # one of them, and "small"
 
 
 @virtual
