@@ -16,6 +16,7 @@ from functions.storage.table_contract import (
     Table,
     UnwritableRowsError,
 )
+from functions.storage.transaction_format import size_of
 
 #: Bytes of a group: building and parsing a larger body would block the event loop.
 _MOST_GROUP_BYTES = 1024 * 1024
@@ -84,7 +85,7 @@ class ShardCommits:
 
         Raises `TransientStorageError`, and `UnwritableRowsError` for changes that the service always rejects.
         """
-        size = sum(change.size for change in changes)
+        size = sum(map(size_of, changes))
         if len(changes) > MOST_OPERATIONS or size > MOST_BODY_BYTES:
             raise UnwritableRowsError(f"task {task}: {len(changes)} rows of {size} bytes do not fit")
         pending = _Pending(task, changes, size, asyncio.get_running_loop().create_future())
@@ -182,4 +183,4 @@ class ShardCommits:
 
 def fits(changes: Sequence[RowChange]) -> bool:
     """Return whether one transaction can hold the changes."""
-    return len(changes) <= MOST_OPERATIONS and sum(change.size for change in changes) <= MOST_BODY_BYTES
+    return len(changes) <= MOST_OPERATIONS and sum(map(size_of, changes)) <= MOST_BODY_BYTES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, Protocol
 
 #: Property names and values. A row that was read also has `RowKey` and `odata.etag`.
@@ -40,7 +39,7 @@ class CorruptRowError(StorageError):
         self.row_key, self.reason = row_key, reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RowChange:
     """The change of one row. `update` and `upsert` replace the row, `merge` only the given columns.
 
@@ -51,16 +50,6 @@ class RowChange:
     key: str
     row: Row | None = None
     etag: str = "*"
-
-    @cached_property
-    def size(self) -> int:
-        """Return an upper bound of the bytes that the change takes in a request."""
-        values = (self.row or {}).values()
-        size = 1024 + 4 * len(self.key) + 40 * len(values)
-        for text in values:
-            if isinstance(text, str):  # as JSON in ASCII
-                size += 2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16", "surrogatepass"))
-        return size
 
 
 @dataclass(frozen=True, slots=True)

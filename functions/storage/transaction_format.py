@@ -89,3 +89,13 @@ def parse_refusal(status: int, content: bytes) -> RefusedChanges:
 def quoted(key: str) -> str:
     """Return a key as it is in the address of a row. Raises `ValueError` for a text that is not Unicode."""
     return quote(key.replace("'", "''"), safe="")
+
+
+def size_of(change: RowChange) -> int:
+    """Return an upper bound of the bytes that a change takes in a request."""
+    values = (change.row or {}).values()
+    size = 1024 + 4 * len(change.key) + 40 * len(values)
+    for text in values:
+        if isinstance(text, str):  # as JSON in ASCII
+            size += 2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16", "surrogatepass"))
+    return size

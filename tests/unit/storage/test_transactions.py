@@ -18,6 +18,7 @@ from functions.storage.transaction_format import (
     parse_refusal,
     parse_transaction,
     quoted,
+    size_of,
     transaction_body,
 )
 from tests.fakes.simulated_table import SimulatedTable, TableFault
@@ -66,7 +67,7 @@ def test_body_holds_each_change_with_its_guard() -> None:
         "If-Match: E2",
     ]
     assert '"T":"\\u00e4\\r\\n--batch_rows"' in text
-    assert sum(change.size for change in changes) > len(text) - 500
+    assert sum(map(size_of, changes)) > len(text) - 500
     assert quoted("n'1") == "n%27%271"
 
 
