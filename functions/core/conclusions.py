@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from functions.core.derive import final_state, questions, undo_order, unsettled
+from functions.core.derive import final_state, is_settled, questions, undo_order
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.record import (
     NOTICES,
@@ -46,7 +46,8 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
         if decision is None and record.finished_at is None:
             decision = _decision(record)
             is_do = record.direction is Direction.DO
-            if decision is None and not (unsettled(record) if is_do else undo_order(record)):
+            settled = (is_settled(spec, record.do(spec.name)) for spec in record.order.specs)
+            if decision is None and (all(settled) if is_do else not undo_order(record)):
                 return _completed(record, now, settings)
         if decision is None:
             return record

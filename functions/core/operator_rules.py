@@ -103,13 +103,12 @@ def act_in_error(
     if record.error is None:
         return Rejection.NOT_IN_ERROR
     decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
-    match event:
-        case events.UndoRequested():
-            return replace(record, decision=decision)
-        case events.Resubmitted():
-            changed, end = _resubmitted(record, event, now), EpochEnd.RESUBMITTED
-        case events.Answered():
-            changed, end = _answered(record, event, now), EpochEnd.ANSWERED
+    if isinstance(event, events.UndoRequested):
+        return replace(record, decision=decision)
+    if isinstance(event, events.Resubmitted):
+        changed, end = _resubmitted(record, event, now), EpochEnd.RESUBMITTED
+    else:
+        changed, end = _answered(record, event, now), EpochEnd.ANSWERED
     if isinstance(changed, Rejection):
         return changed
     return _reopened(changed, replace(decision, end=end), now, settings)
