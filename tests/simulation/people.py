@@ -9,6 +9,8 @@ from functions.core.derive import questions
 from functions.core.record import (
     UNDOING_ENDS,
     Direction,
+    Message,
+    MessageKind,
     NotDeployedError,
     OperationState,
     StepType,
@@ -223,10 +225,23 @@ class People:
                 await self._record(task, action)
                 if random.random() < 0.4:
                     world.spawn(self._repeat(task, action))
+                world.spawn(self._repeat_ends_of_children(task))
 
     async def _repeat(self, task: str, action: Event) -> None:
         await asyncio.sleep(self._world.random.uniform(1, 400))
         await self._record(task, action)
+
+    async def _repeat_ends_of_children(self, task: str) -> None:
+        """Deliver the ends of earlier children again, while a later child runs or is undone."""
+        world, order = self._world, self._world.records[task].order
+        for name, step in self._world.records[task].steps.items():
+            for child in (order.child(name, number) for number in range(len(step.earlier_dos))):
+                if order.by_name[name].type is StepType.WORKFLOW and child in world.records:
+                    await asyncio.sleep(world.random.uniform(0.1, 10))
+                    end = Message(
+                        kind=MessageKind.CHILD_ENDED, id=f"again {child}", task=child, at=world.now()
+                    )
+                    await world.deliver(end)
 
     def _action(self, record: TaskRecord, *, is_final: bool) -> Event | None:
         """Return an operator's action on a task in `Error`, None to wait."""

@@ -297,9 +297,10 @@ class World:
         for number in range(2 if self.strikes("message twice", 0.3 if is_end else 0.05) else 1):
             late = self.random.uniform(1, 60) if self.strikes("message late", 0.05) else 0
             late += number * self.random.uniform(0, 300)
-            self.spawn(self._deliver(message, late + self.random.uniform(0.001, 0.1)))
+            self.spawn(self.deliver(message, late + self.random.uniform(0.001, 0.1)))
 
-    async def _deliver(self, message: SchedulerMessage, late: float) -> None:
+    async def deliver(self, message: SchedulerMessage, late: float = 0) -> None:
+        """Deliver a message `late` seconds after its time."""
         delay = 0.0
         if isinstance(message, WakeRequest | ReleaseRequest):
             at = message.not_before if isinstance(message, WakeRequest) else message.at
