@@ -127,7 +127,7 @@ class NotBegunError(Exception):
 
 
 class UnusableResultError(Exception):
-    """The service did it, but its result cannot be used."""
+    """The service did it, but its result cannot be used. An undo is then repeated."""
 
 
 async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
@@ -140,7 +140,8 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
     except NotBegunError as error:
         return CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))
     except UnusableResultError as error:
-        return CallOutcome(OutcomeKind.DONE_WITHOUT_RESULT, bounded(str(error)))
+        kind = OutcomeKind.DONE_WITHOUT_RESULT if call.direction is Direction.DO else OutcomeKind.UNKNOWN
+        return CallOutcome(kind, bounded(str(error)))
     except Exception as error:  # noqa: BLE001 - an Agent may raise anything
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
 

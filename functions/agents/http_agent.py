@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from random import Random, SystemRandom
-from typing import Any, overload
+from typing import Any
 
 import aiohttp
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
@@ -60,6 +59,16 @@ class StatusRefusedError(RefusedError):
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
+
+
+class _UnusableAnswer(dict[str, Any]):
+    """An answer that cannot be used: an Agent that reads it raises `error`."""
+
+    def __init__(self, error: UnusableResultError) -> None:
+        self.error = error
+
+    def __missing__(self, name: str) -> Any:
+        raise self.error
 
 
 class _FailedAttemptError(Exception):
@@ -117,7 +126,7 @@ class HttpAgent:
     is retried only as long as no request can have left. Redirects are not followed.
 
     The methods raise `RefusedError` (`StatusRefusedError` for a status), `NotBegunError` if nothing was sent,
-    `ServiceError`, and `UnusableResultError` if the answer of a success cannot be used.
+    `ServiceError`, and `UnusableResultError` for an unusable answer, without `returns` when it is read.
     """
 
     #: After "not done" of `find`, the service rejects every earlier request of this start.
@@ -145,8 +154,7 @@ class HttpAgent:
         try:
             if call.direction is Direction.DO:
                 return _result_text(await self.do(call))
-            with suppress(UnusableResultError):  # the result of an undo is not recorded
-                await self.undo(call)
+            await self.undo(call)
         except RefusedError as error:
             error.has_unanswered |= changes.unanswered > 0
             raise
@@ -155,30 +163,18 @@ class HttpAgent:
         finally:
             _CHANGES.reset(token)
 
-    @overload
-    async def post(self, path: str, json: Body, call: Call) -> dict[str, Any]: ...
-    @overload
-    async def post[R: BaseModel](self, path: str, json: Body, call: Call, *, returns: type[R]) -> R: ...
-    async def post(
-        self, path: str, json: Body, call: Call, *, returns: type[BaseModel] | None = None
-    ) -> BaseModel | dict[str, Any]:
+    async def post[R: BaseModel | dict[str, Any] = dict[str, Any]](
+        self, path: str, json: Body, call: Call, *, returns: type[R] | None = None
+    ) -> R:
         """Send `POST`; return the answer, `{}` if it is empty."""
-        answer: BaseModel | dict[str, Any] = self._parsed(
-            await self._change("POST", path, json, call), returns
-        )
+        answer: R = await self._change("POST", path, json, call, returns)
         return answer
 
-    @overload
-    async def put(self, path: str, json: Body, call: Call) -> dict[str, Any]: ...
-    @overload
-    async def put[R: BaseModel](self, path: str, json: Body, call: Call, *, returns: type[R]) -> R: ...
-    async def put(
-        self, path: str, json: Body, call: Call, *, returns: type[BaseModel] | None = None
-    ) -> BaseModel | dict[str, Any]:
+    async def put[R: BaseModel | dict[str, Any] = dict[str, Any]](
+        self, path: str, json: Body, call: Call, *, returns: type[R] | None = None
+    ) -> R:
         """Send `PUT`; return the answer, `{}` if it is empty."""
-        answer: BaseModel | dict[str, Any] = self._parsed(
-            await self._change("PUT", path, json, call), returns
-        )
+        answer: R = await self._change("PUT", path, json, call, returns)
         return answer
 
     async def delete(self, path: str, call: Call) -> None:
@@ -214,15 +210,22 @@ class HttpAgent:
             return Found(Finding.NOT_DONE)
         return Found(Finding.DONE, _result_text(answer), answer)
 
-    async def _change(self, method: str, path: str, json: Body, call: Call) -> bytes:
-        """Send a request that changes something."""
+    async def _change(
+        self, method: str, path: str, json: Body, call: Call, returns: type[Any] | None = None
+    ) -> Any:
+        """Send a request that changes something; return its answer."""
         try:
             text = json if isinstance(json, str) else json_text("request", dict(json))
         except UnfitValueError as error:
             raise RefusedError(str(error)) from None
-        answer = await self._send(method, path, text.encode(), call)
+        content = await self._send(method, path, text.encode(), call)
         _changes().is_accepted = True
-        return answer
+        try:
+            return self._parsed(content, returns)
+        except UnusableResultError as error:
+            if returns is not None:
+                raise
+            return _UnusableAnswer(error)
 
     async def _send(self, method: str, path: str, body: bytes, call: Call) -> bytes:
         """Send a request until it has a clear answer; return the body of a success."""
@@ -319,7 +322,7 @@ class HttpAgent:
             excerpt = content[: 4 * _MOST_EXCERPT].decode(errors="replace")[:_MOST_EXCERPT]
             raise StatusRefusedError(f"{text}: {excerpt}" if excerpt else text, status)
 
-    def _parsed(self, content: bytes, model: type[BaseModel] | None) -> Any:
+    def _parsed(self, content: bytes, model: type[Any] | None) -> Any:
         """Return an answer as its model, without a model as a dict. Raises `UnusableResultError`."""
         name = self._service.name
         if len(content) > _MOST_ANSWER_BYTES:
@@ -413,6 +416,8 @@ async def _content_of(answer: aiohttp.ClientResponse) -> bytes:
 
 def _result_text(result: object) -> str:
     """Return a result as JSON. Raises `UnusableResultError`."""
+    if isinstance(result, _UnusableAnswer):
+        raise result.error
     try:
         return json_text("result", {} if result is None else _plain(result))
     except ValueError as error:

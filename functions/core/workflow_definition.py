@@ -105,7 +105,8 @@ class Workflow[P: BaseModel]:
     def specs_of(self, payload: P, finders: frozenset[str] = frozenset()) -> tuple[StepSpec, ...]:
         """Return the snapshot of an order's steps, with one spec for each item of a for-each step.
 
-        `finders` are the gates of the Agents that can look up effects. Raises `UnfitOrderError`.
+        A need on a step without items is completed by that step's needs. `finders` are the gates of the
+        Agents that can look up effects. Raises `UnfitOrderError`.
         """
         specs = tuple(spec for step in self.steps.values() for spec in self._specs_of(step, payload))
         if len(specs) > checks.MOST_STEPS:
@@ -117,7 +118,10 @@ class Workflow[P: BaseModel]:
             raise UnfitOrderError(
                 f"It has {len(specs)} steps and {len(agents)} Agents; the limit is {_MOST_ROWS} together."
             )
-        return tuple(replace(spec, can_find=spec.gate in finders) for spec in specs)
+        needs = {name: step.spec.needs for name, step in self.steps.items()}
+        for empty in needs.keys() - {spec.step for spec in specs}:
+            needs |= {name: own | needs[empty] for name, own in needs.items() if empty in own}
+        return tuple(replace(spec, needs=needs[spec.step], can_find=spec.gate in finders) for spec in specs)
 
     def _specs_of(self, step: checks.DefinedStep, payload: P) -> Iterator[StepSpec]:
         spec = step.spec

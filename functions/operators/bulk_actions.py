@@ -247,7 +247,7 @@ class BulkActions:
     ) -> TaskLine | NotTaken:
         task = record.order.task
         try:
-            async with asyncio.timeout(_TASK_SECONDS), slots:
+            async with slots, asyncio.timeout(_TASK_SECONDS):
                 return TaskLine.of(await self.actions.take(record, action, caller, reason))
         except Exception as error:  # noqa: BLE001 - a task fails alone
             found = problem_of(as_problem(error), doing=f"{action.name} of task {task}")

@@ -20,7 +20,7 @@ from functions.core.error_causes import error_class, failed_step
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord
 from functions.storage.row_keys import TaskIndex, find_key, gate_key, index_key, message_key, task_key
-from functions.storage.table_contract import CorruptRowError, Row, RowChange
+from functions.storage.table_contract import CorruptRowError, Row, RowChange, UnwritableRowsError
 
 #: Ids of the latest writes in the task row. A writer whose answer was lost finds its own id there.
 _MOST_WRITES = 8
@@ -271,7 +271,11 @@ def _step_row(record: TaskRecord, step: StepRecord) -> Row:
             row |= split(f"{column}Request", operation.request)
             row |= split(f"{column}Result", operation.result)
     if step.earlier_dos:
-        row |= {**split("EarlierDos", _json(_EARLIER, step.earlier_dos)), "Undone": step.undone}
+        kept = (replace(do, request=None) if do.request == step.do.request else do for do in step.earlier_dos)
+        text = _json(_EARLIER, tuple(kept))
+        if len(text) > 25 * _MOST_CHARACTERS:  # the rest of the row has other texts
+            raise UnwritableRowsError(f"step {step.name}: its earlier requests take {len(text)} characters")
+        row |= {**split("EarlierDos", text), "Undone": step.undone}
     return row | split("Event", step.event) | split("EventBy", step.event_by) | split("Note", step.note)
 
 
@@ -356,6 +360,7 @@ def _step_of(name: str, row: Row, order: Order) -> StepRecord:
     if name not in order.by_name:
         raise ValueError("the order has no such step")
     do, undo = (_operation_of(row, column) for column in ("Do", "Undo"))
+    earlier = _EARLIER.validate_json(joined(row, "EarlierDos") or "[]")
     return StepRecord(
         name=name,
         do=do,
@@ -363,7 +368,7 @@ def _step_of(name: str, row: Row, order: Order) -> StepRecord:
         event=joined(row, "Event"),
         event_by=joined(row, "EventBy"),
         note=joined(row, "Note"),
-        earlier_dos=_EARLIER.validate_json(joined(row, "EarlierDos") or "[]"),
+        earlier_dos=tuple(replace(each, request=each.request or do.request) for each in earlier),
         undone=int(row.get("Undone", 0)),
     )
 

@@ -107,6 +107,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "child_is_started_beside_one_that_may_still_end": (
         Edit("core.operator_rules", "do.unknown_starts == 0", "(not do.unknown_starts or not spec.agent)"),
     ),
+    "request_of_an_earlier_generation_is_lost": (
+        Edit("storage.record_rows", "each.request or do.request", "each.request"),
+    ),
     "end_of_an_earlier_child_counts": (
         Edit("core.step_rules", ".RUNNING and child == children[-1]:", ".RUNNING:"),
     ),

@@ -126,11 +126,13 @@ async def test_agent_that_defines_neither_undo_nor_find(service: Service) -> Non
     assert (await agent.find(new_call())).finding is Finding.UNKNOWN
 
 
-@pytest.mark.parametrize("status", [404, 410])
-async def test_undo_of_a_missing_resource_succeeds(status: int, service: Service) -> None:
-    """Nothing is left to undo."""
-    service.answers = [Answer(status)]
-    assert await _do(service, direction=Direction.UNDO) == "{}"
+@pytest.mark.parametrize(
+    ("status", "direction"), [(404, Direction.UNDO), (410, Direction.UNDO), (204, Direction.DO)]
+)
+async def test_success_without_an_answer(status: int, direction: Direction, service: Service) -> None:
+    """Nothing is left to undo, and the result is empty."""
+    service.answers = [Answer(status, ())]
+    assert await _do(service, direction=direction) == "{}"
 
 
 async def test_credential_is_sent_with_each_attempt(service: Service) -> None:
@@ -197,12 +199,6 @@ async def test_answer_that_its_model_rejects(service: Service) -> None:
     assert await agent.carry_out(new_call(direction=Direction.UNDO)) == "{}"
 
 
-async def test_empty_answer_is_an_empty_result(service: Service) -> None:
-    """204 is a success."""
-    service.answers = [Answer(204, ())]
-    assert await _do(service) == "{}"
-
-
 async def test_request_that_json_cannot_hold_is_refused(service: Service) -> None:
     """The service is not called."""
     agent = HttpAgent(service.access())
@@ -218,6 +214,24 @@ class BookingAgent(HttpAgent):
         """Book."""
         await self.put("booking", call.request, call)
         return await self.read("booking", call, returns=Charge)
+
+    async def undo(self, call: Call) -> None:
+        """Cancel, and read the confirmation."""
+        await self.do(call)
+
+
+async def test_only_an_answer_that_is_read_must_be_usable(service: Service) -> None:
+    """The second request follows any answer to the first one. An undo is repeated until it is complete."""
+    agent, unusable = BookingAgent(service.access()), Answer(pieces=(b"OK",))
+    kinds = {Direction.DO: OutcomeKind.DONE_WITHOUT_RESULT, Direction.UNDO: OutcomeKind.UNKNOWN}
+    for direction, kind in kinds.items():
+        call = new_call(direction=direction)
+        service.answers = [unusable, saying({"reference": "C-7", "token": ""}), *[unusable] * 3]
+        ended = [(await agent_call.carry_out(agent, call, virtual_now())).kind for _ in range(2)]
+        assert ended == [OutcomeKind.DONE, kind]
+        with pytest.raises(UnusableResultError):
+            _ = (await agent.post("booking", {}, call))["reference"]
+    assert len(service.received) == 10
 
 
 async def test_read_without_a_usable_answer_after_a_change_is_no_refusal(service: Service) -> None:
@@ -324,13 +338,6 @@ async def test_step_has_its_own_waits(service: Service) -> None:
     assert asyncio.get_running_loop().time() - start >= 2
 
 
-async def test_nothing_is_sent_after_the_deadline(service: Service) -> None:
-    """It is certain that nothing was done."""
-    with pytest.raises(NotBegunError):
-        await _do(service, seconds=-1)
-    assert service.received == []
-
-
 class _NoToken:
     async def headers(self) -> dict[str, str]:
         raise NoTokenError("no token for api://pay")
@@ -338,7 +345,7 @@ class _NoToken:
 
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_service_that_was_not_reached_was_not_called(service: Service, *, idempotent: bool) -> None:
-    """Neither without a token nor over a refused connection; both are retried until the deadline."""
+    """Neither without a token, nor over a refused connection (both are retried), nor after the deadline."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -346,6 +353,8 @@ async def test_service_that_was_not_reached_was_not_called(service: Service, *, 
             call = new_call(1, idempotent=idempotent)
             with pytest.raises(NotBegunError):
                 await RestAgent(access).carry_out(call)
+    with pytest.raises(NotBegunError):
+        await _do(service, seconds=-1, idempotent=idempotent)
     assert service.received == []
 
 

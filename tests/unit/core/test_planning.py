@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from functions.core.definition_checks import DefinedStep, items_of
-from functions.core.derive import ProcessState, WaitingFor, derive
+from functions.core.derive import ProcessState, WaitingFor, derive, undo_order
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.json_values import UnfitValueError, item_digest
 from functions.core.plan import (
@@ -40,7 +40,7 @@ from functions.core.task_events import (
     Suspended,
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end
+from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end, run
 
 
 class Parcel(BaseModel):
@@ -178,6 +178,23 @@ def test_results_of_needed_steps_are_models() -> None:
     _run(record, registry)
     number = {"number": 3}
     assert seen == [Label(number=3), number, [number, number], None]
+
+
+def test_need_on_a_step_without_items_is_a_need_on_its_needs() -> None:
+    """It bounds starts, results and undos, also through two such steps, in any order of the steps."""
+    registry = _registry(
+        Step("e", needs=["c"], request=lambda _, results: {"n": results["a"].number}, undo=True),
+        Step("c", needs=["b"], for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {}),  # noqa: ARG005 - the inputs of the function
+        Step("a", request=_request, result=Label, undo=True),
+        Step("b", needs=["a"], for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {}),  # noqa: ARG005 - as above
+    )
+    record = _run(_task(registry), registry)
+    assert list(record.steps) == ["a"]
+    record = _run(after(record, end(record, "a", result='{"number":3}')), registry)
+    assert record.do("e").request == '{"n":3}'
+    record = after(record, end(record, "e"), cancel())
+    assert undo_order(record) == ["e", "a"]
+    assert undo_order(run(record, "e", OutcomeKind.REFUSED)) == []
 
 
 def test_task_whose_version_is_not_deployed_is_suspended() -> None:

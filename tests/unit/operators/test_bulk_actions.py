@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -152,13 +153,15 @@ async def test_fault_concerns_its_task_only(
 
 
 async def test_page_ends_in_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for tasks that wait behind those that hang."""
+    """Tasks that wait behind those that hang have all of their time."""
     for number in range(20):
         await desk.in_error(f"e-{number}")
-    monkeypatch.setattr(bulk_actions, "_TASK_SECONDS", 0.05)
-    monkeypatch.setattr(desk.storage, "change", lambda *_, **__: asyncio.Event().wait())
+    hang = (asyncio.Event().wait() for _ in range(16))
+    change = Mock(wraps=desk.storage.change, side_effect=[*hang, *[DEFAULT] * 4])
+    monkeypatch.setattr(bulk_actions, "_TASK_SECONDS", 1)
+    monkeypatch.setattr(desk.storage, "change", change)
     [page] = await _all(desk)
-    assert len(page["rejected"]) == 20
+    assert (len(page["rejected"]), len(page["done"])) == (16, 4)
 
 
 async def test_ages_are_as_of_the_count(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
-from functions.core.task_events import GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.core.task_events import ChildEnded, GateReleased, OutcomeKind, StepDeferred, Verdict
 from functions.storage.group_commits import fits
 from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import (
@@ -24,7 +24,7 @@ from functions.storage.record_rows import (
     stored_task,
 )
 from functions.storage.row_keys import TaskIndex, index_range, next_receiver, task_in, time_in
-from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row
+from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, UnwritableRowsError
 from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.core.builders import (
     LOOK,
@@ -181,6 +181,34 @@ def test_change_of_ninety_steps_with_large_texts_fits() -> None:
     assert {step.note is not None for step in stored.record.steps.values()} == {True}
     rows = (row for (_, key), row in table.rows.items() if "|step|" in key)
     assert {row["State"] for row in rows} == {"not started"}  # of the undos
+
+
+@pytest.mark.parametrize(("number", "times"), [(90, 1), (1, 20)])
+def test_children_can_be_resubmitted_again_and_again(number: int, times: int) -> None:
+    """The request of all generations is written once."""
+    names = [f"c{index}" for index in range(number)]
+    record = new(*(spec(name, type=StepType.WORKFLOW) for name in names), on_failure=FailurePolicy.KEEP)
+    for generation in range(times):
+        for name in names:
+            record = after(record, start(record, name, request="ü" * 29_900))
+        children = {name: record.order.child(name, generation) for name in names}
+        ends = (ChildEnded(step=name, run_id="r", child=children[name], is_done=False) for name in names)
+        record = replace(after(record, *ends), outbox=(), closed=())
+        changes, stored = difference(StoredTask(record, "", (), ""), after(record, resubmit(record)), "w2")
+        record = stored.record
+        assert fits(changes)
+    assert number > 1 or read(written(record)).record == record
+
+
+def test_rebuild_is_rejected_before_the_row_is_full() -> None:
+    """The row has room for another request, its result, and the request of its undo."""
+    do = Operation(number=1, request="ü" * 30_000)
+    earlier = tuple(replace(do, request=f"{number}{do.request}") for number in range(13))
+    step = StepRecord(name="a", do=replace(do, result=do.request), undo=do, earlier_dos=earlier)
+    record = new(spec("a")).with_step(step)
+    assert read(written(record)).record.steps == record.steps
+    with pytest.raises(UnwritableRowsError, match="step a: its earlier requests take 4"):
+        written(record.with_step(step.with_new_do()))
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
