@@ -1,7 +1,4 @@
-"""A Supervisor in a separate process, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
-
-Its clock can be ahead, or stand still.
-"""
+"""A Supervisor in a process of its own that sweeps once: `python -m tests.e2e.recovery.supervisor`."""
 
 from __future__ import annotations
 
@@ -54,10 +51,8 @@ def main() -> None:
     """Sweep once, as the command line says."""
     parser = ArgumentParser()
     parser.add_argument("--clock-ahead", type=float, default=0, help="seconds")
-    parser.add_argument("--clock-stands-at", type=datetime.fromisoformat, help="a time in UTC")
-    options = parser.parse_args()
-    ahead, stands_at = timedelta(seconds=options.clock_ahead), options.clock_stands_at
-    machine.utc_now = lambda: stands_at or datetime.now(UTC) + ahead
+    ahead = timedelta(seconds=parser.parse_args().clock_ahead)
+    machine.utc_now = lambda: datetime.now(UTC) + ahead
     asyncio.run(_sweep_once())
 
 

@@ -1,14 +1,13 @@
-"""A delivery is undone after a refusal and after a cancel; a refused undo ends in `Error`."""
+"""A delivery is undone after a refusal and after a cancel."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from tests.e2e.deliveries import BOOKED_ONCE, UNDONE, asking, booked, submit
-from tests.e2e.recovery.bench import Bench, ends, step
+from tests.e2e.recovery.bench import Bench, ends
 from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
@@ -27,29 +26,6 @@ async def test_undo_goes_in_reverse(bench: Bench) -> None:
         "drone/undo",
         "package/undo",
     ]
-
-
-async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench: Bench) -> None:
-    """The steps that it needs stay as they were, and the operator gets one alert."""
-
-    async def stuck_at(name: str) -> None:
-        task = f"refused-undo-{name}"
-        bench.remote.script(f"{task}/delivery/do", Behaviour.BLUNDERS)
-        bench.remote.script(f"{task}/{name}/undo", Behaviour.REFUSES)
-        await submit(bench, task)
-        found = await bench.until_state(task, "Error")
-        assert found["reason"] == f"undo of {name}: {name} answered 422"
-        done = UNDONE.index(name)
-        assert {each: step(found, each)["state"] for each in UNDONE} == {
-            **dict.fromkeys(UNDONE[:done], "Undone"),
-            name: "Undo refused",
-            **dict.fromkeys(UNDONE[done + 1 :], "Completed"),
-        }
-        assert booked(bench.remote, task) == {"transport", *UNDONE[done:]}
-        await bench.until_alerted(task)
-        assert len(bench.remote.alerts_about(task)) == 1
-
-    await asyncio.gather(*map(stuck_at, UNDONE))
 
 
 async def test_processed_delivery_is_cancelled_and_every_effect_undone(bench: Bench) -> None:
