@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from itertools import product
 
 import pytest
@@ -21,6 +22,7 @@ from functions.core.record import (
     Direction,
     FailurePolicy,
     OperationState,
+    RuleSettings,
     StepSpec,
     StepType,
     TaskRecord,
@@ -93,6 +95,18 @@ def test_recoveries_end() -> None:
         assert (derive(record).state, record.direction) == (state, direction)
         assert record.reason == "the task: overdue after 5 recoveries"
         assert alerts(record) == ["error" if policy is FailurePolicy.KEEP else "exhausted"]
+
+
+def test_deployment_with_other_extended_waits_stops_no_task() -> None:
+    """A recovery that was decided waits for a payment. The last wait applies, or none."""
+    record = replace(new(spec("a"), payment(complete_within=4000)), failures=4)
+    record = after(record, start(record, "pay", by=4000), start(record, "a"))
+    record = after(record, LOOK, seconds=40)
+    wait = timedelta(seconds=60)
+    for waits, threshold, is_immediate in (((wait,), 3, False), ((), 3, True), ((wait, 2 * wait), 0, False)):
+        settings = RuleSettings(threshold=threshold, extended_waits=waits)
+        recovered = after(record, end(record, "pay"), seconds=50, settings=settings)
+        assert (recovered.epoch, recovered.resume_at is None) == (2, is_immediate)
 
 
 def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
