@@ -168,11 +168,13 @@ def end_step(
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
     The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
-    counts in its epoch, while the outcome is looked up.
+    counts in its epoch, while the outcome is looked up. The result of an undo is not recorded.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:
         return Rejection.NOT_OPEN
+    if event.direction is Direction.UNDO and event.kind is OutcomeKind.DONE_WITHOUT_RESULT:
+        event = replace(event, kind=OutcomeKind.DONE)
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event

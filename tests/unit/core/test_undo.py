@@ -40,12 +40,12 @@ def _undoing(*undo: str) -> TaskRecord:
 
 
 def test_steps_are_undone_in_reverse_order_of_dispatch() -> None:
-    """A refused do was dispatched as well; a step that never started needs no undo."""
+    """A refused do was dispatched as well; a step that never started, and an undo, need no result."""
     record = _undoing("a", "b", "c")
     assert (record.direction, ready_steps(record)) == (Direction.UNDO, ["c"])
     record = after(record, start(record, "c"))
     assert (step_state(record, record.order.by_name["c"]), ready_steps(record)) == (StepState.UNDOING, [])
-    record = after(record, end(record, "c"))
+    record = after(record, end(record, "c", OutcomeKind.DONE_WITHOUT_RESULT))
     assert step_state(record, record.order.by_name["c"]) is StepState.UNDONE
     record = run(run(record, "b"), "a")
     assert (derive(record).state, record.reason) == (ProcessState.COMPENSATED, "c: it failed")
