@@ -15,7 +15,6 @@ from functions.core.gate_rules import Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
-    Direction,
     EpochEnd,
     FailurePolicy,
     Operation,
@@ -25,7 +24,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.step_rules import OUTCOME_UNKNOWN, mark_unknown, not_begun
+from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unknown, not_begun, recovery
 from functions.core.task_events import Due, GateReleased, Rejection
 
 #: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
@@ -103,7 +102,7 @@ def _act_on_overdue_step(
             record = record.with_operation(spec.name, operation)
             return not_begun(record, spec, record.direction, now, settings)
     error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
-    return _fail_or_recover(record, event, spec, now, settings, error=error)
+    return fail_or_recover(record, spec, error, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_deferral(
@@ -117,40 +116,7 @@ def _act_on_deferral(
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         later = replace(operation, defer_by=now + settings.longest_deferral)
         return record.with_operation(spec.name, later)
-    return _fail_or_recover(record, event, spec, now, settings, error=DEFERRED_TOO_LONG)
-
-
-def _fail_or_recover(
-    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings, *, error: str
-) -> TaskRecord:
-    """End an overdue optional step with `error`; decide on a recovery for another one.
-
-    An exhausted undo counts as refused.
-    """
-    operation = record.current(spec.name)
-    if record.direction is Direction.DO and spec.may_fail:
-        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
-        return record.with_operation(spec.name, failed)
-    if record.decision is not None or not event.may_recover:
-        return record
-    decision = _recovery(record, settings, spec.name)
-    if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
-        return replace(record, decision=decision)
-    error = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = operation.ended(OperationState.REFUSED, now, error=error)
-    return replace(record.with_operation(spec.name, refused), failures=0)
-
-
-def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
-    """Decide on another recovery, or that recoveries are exhausted."""
-    if record.failures < settings.threshold + len(settings.extended_waits):
-        return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
-    is_do = record.direction is Direction.DO
-    is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
-    name = name if is_do else f"undo of {name}"
-    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
-    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
-    return Decision(end=end, reason=reason, who="supervisor")
+    return fail_or_recover(record, spec, DEFERRED_TOO_LONG, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_missed_pick_up(
@@ -163,7 +129,7 @@ def _act_on_missed_pick_up(
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None or not event.may_recover:
         return record
-    return replace(record, decision=_recovery(record, settings, "the task"))  # no name of a step
+    return replace(record, decision=recovery(record, settings, "the task"))  # no name of a step
 
 
 def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:

@@ -17,6 +17,7 @@ from functions.core.record import (
     Decision,
     Direction,
     EpochEnd,
+    FailurePolicy,
     MessageKind,
     Operation,
     OperationState,
@@ -168,7 +169,8 @@ def end_step(
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
     The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
-    counts in its epoch, while the outcome is looked up. The result of an undo is not recorded.
+    counts in its epoch, while the outcome is looked up, and "not done" as an overdue start. The result of an
+    undo is not recorded.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:
@@ -245,7 +247,10 @@ def _with_outcome(
         case OutcomeKind.NOT_BEGUN:
             operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
-            return not_begun(record, spec, event.direction, now, settings)
+            record = not_begun(record, spec, event.direction, now, settings)
+            if not event.is_look_up:
+                return record
+            return fail_or_recover(record, spec, event.error or "", now, settings, may_recover=True)
         case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:
             after = operation.ended(OperationState.REFUSED, now, error=f"{OUTCOME_UNKNOWN} ({event.error})")
         case OutcomeKind.UNKNOWN:
@@ -332,3 +337,42 @@ def _deferred(
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)
     return replace(record, deferred_since=None).with_operation(spec.name, deferred)
+
+
+def fail_or_recover(
+    record: TaskRecord,
+    spec: StepSpec,
+    error: str,
+    now: datetime,
+    settings: RuleSettings,
+    *,
+    may_recover: bool,
+) -> TaskRecord:
+    """End an optional step that has failed with `error`; decide on a recovery for another one.
+
+    An exhausted undo counts as refused.
+    """
+    operation = record.current(spec.name)
+    if record.direction is Direction.DO and spec.may_fail:
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
+        return record.with_operation(spec.name, failed)
+    if record.decision is not None or not may_recover:
+        return record
+    decision = recovery(record, settings, spec.name)
+    if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
+        return replace(record, decision=decision)
+    error = decision.reason.removeprefix(f"undo of {spec.name}: ")
+    refused = operation.ended(OperationState.REFUSED, now, error=error)
+    return replace(record.with_operation(spec.name, refused), failures=0)
+
+
+def recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
+    """Decide on another recovery, or that recoveries are exhausted."""
+    if record.failures < settings.threshold + len(settings.extended_waits):
+        return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
+    is_do = record.direction is Direction.DO
+    is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
+    name = name if is_do else f"undo of {name}"
+    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
+    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
+    return Decision(end=end, reason=reason, who="supervisor")

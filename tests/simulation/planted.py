@@ -383,14 +383,14 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "one_recovery_too_many": (
         Edit(
-            "core.deadline_rules",
+            "core.step_rules",
             "record.failures < settings.threshold",
             "record.failures <= settings.threshold",
         ),
     ),
     "exhausted_undo_stops_the_others": (
         Edit(
-            "core.deadline_rules",
+            "core.step_rules",
             "if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:",
             "if decision.reason:",
         ),

@@ -161,6 +161,25 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     assert look_ups(lost) == []
 
 
+def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
+    """A service that always hangs uses the recoveries up; an optional step fails."""
+    record, seconds = new(payment(can_find=True, type=StepType.QUEUE)), 0.0
+    for failures in (1, 2, 3, 4, 5, 5):
+        record = after(record, start(record, "pay", by=seconds + 30), seconds=seconds)
+        record = after(record, LOOK, seconds=seconds + 40)
+        record = after(
+            record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=seconds + 41
+        )
+        assert record.failures == failures
+        seconds += 5_000
+        record = record if record.resume_at is None else after(record, LOOK, seconds=seconds)
+    assert (record.error, alerts(record)) == ("pay: overdue after 5 recoveries", ["error"])
+    record = new(payment(can_find=True, on_failure=FailurePolicy.CONTINUE))
+    record = after(after(record, start(record, "pay")), Due(), seconds=40)
+    record = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=41)
+    assert (record.do("pay").error, derive(record).state) == ("it failed", ProcessState.PROCESSED)
+
+
 def _unknown(*others: StepSpec) -> TaskRecord:
     """Return a record with a payment of an Agent behind a queue, whose outcome became unknown at 60 s."""
     pay = payment(can_find=True, type=StepType.QUEUE)
