@@ -71,7 +71,7 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
     """Yield the functions, methods and properties that a module defines."""
     for name, value in vars(module).items():
         if inspect.isfunction(value) and value.__module__ == module.__name__:
-            yield name, value
+            yield name, inspect.unwrap(value)
         elif inspect.isclass(value) and value.__module__ == module.__name__:
             for member, given in vars(value).items():
                 wrapper: Any = given.fget if isinstance(given, property) else given
