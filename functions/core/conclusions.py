@@ -77,7 +77,7 @@ def _decision(record: TaskRecord) -> Decision | None:
         if undo_order(record) or not refused:
             return None
         reasons = (f"undo of {step.name}: {step.undo.error}" for step in refused)
-        return Decision(end=EpochEnd.STOPPED, reason="; ".join(reasons))
+        return Decision(end=EpochEnd.STOPPED, reason=bounded("; ".join(reasons)))
     question = _question(record)
     if question is not None:
         return question

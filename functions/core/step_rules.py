@@ -12,6 +12,7 @@ from typing import assert_never
 from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
 from functions.core.derive import look_ups, ready_steps
+from functions.core.json_values import bounded
 from functions.core.record import (
     UNDOING_ENDS,
     Decision,
@@ -177,6 +178,7 @@ def end_step(
         return Rejection.NOT_OPEN
     if event.direction is Direction.UNDO and event.kind is OutcomeKind.DONE_WITHOUT_RESULT:
         event = replace(event, kind=OutcomeKind.DONE)
+    event = replace(event, error=event.error and bounded(event.error))
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
@@ -340,29 +342,23 @@ def _deferred(
 
 
 def fail_or_recover(
-    record: TaskRecord,
-    spec: StepSpec,
-    error: str,
-    now: datetime,
-    settings: RuleSettings,
-    *,
-    may_recover: bool,
+    record: TaskRecord, spec: StepSpec, text: str, now: datetime, settings: RuleSettings, *, may_recover: bool
 ) -> TaskRecord:
-    """End an optional step that has failed with `error`; decide on a recovery for another one.
+    """End an optional step that has failed with the error `text`; decide on a recovery for another one.
 
     An exhausted undo counts as refused.
     """
     operation = record.current(spec.name)
     if record.direction is Direction.DO and spec.may_fail:
-        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=text)
         return record.with_operation(spec.name, failed)
     if record.decision is not None or not may_recover:
         return record
     decision = recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
         return replace(record, decision=decision)
-    error = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = operation.ended(OperationState.REFUSED, now, error=error)
+    text = decision.reason.removeprefix(f"undo of {spec.name}: ")
+    refused = operation.ended(OperationState.REFUSED, now, error=text)
     return replace(record.with_operation(spec.name, refused), failures=0)
 
 

@@ -77,6 +77,18 @@ def test_refused_undo_stops_only_the_steps_that_its_step_needs() -> None:
     assert ready_steps(after(record, resubmit(record))) == ["b"]
 
 
+def test_reasons_of_many_refused_undos_are_bounded() -> None:
+    """They are part of one alert. An Agent may reply with an error of any length."""
+    record = new(*(spec(f"s{number}", undo=True) for number in range(90)))
+    for step in ready_steps(record):
+        record = run(record, step)
+    record = after(record, cancel())
+    while record.error is None:
+        record = run(record, ready_steps(record)[0], OutcomeKind.REFUSED, error="漢" * 1000)
+    texts = [record.error, *(str(step.undo.error) for step in record.steps.values())]
+    assert {len(text.encode()) for text in texts} <= {1022, 1023, 1024}
+
+
 def test_refused_undo_blocks_all_that_its_step_needs() -> None:
     """Directly or not, until an operator leaves the step as it is."""
     specs = [spec("a", undo=True), spec("b", "a"), spec("c", "b", undo=True), spec("d", "c")]
