@@ -168,6 +168,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
         output=None,
         reason=decision.reason if is_turned or record.direction is Direction.DO else record.reason,
         resume_at=_extended_wait(record, now, settings) if is_recovery else None,
+        deferred_since=record.deferred_since if is_recovery else None,
         closed=(*record.closed, closed),
     )
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:

@@ -107,7 +107,7 @@ def act_in_error(
         case events.UndoRequested():
             return replace(record, decision=decision)
         case events.Resubmitted():
-            changed, end = _resubmitted(record, event, now), EpochEnd.RESUBMITTED
+            changed, end = _resubmitted(record, event), EpochEnd.RESUBMITTED
         case events.Answered():
             changed, end = _answered(record, event, now), EpochEnd.ANSWERED
     if isinstance(changed, Rejection):
@@ -115,8 +115,8 @@ def act_in_error(
     return _reopened(changed, replace(decision, end=end), now, settings)
 
 
-def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -> TaskRecord | Rejection:
-    """Return the task with a new time limit, in which steps without a recorded result can start again.
+def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | Rejection:
+    """Return the task, in which steps without a recorded result can start again.
 
     The step `rebuild` begins another generation, with a new request and effect key. A repeatable step whose
     result is missing starts again with the same key.
@@ -132,9 +132,6 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -
         if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
             return Rejection.NOT_OPEN
         record = record.with_step(step.with_new_do())
-    limit = record.order.complete_within
-    if limit is not None:
-        record = replace(record, expires_at=now + timedelta(seconds=limit))
     return record
 
 
@@ -149,13 +146,16 @@ def can_rebuild(spec: StepSpec, do: Operation) -> bool:
 
 
 def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
-    """Open the next epoch, with no failure counted and the refused steps not started.
+    """Open the next epoch with new bounds of time, no failure counted, and the refused steps not started.
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
     opened = replace(next_epoch(record, decision, now, settings), failures=0)
     if questions(opened):
         return opened  # which stays in `Error`
+    limit = record.order.complete_within
+    if limit is not None:
+        opened = replace(opened, expires_at=now + timedelta(seconds=limit))
     is_do = record.direction is Direction.DO
     for spec, operation in opened.operations():
         if is_do and is_settled(spec, operation):
@@ -165,9 +165,10 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
         elif operation.state is OperationState.REFUSED:
             again = replace(operation, state=OperationState.NOT_STARTED, error=None)
             opened = opened.with_operation(spec.name, again)
-        elif operation.gate is not None:
-            later = replace(operation, defer_by=now + settings.defer_for)
-            opened = opened.with_operation(spec.name, later)
+        else:
+            defer_by = None if operation.gate is None else now + settings.defer_for
+            again = replace(operation, defer_by=defer_by, defer_left=None)
+            opened = opened.with_operation(spec.name, again)
     return opened
 
 

@@ -27,6 +27,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
+from functions.core.rules import fold
 from functions.core.task_events import (
     ChildEnded,
     Due,
@@ -128,6 +129,19 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
     assert after(resumed, late, seconds=60 + SETTINGS.defer_for.total_seconds()).failures == 1
     assert after(resumed, start(resumed, "a"), seconds=401).deferred_since is None
     assert rejection(record, Due(), 60) is Rejection.NOT_DUE
+
+
+@pytest.mark.parametrize("policy", [FailurePolicy.COMPENSATE, FailurePolicy.KEEP])
+def test_overload_after_a_turn_or_a_resubmission_counts_no_failure(policy: FailurePolicy) -> None:
+    """A task whose recoveries were used up in an overload has its deferrals again."""
+    record, seconds = run(new(spec("a", undo=True), spec("b"), on_exhausted=policy), "a"), 0.0
+    late = Due(may_recover=True, is_overloaded=True)
+    while record.direction is Direction.DO and record.error is None:
+        seconds += 600
+        record = fold(record, late, None, at(seconds), SETTINGS).record
+    record = record if record.error is None else after(record, resubmit(record), seconds=seconds)
+    record = after(record, late, seconds=seconds + 60)
+    assert (record.failures, derive(record).waiting_for) == (0, WaitingFor.DEFERRED)
 
 
 def test_optional_step_without_an_outcome_fails() -> None:
@@ -449,7 +463,7 @@ def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, di
 
 
 def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
-    """The question comes first, then the policy."""
+    """The question comes first, then the policy. A verdict starts the limit again."""
     record = new(payment(can_find=True), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
     record = after(record, start(record, "pay"))
     record = after(record, LOOK, seconds=25)
@@ -459,5 +473,6 @@ def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
     record = after(record, LOOK, seconds=100)
     assert (derive(record).state, record.direction) == (ProcessState.ERROR, Direction.DO)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=110)
-    record = after(record, LOOK, seconds=115)
+    assert rejection(record, LOOK, 130) is Rejection.NOT_DUE
+    record = after(record, LOOK, seconds=135)
     assert (record.direction, record.order.submitted_at) == (Direction.UNDO, NOW)

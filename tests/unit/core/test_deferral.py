@@ -162,12 +162,16 @@ def test_time_limit_waits_for_the_end_of_a_hold() -> None:
 
 
 def test_failed_tasks_keep_their_place_when_they_are_resubmitted() -> None:
-    """The bound of the deferral starts again."""
+    """The bound of the deferral starts again, also that of a released step."""
     record = new(spec("a", agent="s"), spec("b"), on_failure=FailurePolicy.KEEP)
     record = after(record, StepDeferred(epoch=1, step="a"))
     record = run(record, "b", OutcomeKind.REFUSED)
     record = after(record, resubmit(record), seconds=100)
     assert (record.do("a").defer_by, record.do("a").deferred_since) == (at(100 + _BOUND), at(1))
+    record = after(record, GateReleased(gate="s", most=1), seconds=_BOUND)
+    record = run(record, "b", OutcomeKind.REFUSED, _BOUND)
+    record = after(record, resubmit(record), StepDeferred(epoch=3, step="a"), seconds=_BOUND + 1)
+    assert record.do("a").defer_by == at(2 * _BOUND + 1)
 
 
 def test_late_not_begun_is_true_at_any_time() -> None:
