@@ -185,10 +185,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
 
 
 def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) -> datetime | None:
-    """Return the time of the next recovery, None for an immediate one (up to the threshold).
-
-    The failures may be those of other settings.
-    """
+    """Return the time of the next recovery, None for an immediate one. The settings may have changed."""
     number = min(record.failures - settings.threshold, len(settings.extended_waits) - 1)
     if number < 0:
         return None

@@ -68,7 +68,9 @@ def _expired(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
-    record = _credited(record, event.holds, now)
+    credited = _credited(record, event.holds, now)
+    if credited is not record:
+        return credited  # a change of its own: it concerns all steps, and the end of a deferral moves a gate
     for spec, operation in record.operations():
         if operation.gate is not None:
             record = _act_on_deferral(record, event, spec, now, settings)
@@ -89,8 +91,12 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    operation = record.current(spec.name)
-    if spec.must_not_repeat(record.direction):
+    operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
+    is_held = current_hold(event.holds.get(spec.gate, ())) is not None
+    if is_once and is_held and spec.type is StepType.QUEUE:
+        later = replace(operation, complete_by=now + settings.longest_deferral)
+        return record.with_operation(spec.name, later)
+    if is_once:
         return mark_unknown(record, spec, now, None)
     if spec.type is StepType.QUEUE:
         gate = event.queues.get(spec.gate)
@@ -163,9 +169,12 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
-    """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
+    """Extend the deadlines by the time for which an operator held the gates behind which steps wait.
+
+    A hold that has not ended counts in whole five minutes, so the other deadlines are examined meanwhile.
+    """
     spans = [
-        (max(hold.start, since), hold.end or now)
+        (max(hold.start, since), hold.end or now - (now - hold.start) % timedelta(minutes=5))
         for gate, since in _waits(record).items()
         for hold in holds.get(gate, ())
     ]

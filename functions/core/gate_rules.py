@@ -79,11 +79,6 @@ class Gate:
     served: tuple[Served, ...] = ()
 
     @property
-    def is_queue(self) -> bool:
-        """Return whether the gate belongs to the queue of an Agent."""
-        return self.name.startswith("queue:")
-
-    @property
     def is_away(self) -> bool:
         """Return whether no probe has been answered since the circuit opened."""
         return self.circuit is Circuit.OPEN or (self.circuit is Circuit.HALF_OPEN and self.openings > 0)
@@ -234,7 +229,7 @@ def next_link(gate: Gate, now: datetime, settings: RuleSettings, *, is_waiting: 
     """
     if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
         return gate
-    is_probing = gate.is_queue and gate.openings > 0
+    is_probing = gate.name.startswith("queue:") and gate.openings > 0
     changed_at = gate.changed_at if gate.circuit is Circuit.HALF_OPEN else now
     half_open = replace(gate, circuit=Circuit.HALF_OPEN, changed_at=changed_at, link=gate.link + 1)
     if not is_waiting and is_probing:

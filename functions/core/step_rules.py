@@ -170,8 +170,7 @@ def end_step(
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
     The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
-    counts in its epoch, while the outcome is looked up, and "not done" as an overdue start. The result of an
-    undo is not recorded.
+    counts in its epoch, while the outcome is looked up. An undo needs no result.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:

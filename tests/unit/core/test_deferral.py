@@ -23,7 +23,7 @@ from functions.core.gate_rules import (
     start_hold,
     succeeded,
 )
-from functions.core.record import Direction, FailurePolicy, TaskRecord
+from functions.core.record import Direction, FailurePolicy, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
@@ -311,7 +311,7 @@ def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
 
 
 def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
-    """Neither during the hold nor after it."""
+    """Neither during the hold nor after it. That of a request that must not be repeated waits for the end."""
     for ended_at, seconds in ((None, 610), (at(890), 910)):
         record = new(queue("q"), complete_within=600 if ended_at is None else 900)
         record = after(record, start(record, "q", by=900))
@@ -319,6 +319,10 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
         gates = {"queue:q": Gate(name="queue:q", holds=holds)}
         held = after(record, Due(may_recover=True, holds={"queue:q": holds}, queues=gates), seconds=seconds)
         assert (held.direction, held.epoch, held.error) == (Direction.DO, 1, None)
+    record = new(pay := payment(type=StepType.QUEUE))
+    record = after(record, start(record, "pay"))
+    held = after(record, Due(holds={pay.gate: (_HELD,)}), seconds=40)
+    assert (held.finished_at, derive(held).due_at) == (None, at(40) + SETTINGS.longest_deferral)
 
 
 def test_hold_counts_once_after_many_further_holds() -> None:

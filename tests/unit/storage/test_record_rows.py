@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.core.gate_rules import Hold
 from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
-from functions.core.task_events import GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.core.task_events import Due, GateReleased, OutcomeKind, StepDeferred, Verdict
 from functions.storage.group_commits import fits
 from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import (
@@ -181,6 +182,23 @@ def test_change_of_ninety_steps_with_large_texts_fits() -> None:
     assert {step.note is not None for step in stored.record.steps.values()} == {True}
     rows = (row for (_, key), row in table.rows.items() if "|step|" in key)
     assert {row["State"] for row in rows} == {"not started"}  # of the undos
+
+
+def test_changes_of_steps_behind_many_gates_fit() -> None:
+    """The credit of a hold changes all steps. Then the deferrals end that move the rows of all gates."""
+    names = [f"{gate}{number}" for number in range(2) for gate in map("g{}x".format, range(31))]
+    record = new(*(spec(name, agent=name[:-1], on_failure=FailurePolicy.CONTINUE) for name in names))
+    for number, name in enumerate(names):
+        record = after(record, StepDeferred(epoch=1, step=name), seconds=1 + 100 * (number // 31))
+    hold = Hold(start=at(200), end=at(205), reason="r", who="op")
+    for ended, now in enumerate(
+        record.do("g0x0").defer_by + timedelta(seconds=3 * number) for number in (1, 3)
+    ):
+        _, stored = admission(record, "w1")
+        due = Due(may_recover=True, holds={"g0x": (hold,)})
+        record = after(stored.record, due, seconds=(now - at(0)).total_seconds())
+        assert fits(difference(stored, record, "w2")[0])
+        assert sum(do.error is not None for _, do in record.operations()) == 31 * ended
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
