@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
-from functions.core.gate_rules import Hold, current_hold, is_unreached
+from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
@@ -27,8 +27,6 @@ from functions.core.record import (
 from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unknown, not_begun, recovery
 from functions.core.task_events import Due, GateReleased, Rejection
 
-#: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
-UNREACHED = "the Agent had not reached the request"
 #: Spans by which deadlines were extended that the record keeps.
 _MOST_STOPS = 20
 #: The error of an optional step that waited for `defer_for` behind a gate.
@@ -94,19 +92,19 @@ def _act_on_overdue_step(
     operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
     is_held = current_hold(event.holds.get(spec.gate, ())) is not None
     if is_once and is_held and spec.type is StepType.QUEUE:
-        later = replace(operation, complete_by=now + settings.longest_deferral)
-        return record.with_operation(spec.name, later)
+        waiting = replace(operation, complete_by=now + settings.longest_deferral)
+        return record.with_operation(spec.name, waiting)
+    gate = event.queues.get(spec.gate)
+    if gate is None and spec.type is StepType.QUEUE and not is_once:
+        return record
+    sent_at, ends_at = operation.started_at or now, operation.complete_by or now
+    was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
     if is_once:
-        return mark_unknown(record, spec, now, None)
-    if spec.type is StepType.QUEUE:
-        gate = event.queues.get(spec.gate)
-        if gate is None:
-            return record
-        sent_at, ends_at = operation.started_at or now, operation.complete_by or now
-        if is_unreached(gate, sent_at, ends_at, settings):
-            operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
-            record = record.with_operation(spec.name, operation)
-            return not_begun(record, spec, record.direction, now, settings)
+        return mark_unknown(record, spec, now, UNREACHED if was_unreached else None)
+    if was_unreached:
+        operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
+        record = record.with_operation(spec.name, operation)
+        return not_begun(record, spec, record.direction, now, settings)
     error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
     return fail_or_recover(record, spec, error, now, settings, may_recover=event.may_recover)
 
@@ -120,8 +118,7 @@ def _act_on_deferral(
     if not is_over or record.resume_at is not None:
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
-        later = replace(operation, defer_by=now + settings.longest_deferral)
-        return record.with_operation(spec.name, later)
+        return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))
     return fail_or_recover(record, spec, DEFERRED_TOO_LONG, now, settings, may_recover=event.may_recover)
 
 
@@ -169,11 +166,8 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
-    """Extend the deadlines by the time for which an operator held the gates behind which steps wait.
-
-    A hold that has not ended counts in whole five minutes, so the other deadlines are examined meanwhile.
-    """
-    spans = [
+    """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
+    spans = [  # a hold that lasts counts in whole five minutes: in between, other deadlines are examined
         (max(hold.start, since), hold.end or now - (now - hold.start) % timedelta(minutes=5))
         for gate, since in _waits(record).items()
         for hold in holds.get(gate, ())

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from functions.core.record import RuleSettings
 
+#: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
+UNREACHED = "the Agent had not reached the request"
 #: Steps that one interval releases at most.
 _MOST_RELEASED = 100
 #: Holds that the row of a gate keeps.

@@ -150,25 +150,23 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
-    opened = replace(next_epoch(record, decision, now, settings), failures=0)
+    limit = record.order.complete_within
+    expires_at = None if limit is None else now + timedelta(seconds=limit)
+    opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)
     if questions(opened):
         return opened  # which stays in `Error`
-    limit = record.order.complete_within
-    if limit is not None:
-        opened = replace(opened, expires_at=now + timedelta(seconds=limit))
     is_do = record.direction is Direction.DO
     for spec, operation in opened.operations():
         if is_do and is_settled(spec, operation):
             continue
         if is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation):
             opened = opened.with_step(opened.step(spec.name).with_new_do(operation.request))
-        elif operation.state is OperationState.REFUSED:
-            again = replace(operation, state=OperationState.NOT_STARTED, error=None)
-            opened = opened.with_operation(spec.name, again)
-        else:
-            defer_by = None if operation.gate is None else now + settings.defer_for
-            again = replace(operation, defer_by=defer_by, defer_left=None)
-            opened = opened.with_operation(spec.name, again)
+            continue
+        defer_by = None if operation.gate is None else now + settings.defer_for
+        again = replace(operation, defer_by=defer_by, defer_left=None)
+        if operation.state is OperationState.REFUSED:
+            again = replace(again, state=OperationState.NOT_STARTED, error=None)
+        opened = opened.with_operation(spec.name, again)
     return opened
 
 

@@ -12,7 +12,7 @@ from typing import assert_never
 from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
 from functions.core.derive import look_ups, ready_steps
-from functions.core.json_values import bounded
+from functions.core.gate_rules import UNREACHED
 from functions.core.record import (
     UNDOING_ENDS,
     Decision,
@@ -177,7 +177,6 @@ def end_step(
         return Rejection.NOT_OPEN
     if event.direction is Direction.UNDO and event.kind is OutcomeKind.DONE_WITHOUT_RESULT:
         event = replace(event, kind=OutcomeKind.DONE)
-    event = replace(event, error=event.error and bounded(event.error))
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
@@ -246,10 +245,11 @@ def _with_outcome(
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
+            is_counted = event.is_look_up and operation.error != UNREACHED
             operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
             record = not_begun(record, spec, event.direction, now, settings)
-            if not event.is_look_up:
+            if not is_counted:
                 return record
             return fail_or_recover(record, spec, event.error or "", now, settings, may_recover=True)
         case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:

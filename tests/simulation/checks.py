@@ -7,9 +7,9 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from functions.core.deadline_rules import DEFERRED_TOO_LONG, UNREACHED
+from functions.core.deadline_rules import DEFERRED_TOO_LONG
 from functions.core.derive import ProcessState, derive, needs_run
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import UNREACHED, Circuit, Gate
 from functions.core.record import (
     WAITING_TYPES,
     Direction,

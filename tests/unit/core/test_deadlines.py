@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from itertools import product
 
 import pytest
@@ -27,7 +26,6 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.rules import fold
 from functions.core.task_events import (
     ChildEnded,
     Due,
@@ -38,6 +36,7 @@ from functions.core.task_events import (
     RequestsSent,
     Resumed,
     RunStarted,
+    StepBroken,
     Verdict,
     outcome_of,
 )
@@ -59,6 +58,7 @@ from tests.unit.core.builders import (
     run,
     spec,
     start,
+    undo_request,
 )
 
 
@@ -73,7 +73,7 @@ def test_look_before_the_deadline_changes_nothing() -> None:
 
 
 def test_recoveries_end() -> None:
-    """The first ones are immediate, the later ones wait longer; then `on_exhausted` applies."""
+    """The first ones are immediate, the later ones wait longer, by any settings; then the policy applies."""
     for policy, state, direction in (
         (FailurePolicy.KEEP, ProcessState.ERROR, Direction.DO),
         (FailurePolicy.COMPENSATE, ProcessState.COMPENSATED, Direction.UNDO),
@@ -96,18 +96,12 @@ def test_recoveries_end() -> None:
         assert (derive(record).state, record.direction) == (state, direction)
         assert record.reason == "the task: overdue after 5 recoveries"
         assert alerts(record) == ["error" if policy is FailurePolicy.KEEP else "exhausted"]
-
-
-def test_deployment_with_other_extended_waits_stops_no_task() -> None:
-    """A recovery that was decided waits for a payment. The last wait applies, or none."""
-    record = replace(new(spec("a"), payment(complete_within=4000)), failures=4)
-    record = after(record, start(record, "pay", by=4000), start(record, "a"))
-    record = after(record, LOOK, seconds=40)
-    wait = timedelta(seconds=60)
-    for waits, threshold, is_immediate in (((wait,), 3, False), ((), 3, True), ((wait, 2 * wait), 0, False)):
+    record = replace(new(spec("a"), payment()), failures=4)
+    record = after(after(record, start(record, "pay", by=90), start(record, "a")), LOOK, seconds=40)
+    for threshold, waits in ((3, (SETTINGS.skew,)), (3, ()), (0, (SETTINGS.skew,))):
         settings = RuleSettings(threshold=threshold, extended_waits=waits)
         recovered = after(record, end(record, "pay"), seconds=50, settings=settings)
-        assert (recovered.epoch, recovered.resume_at is None) == (2, is_immediate)
+        assert (recovered.epoch, recovered.resume_at is None) == (2, not waits)
 
 
 def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
@@ -119,7 +113,7 @@ def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
 
 
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
-    """Beyond `defer_for` it counts as overdue."""
+    """Beyond `defer_for` it counts as overdue. A resubmission and an undo begin with the whole time."""
     record = new(spec("a"))
     late = Due(may_recover=True, is_overloaded=True)
     deferred = after(record, late, seconds=60)
@@ -128,20 +122,11 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
     assert (resumed.run, ready_steps(resumed), resumed.deferred_since) == (2, ["a"], at(60))
     assert after(resumed, late, seconds=60 + SETTINGS.defer_for.total_seconds()).failures == 1
     assert after(resumed, start(resumed, "a"), seconds=401).deferred_since is None
+    stopped = after(resumed, StepBroken(epoch=1, step="a", error="KeyError"), seconds=401)
+    assert stopped.deferred_since == at(60)
+    for again in (resubmit(stopped), undo_request(stopped)):
+        assert after(stopped, again, seconds=402).deferred_since is None
     assert rejection(record, Due(), 60) is Rejection.NOT_DUE
-
-
-@pytest.mark.parametrize("policy", [FailurePolicy.COMPENSATE, FailurePolicy.KEEP])
-def test_overload_after_a_turn_or_a_resubmission_counts_no_failure(policy: FailurePolicy) -> None:
-    """A task whose recoveries were used up in an overload has its deferrals again."""
-    record, seconds = run(new(spec("a", undo=True), spec("b"), on_exhausted=policy), "a"), 0.0
-    late = Due(may_recover=True, is_overloaded=True)
-    while record.direction is Direction.DO and record.error is None:
-        seconds += 600
-        record = fold(record, late, None, at(seconds), SETTINGS).record
-    record = record if record.error is None else after(record, resubmit(record), seconds=seconds)
-    record = after(record, late, seconds=seconds + 60)
-    assert (record.failures, derive(record).waiting_for) == (0, WaitingFor.DEFERRED)
 
 
 def test_optional_step_without_an_outcome_fails() -> None:
@@ -177,21 +162,16 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
 
 def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
     """A service that always hangs uses the recoveries up; an optional step fails."""
-    record, seconds = new(payment(can_find=True, type=StepType.QUEUE)), 0.0
-    for failures in (1, 2, 3, 4, 5, 5):
-        record = after(record, start(record, "pay", by=seconds + 30), seconds=seconds)
-        record = after(record, LOOK, seconds=seconds + 40)
-        record = after(
-            record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=seconds + 41
-        )
-        assert record.failures == failures
-        seconds += 5_000
-        record = record if record.resume_at is None else after(record, LOOK, seconds=seconds)
-    assert (record.error, alerts(record)) == ("pay: overdue after 5 recoveries", ["error"])
-    record = new(payment(can_find=True, on_failure=FailurePolicy.CONTINUE))
-    record = after(after(record, start(record, "pay")), Due(), seconds=40)
-    record = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=41)
-    assert (record.do("pay").error, derive(record).state) == ("it failed", ProcessState.PROCESSED)
+    for policy, counts in ((None, (1, 2, 3, 4, 5, 5)), (FailurePolicy.CONTINUE, (0,))):
+        record = new(payment(can_find=True, type=StepType.QUEUE, on_failure=policy))
+        for number, failures in enumerate(counts):
+            now = 5_000 * number
+            record = record if record.resume_at is None else after(record, LOOK, seconds=now - 1)
+            record = after(after(record, start(record, "pay", by=now), seconds=now), LOOK, seconds=now + 40)
+            found = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
+            record = after(record, found, seconds=now + 41)
+            assert record.failures == failures
+        assert record.error == (None if policy else "pay: overdue after 5 recoveries")
 
 
 def _unknown(*others: StepSpec) -> TaskRecord:

@@ -319,10 +319,14 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
         gates = {"queue:q": Gate(name="queue:q", holds=holds)}
         held = after(record, Due(may_recover=True, holds={"queue:q": holds}, queues=gates), seconds=seconds)
         assert (held.direction, held.epoch, held.error) == (Direction.DO, 1, None)
-    record = new(pay := payment(type=StepType.QUEUE))
+    record = new(pay := payment(type=StepType.QUEUE, can_find=True))
     record = after(record, start(record, "pay"))
     held = after(record, Due(holds={pay.gate: (_HELD,)}), seconds=40)
     assert (held.finished_at, derive(held).due_at) == (None, at(40) + SETTINGS.longest_deferral)
+    gate = Gate(name=pay.gate, holds=(replace(_HELD, end=at(50)),))
+    unknown = after(held, Due(queues={pay.gate: gate}), seconds=345)
+    found = after(unknown, end(unknown, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=346)
+    assert (ready_steps(found), found.failures) == (["pay"], 0)
 
 
 def test_hold_counts_once_after_many_further_holds() -> None:
