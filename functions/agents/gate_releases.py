@@ -85,11 +85,9 @@ class ReleasingGates(Gates):
         oldest: dict[str, tuple[datetime, datetime]] = {}
         for spec, operation in record.operations():
             may_count = spec.may_fail or (may_recover and record.decision is None)
-            is_counted = spec.type is StepType.QUEUE and not spec.must_not_repeat(record.direction)
-            sent_at, ends_at = operation.started_at, operation.complete_by
-            is_over = is_counted and may_count and operation.is_overdue(now - self._settings.skew)
-            if is_over and sent_at is not None and ends_at is not None:
-                request = (sent_at, ends_at)
+            may_count |= spec.must_not_repeat(record.direction)
+            if may_count and spec.type is StepType.QUEUE and operation.is_overdue(now - self._settings.skew):
+                request = (operation.started_at or now, operation.complete_by or now)
                 oldest[spec.gate] = min(oldest.get(spec.gate, request), request)
         judged: dict[str, Gate] = {}
         if oldest:

@@ -78,7 +78,7 @@ def _decision(record: TaskRecord) -> Decision | None:
         if undo_order(record) or not refused:
             return None
         reasons = (f"undo of {step.name}: {step.undo.error}" for step in refused)
-        return Decision(end=EpochEnd.STOPPED, reason="; ".join(reasons))
+        return Decision(end=EpochEnd.STOPPED, reason=bounded("; ".join(reasons)))
     question = _question(record)
     if question is not None:
         return question
@@ -169,6 +169,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
         output=None,
         reason=decision.reason if is_turned or record.direction is Direction.DO else record.reason,
         resume_at=_extended_wait(record, now, settings) if is_recovery else None,
+        deferred_since=record.deferred_since if is_recovery else None,
         closed=(*record.closed, closed),
     )
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
@@ -185,8 +186,8 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
 
 
 def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) -> datetime | None:
-    """Return the time of the next recovery, None for an immediate one (up to the threshold)."""
-    number = record.failures - settings.threshold
+    """Return the time of the next recovery, None for an immediate one. The settings may have changed."""
+    number = min(record.failures - settings.threshold, len(settings.extended_waits) - 1)
     if number < 0:
         return None
     return now + settings.extended_waits[number] * (1 + spread(f"{record.order.task}.{record.epoch}") / 4)

@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from functions.core.conclusions import spread
 from functions.core.derive import may_expire, needs_run, waiting_gates
-from functions.core.gate_rules import Hold, current_hold, is_unreached
+from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
-    Direction,
     EpochEnd,
     FailurePolicy,
     Operation,
@@ -25,11 +24,9 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.step_rules import OUTCOME_UNKNOWN, mark_unknown, not_begun
+from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unknown, not_begun, recovery
 from functions.core.task_events import Due, GateReleased, Rejection
 
-#: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
-UNREACHED = "the Agent had not reached the request"
 #: Spans by which deadlines were extended that the record keeps.
 _MOST_STOPS = 20
 #: The error of an optional step that waited for `defer_for` behind a gate.
@@ -69,7 +66,9 @@ def _expired(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
-    record = _credited(record, event.holds, now)
+    credited = _credited(record, event.holds, now)
+    if credited is not record:
+        return credited  # a change of its own: it concerns all steps, and the end of a deferral moves a gate
     for spec, operation in record.operations():
         if operation.gate is not None:
             record = _act_on_deferral(record, event, spec, now, settings)
@@ -82,28 +81,31 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
             record = replace(unsent, run=run, start_by=start_by)
     if may_expire(record) and record.expires_at is not None and record.expires_at <= late:
         record = _expire(record, event, now, settings)
-    if not (was_not_picked_up and needs_run(record)):
-        return record
-    return _act_on_missed_pick_up(record, event, now, settings)
+    is_missed = was_not_picked_up and needs_run(record)
+    return _act_on_missed_pick_up(record, event, now, settings) if is_missed else record
 
 
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    operation = record.current(spec.name)
-    if spec.must_not_repeat(record.direction):
-        return mark_unknown(record, spec, now, None)
-    if spec.type is StepType.QUEUE:
-        gate = event.queues.get(spec.gate)
-        if gate is None:
-            return record
-        sent_at, ends_at = operation.started_at or now, operation.complete_by or now
-        if is_unreached(gate, sent_at, ends_at, settings):
-            operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
-            record = record.with_operation(spec.name, operation)
-            return not_begun(record, spec, record.direction, now, settings)
+    operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
+    is_held = current_hold(event.holds.get(spec.gate, ())) is not None
+    if is_once and is_held and spec.type is StepType.QUEUE:
+        waiting = replace(operation, complete_by=now + settings.longest_deferral)
+        return record.with_operation(spec.name, waiting)
+    gate = event.queues.get(spec.gate)
+    if gate is None and spec.type is StepType.QUEUE and not is_once:
+        return record
+    sent_at, ends_at = operation.started_at or now, operation.complete_by or now
+    was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
+    if is_once:
+        return mark_unknown(record, spec, now, UNREACHED if was_unreached else None)
+    if was_unreached:
+        operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
+        record = record.with_operation(spec.name, operation)
+        return not_begun(record, spec, record.direction, now, settings)
     error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
-    return _fail_or_recover(record, event, spec, now, settings, error=error)
+    return fail_or_recover(record, spec, error, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_deferral(
@@ -115,42 +117,8 @@ def _act_on_deferral(
     if not is_over or record.resume_at is not None:
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
-        later = replace(operation, defer_by=now + settings.longest_deferral)
-        return record.with_operation(spec.name, later)
-    return _fail_or_recover(record, event, spec, now, settings, error=DEFERRED_TOO_LONG)
-
-
-def _fail_or_recover(
-    record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings, *, error: str
-) -> TaskRecord:
-    """End an overdue optional step with `error`; decide on a recovery for another one.
-
-    An exhausted undo counts as refused.
-    """
-    operation = record.current(spec.name)
-    if record.direction is Direction.DO and spec.may_fail:
-        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=error)
-        return record.with_operation(spec.name, failed)
-    if record.decision is not None or not event.may_recover:
-        return record
-    decision = _recovery(record, settings, spec.name)
-    if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
-        return replace(record, decision=decision)
-    error = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = operation.ended(OperationState.REFUSED, now, error=error)
-    return replace(record.with_operation(spec.name, refused), failures=0)
-
-
-def _recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
-    """Decide on another recovery, or that recoveries are exhausted."""
-    if record.failures < settings.threshold + len(settings.extended_waits):
-        return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
-    is_do = record.direction is Direction.DO
-    is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
-    name = name if is_do else f"undo of {name}"
-    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
-    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
-    return Decision(end=end, reason=reason, who="supervisor")
+        return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))
+    return fail_or_recover(record, spec, DEFERRED_TOO_LONG, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_missed_pick_up(
@@ -163,7 +131,7 @@ def _act_on_missed_pick_up(
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None or not event.may_recover:
         return record
-    return replace(record, decision=_recovery(record, settings, "the task"))  # no name of a step
+    return replace(record, decision=recovery(record, settings, "the task"))  # no name of a step
 
 
 def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
@@ -198,8 +166,8 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
-    spans = [
-        (max(hold.start, since), hold.end or now)
+    spans = [  # a hold that lasts counts in whole five minutes: in between, other deadlines are examined
+        (max(hold.start, since), hold.end or now - (now - hold.start) % timedelta(minutes=5))
         for gate, since in _waits(record).items()
         for hold in holds.get(gate, ())
     ]

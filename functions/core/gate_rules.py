@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from functions.core.record import RuleSettings
 
+#: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
+UNREACHED = "the Agent had not reached the request"
 #: Steps that one interval releases at most.
 _MOST_RELEASED = 100
 #: Holds that the row of a gate keeps.
@@ -79,11 +81,6 @@ class Gate:
     served: tuple[Served, ...] = ()
 
     @property
-    def is_queue(self) -> bool:
-        """Return whether the gate belongs to the queue of an Agent."""
-        return self.name.startswith("queue:")
-
-    @property
     def is_away(self) -> bool:
         """Return whether no probe has been answered since the circuit opened."""
         return self.circuit is Circuit.OPEN or (self.circuit is Circuit.HALF_OPEN and self.openings > 0)
@@ -113,17 +110,14 @@ def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings
 
 def succeeded(gate: Gate, began_at: datetime) -> Gate:
     """Record the first success after the circuit half-opened; from then on the released amount doubles."""
-    if gate.circuit is not Circuit.HALF_OPEN or gate.has_succeeded or _is_older(gate, began_at):
+    is_older = began_at < (gate.changed_at or began_at)
+    if gate.circuit is not Circuit.HALF_OPEN or gate.has_succeeded or is_older:
         return gate
     return replace(gate, has_succeeded=True, openings=0)
 
 
-def _is_older(gate: Gate, began_at: datetime) -> bool:
-    return gate.changed_at is not None and began_at < gate.changed_at
-
-
 def _opened(gate: Gate, began_at: datetime, now: datetime, wait: timedelta) -> Gate:
-    if gate.circuit is Circuit.OPEN or _is_older(gate, began_at):
+    if gate.circuit is Circuit.OPEN or began_at < (gate.changed_at or began_at):
         return gate
     return replace(
         gate,
@@ -234,7 +228,7 @@ def next_link(gate: Gate, now: datetime, settings: RuleSettings, *, is_waiting: 
     """
     if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
         return gate
-    is_probing = gate.is_queue and gate.openings > 0
+    is_probing = gate.name.startswith("queue:") and gate.openings > 0
     changed_at = gate.changed_at if gate.circuit is Circuit.HALF_OPEN else now
     half_open = replace(gate, circuit=Circuit.HALF_OPEN, changed_at=changed_at, link=gate.link + 1)
     if not is_waiting and is_probing:

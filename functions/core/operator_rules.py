@@ -106,7 +106,7 @@ def act_in_error(
     if isinstance(event, events.UndoRequested):
         return replace(record, decision=decision)
     if isinstance(event, events.Resubmitted):
-        changed, end = _resubmitted(record, event, now), EpochEnd.RESUBMITTED
+        changed, end = _resubmitted(record, event), EpochEnd.RESUBMITTED
     else:
         changed, end = _answered(record, event, now), EpochEnd.ANSWERED
     if isinstance(changed, Rejection):
@@ -114,8 +114,8 @@ def act_in_error(
     return _reopened(changed, replace(decision, end=end), now, settings)
 
 
-def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -> TaskRecord | Rejection:
-    """Return the task with a new time limit, in which steps without a recorded result can start again.
+def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | Rejection:
+    """Return the task, in which steps without a recorded result can start again.
 
     The step `rebuild` begins another generation, with a new request and effect key. A repeatable step whose
     result is missing starts again with the same key.
@@ -131,9 +131,6 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted, now: datetime) -
         if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
             return Rejection.NOT_OPEN
         record = record.with_step(step.with_new_do())
-    limit = record.order.complete_within
-    if limit is not None:
-        record = replace(record, expires_at=now + timedelta(seconds=limit))
     return record
 
 
@@ -148,26 +145,31 @@ def can_rebuild(spec: StepSpec, do: Operation) -> bool:
 
 
 def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
-    """Open the next epoch, with no failure counted and the refused steps not started.
+    """Open the next epoch with new bounds of time, no failure counted, and the refused steps not started.
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
-    opened = replace(next_epoch(record, decision, now, settings), failures=0)
+    limit = record.order.complete_within
+    expires_at = None if limit is None else now + timedelta(seconds=limit)
+    opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)
     if questions(opened):
         return opened  # which stays in `Error`
-    is_do = record.direction is Direction.DO
+    is_do, steps = record.direction is Direction.DO, dict(opened.steps)
     for spec, operation in opened.operations():
+        step, is_refused = steps[spec.name], operation.state is OperationState.REFUSED
         if is_do and is_settled(spec, operation):
             continue
-        if is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation):
-            opened = opened.with_step(opened.step(spec.name).with_new_do(operation.request))
-        elif operation.state is OperationState.REFUSED:
-            again = replace(operation, state=OperationState.NOT_STARTED, error=None)
-            opened = opened.with_operation(spec.name, again)
-        elif operation.gate is not None:
-            later = replace(operation, defer_by=now + settings.defer_for)
-            opened = opened.with_operation(spec.name, later)
-    return opened
+        is_new = is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation)
+        again = replace(
+            operation,
+            state=OperationState.NOT_STARTED if is_refused else operation.state,
+            error=None if is_refused else operation.error,
+            defer_by=None if operation.gate is None else now + settings.defer_for,
+            defer_left=None,
+        )
+        changed = replace(step, do=again) if is_do else replace(step, undo=again)
+        steps[spec.name] = step.with_new_do(operation.request) if is_new else changed
+    return replace(opened, steps=steps)
 
 
 def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> TaskRecord | Rejection:

@@ -421,8 +421,7 @@ class TaskRecord:
 
     def do(self, name: str) -> Operation:
         """Return the do of a step."""
-        step = self.steps.get(name)
-        return NOT_STARTED if step is None else step.do
+        return self.step(name).do
 
     def current(self, name: str) -> Operation:
         """Return the operation of a step in the direction of the task."""

@@ -12,11 +12,13 @@ from typing import assert_never
 from functions.core import task_events as events
 from functions.core.conclusions import add_message, add_note
 from functions.core.derive import look_ups, ready_steps
+from functions.core.gate_rules import UNREACHED
 from functions.core.record import (
     UNDOING_ENDS,
     Decision,
     Direction,
     EpochEnd,
+    FailurePolicy,
     MessageKind,
     Operation,
     OperationState,
@@ -169,11 +171,13 @@ def end_step(
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
     The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
-    counts in its epoch, while the outcome is looked up.
+    counts in its epoch, while the outcome is looked up. An undo needs no result.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:
         return Rejection.NOT_OPEN
+    if event.direction is Direction.UNDO and event.kind is OutcomeKind.DONE_WITHOUT_RESULT:
+        event = replace(event, kind=OutcomeKind.DONE)
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
@@ -245,9 +249,13 @@ def _with_outcome(
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
+            is_counted = event.is_look_up and operation.error != UNREACHED
             operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
-            return not_begun(record, spec, event.direction, now, settings)
+            record = not_begun(record, spec, event.direction, now, settings)
+            if not is_counted:
+                return record
+            return fail_or_recover(record, spec, event.error or "", now, settings, may_recover=True)
         case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:
             after = operation.ended(OperationState.REFUSED, now, error=f"{OUTCOME_UNKNOWN} ({event.error})")
         case OutcomeKind.UNKNOWN:
@@ -334,3 +342,36 @@ def _deferred(
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)
     return replace(record, deferred_since=None).with_operation(spec.name, deferred)
+
+
+def fail_or_recover(
+    record: TaskRecord, spec: StepSpec, text: str, now: datetime, settings: RuleSettings, *, may_recover: bool
+) -> TaskRecord:
+    """End an optional step that has failed with the error `text`; decide on a recovery for another one.
+
+    An exhausted undo counts as refused.
+    """
+    operation = record.current(spec.name)
+    if record.direction is Direction.DO and spec.may_fail:
+        failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=text)
+        return record.with_operation(spec.name, failed)
+    if record.decision is not None or not may_recover:
+        return record
+    decision = recovery(record, settings, spec.name)
+    if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
+        return replace(record, decision=decision)
+    text = decision.reason.removeprefix(f"undo of {spec.name}: ")
+    refused = operation.ended(OperationState.REFUSED, now, error=text)
+    return replace(record.with_operation(spec.name, refused), failures=0)
+
+
+def recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
+    """Decide on another recovery, or that recoveries are exhausted."""
+    if record.failures < settings.threshold + len(settings.extended_waits):
+        return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
+    is_do = record.direction is Direction.DO
+    is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
+    name = name if is_do else f"undo of {name}"
+    end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
+    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
+    return Decision(end=end, reason=reason, who="supervisor")

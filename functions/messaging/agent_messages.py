@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self, assert_never
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import model_validator
 
+from functions.core.json_values import bounded
 from functions.core.record import Direction
 from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
 from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, UtcTime
@@ -161,7 +162,7 @@ class AgentReply(_AgentMessage):
     @property
     def event(self) -> StepEnded:
         """Return the outcome as an event of the task. Without a result, it is an empty object."""
-        kind, result, error = self._kind(), None, self.no_result or self.error or None
+        kind, result, error = self._kind(), None, bounded(self.no_result or self.error) or None
         is_look_up = self.kind is RequestKind.FIND
         if is_look_up and self.outcome is not ReplyOutcome.DONE:
             error = f"find: {self.outcome} {self.error}".rstrip()

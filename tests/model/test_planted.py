@@ -26,7 +26,7 @@ _SEEN = {
 #: Further bugs, for the rules that those do not violate.
 _EDITS = {
     "recoveries_have_no_end": (
-        Edit("core.deadline_rules", "record.failures < settings.threshold +", "record.failures < 9 +"),
+        Edit("core.step_rules", "record.failures < settings.threshold +", "record.failures < 9 +"),
         Edit("core.conclusions", "settings.extended_waits[number]", "settings.extended_waits[-1]"),
     ),
     "recovery_counts_twice": (

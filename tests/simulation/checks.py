@@ -7,9 +7,9 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from functions.core.deadline_rules import DEFERRED_TOO_LONG, UNREACHED
+from functions.core.deadline_rules import DEFERRED_TOO_LONG
 from functions.core.derive import ProcessState, derive, needs_run
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import UNREACHED, Circuit, Gate
 from functions.core.record import (
     WAITING_TYPES,
     Direction,
@@ -258,7 +258,7 @@ class Checks(RecordChecks):
                 most = min(100, before.amount * 2)
                 self.require(gate.amount == most, f"{gate.name}: releases {gate.amount}, not {most}")
         is_healthy = agent not in services.troubled and agent not in services.hung.values()
-        if gate.is_queue and not self.world.intensity:
+        if gate.name.startswith("queue:") and not self.world.intensity:
             self.require(not is_healthy, f"{gate.name}: written, though no fault was drawn")
         self._gate_written[gate.name] = self.world.now()
         if gate.circuit is Circuit.OPEN or gate.hold is not None:

@@ -147,8 +147,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "request_that_was_not_reached_counts": (
         Edit(
             "core.deadline_rules",
-            "is_unreached(gate, sent_at, ends_at, settings):",
-            "gate.failures < 0 and is_unreached(gate, sent_at, ends_at, settings):",
+            "was_unreached = gate is not None and",
+            "was_unreached = gate is not None and gate.failures < 0 and",
         ),
     ),
     "request_that_hangs_is_not_counted": (
@@ -199,7 +199,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "overdue_payment_is_recovered": (
-        Edit("core.deadline_rules", "(record.direction):", "(record.direction) and spec.can_find:"),
+        Edit("core.deadline_rules", "(record.direction)\n", "(record.direction) and spec.can_find\n"),
     ),
     "time_limit_applies_before_the_question": (
         Edit("core.conclusions", "        if is_timed_out:\n", "        if is_timed_out and is_looked_up:\n"),
@@ -386,14 +386,14 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "one_recovery_too_many": (
         Edit(
-            "core.deadline_rules",
+            "core.step_rules",
             "record.failures < settings.threshold",
             "record.failures <= settings.threshold",
         ),
     ),
     "exhausted_undo_stops_the_others": (
         Edit(
-            "core.deadline_rules",
+            "core.step_rules",
             "if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:",
             "if decision.reason:",
         ),

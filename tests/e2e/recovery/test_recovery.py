@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 
 import pytest
 import pytest_asyncio
@@ -34,20 +33,6 @@ async def test_hanging_agent_is_recovered_in_the_next_epoch(bench: Bench) -> Non
     assert len(step(task, "b")["do"]["attempts"]) == 2
     assert bench.remote.called("hanging/b/do") == 2
     assert bench.remote.effects("hanging") == ["a/do", "b/do", "c/do"]
-
-
-async def test_service_that_comes_back_after_an_extended_wait_is_used(bench: Bench) -> None:
-    """Down for longer than the threshold's recoveries: the task waits, and is then `Processed`."""
-    bench.remote.script("outage/b/do", Behaviour.IS_DOWN)
-    await bench.submit("outage")
-    waiting = await bench.until("outage", lambda task: task["resume_at"] is not None)
-    assert waiting["failure_count"] == 2
-    bench.remote.script("outage/b/do", Behaviour.ANSWERS)
-    task = await bench.until_state("outage", "Processed")
-    recovered_at = datetime.fromisoformat(task["history"][-1]["ended_at"])
-    calls = [call.at for call in bench.remote.calls if call.effect == "outage/b/do"]
-    assert min(at for at in calls if at > recovered_at) >= datetime.fromisoformat(waiting["resume_at"])
-    assert ends(task) == ["recovered", "recovered"]
 
 
 async def test_task_whose_durable_instance_is_purged_is_recovered(bench: Bench) -> None:

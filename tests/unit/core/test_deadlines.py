@@ -21,6 +21,7 @@ from functions.core.record import (
     Direction,
     FailurePolicy,
     OperationState,
+    RuleSettings,
     StepSpec,
     StepType,
     TaskRecord,
@@ -35,6 +36,7 @@ from functions.core.task_events import (
     RequestsSent,
     Resumed,
     RunStarted,
+    StepBroken,
     Verdict,
     outcome_of,
 )
@@ -56,6 +58,7 @@ from tests.unit.core.builders import (
     run,
     spec,
     start,
+    undo_request,
 )
 
 
@@ -70,7 +73,7 @@ def test_look_before_the_deadline_changes_nothing() -> None:
 
 
 def test_recoveries_end() -> None:
-    """The first ones are immediate, the later ones wait longer; then `on_exhausted` applies."""
+    """The first ones are immediate, the later ones wait longer, by any settings; then the policy applies."""
     for policy, state, direction in (
         (FailurePolicy.KEEP, ProcessState.ERROR, Direction.DO),
         (FailurePolicy.COMPENSATE, ProcessState.COMPENSATED, Direction.UNDO),
@@ -93,6 +96,12 @@ def test_recoveries_end() -> None:
         assert (derive(record).state, record.direction) == (state, direction)
         assert record.reason == "the task: overdue after 5 recoveries"
         assert alerts(record) == ["error" if policy is FailurePolicy.KEEP else "exhausted"]
+    record = replace(new(spec("a"), payment()), failures=4)
+    record = after(after(record, start(record, "pay", by=90), start(record, "a")), LOOK, seconds=40)
+    for threshold, waits in ((3, (SETTINGS.skew,)), (3, ()), (0, (SETTINGS.skew,))):
+        settings = RuleSettings(threshold=threshold, extended_waits=waits)
+        recovered = after(record, end(record, "pay"), seconds=50, settings=settings)
+        assert (recovered.epoch, recovered.resume_at is None) == (2, not waits)
 
 
 def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
@@ -104,7 +113,7 @@ def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
 
 
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
-    """Beyond `defer_for` it counts as overdue."""
+    """Beyond `defer_for` it counts as overdue. A resubmission and an undo begin with the whole time."""
     record = new(spec("a"))
     late = Due(may_recover=True, is_overloaded=True)
     deferred = after(record, late, seconds=60)
@@ -113,6 +122,10 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
     assert (resumed.run, ready_steps(resumed), resumed.deferred_since) == (2, ["a"], at(60))
     assert after(resumed, late, seconds=60 + SETTINGS.defer_for.total_seconds()).failures == 1
     assert after(resumed, start(resumed, "a"), seconds=401).deferred_since is None
+    stopped = after(resumed, StepBroken(epoch=1, step="a", error="KeyError"), seconds=401)
+    assert stopped.deferred_since == at(60)
+    for again in (resubmit(stopped), undo_request(stopped)):
+        assert after(stopped, again, seconds=402).deferred_since is None
     assert rejection(record, Due(), 60) is Rejection.NOT_DUE
 
 
@@ -145,6 +158,20 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
     assert look_ups(lost) == []
+
+
+def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
+    """A service that always hangs uses the recoveries up; an optional step fails."""
+    for policy, counts in ((None, (1, 2, 3, 4, 5, 5)), (FailurePolicy.CONTINUE, (0,))):
+        record = new(payment(can_find=True, type=StepType.QUEUE, on_failure=policy))
+        for number, failures in enumerate(counts):
+            now = 5_000 * number
+            record = record if record.resume_at is None else after(record, LOOK, seconds=now - 1)
+            record = after(after(record, start(record, "pay", by=now), seconds=now), LOOK, seconds=now + 40)
+            found = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
+            record = after(record, found, seconds=now + 41)
+            assert record.failures == failures
+        assert record.error == (None if policy else "pay: overdue after 5 recoveries")
 
 
 def _unknown(*others: StepSpec) -> TaskRecord:
@@ -416,7 +443,7 @@ def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, di
 
 
 def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
-    """The question comes first, then the policy."""
+    """The question comes first, then the policy. A verdict starts the limit again."""
     record = new(payment(can_find=True), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
     record = after(record, start(record, "pay"))
     record = after(record, LOOK, seconds=25)
@@ -426,5 +453,6 @@ def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
     record = after(record, LOOK, seconds=100)
     assert (derive(record).state, record.direction) == (ProcessState.ERROR, Direction.DO)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=110)
-    record = after(record, LOOK, seconds=115)
+    assert rejection(record, LOOK, 130) is Rejection.NOT_DUE
+    record = after(record, LOOK, seconds=135)
     assert (record.direction, record.order.submitted_at) == (Direction.UNDO, NOW)

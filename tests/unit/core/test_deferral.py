@@ -23,7 +23,7 @@ from functions.core.gate_rules import (
     start_hold,
     succeeded,
 )
-from functions.core.record import Direction, FailurePolicy, TaskRecord
+from functions.core.record import Direction, FailurePolicy, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
@@ -162,12 +162,16 @@ def test_time_limit_waits_for_the_end_of_a_hold() -> None:
 
 
 def test_failed_tasks_keep_their_place_when_they_are_resubmitted() -> None:
-    """The bound of the deferral starts again."""
+    """The bound of the deferral starts again, also that of a released step."""
     record = new(spec("a", agent="s"), spec("b"), on_failure=FailurePolicy.KEEP)
     record = after(record, StepDeferred(epoch=1, step="a"))
     record = run(record, "b", OutcomeKind.REFUSED)
     record = after(record, resubmit(record), seconds=100)
     assert (record.do("a").defer_by, record.do("a").deferred_since) == (at(100 + _BOUND), at(1))
+    record = after(record, GateReleased(gate="s", most=1), seconds=_BOUND)
+    record = run(record, "b", OutcomeKind.REFUSED, _BOUND)
+    record = after(record, resubmit(record), StepDeferred(epoch=3, step="a"), seconds=_BOUND + 1)
+    assert record.do("a").defer_by == at(2 * _BOUND + 1)
 
 
 def test_late_not_begun_is_true_at_any_time() -> None:
@@ -307,7 +311,7 @@ def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
 
 
 def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
-    """Neither during the hold nor after it."""
+    """Neither during the hold nor after it. That of a request that must not be repeated waits for the end."""
     for ended_at, seconds in ((None, 610), (at(890), 910)):
         record = new(queue("q"), complete_within=600 if ended_at is None else 900)
         record = after(record, start(record, "q", by=900))
@@ -315,6 +319,14 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
         gates = {"queue:q": Gate(name="queue:q", holds=holds)}
         held = after(record, Due(may_recover=True, holds={"queue:q": holds}, queues=gates), seconds=seconds)
         assert (held.direction, held.epoch, held.error) == (Direction.DO, 1, None)
+    record = new(pay := payment(type=StepType.QUEUE, can_find=True))
+    record = after(record, start(record, "pay"))
+    held = after(record, Due(holds={pay.gate: (_HELD,)}), seconds=40)
+    assert (held.finished_at, derive(held).due_at) == (None, at(40) + SETTINGS.longest_deferral)
+    gate = Gate(name=pay.gate, holds=(replace(_HELD, end=at(50)),))
+    unknown = after(held, Due(queues={pay.gate: gate}), seconds=345)
+    found = after(unknown, end(unknown, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=346)
+    assert (ready_steps(found), found.failures) == (["pay"], 0)
 
 
 def test_hold_counts_once_after_many_further_holds() -> None:

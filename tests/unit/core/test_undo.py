@@ -40,12 +40,12 @@ def _undoing(*undo: str) -> TaskRecord:
 
 
 def test_steps_are_undone_in_reverse_order_of_dispatch() -> None:
-    """A refused do was dispatched as well; a step that never started needs no undo."""
+    """A refused do was dispatched as well; a step that never started, and an undo, need no result."""
     record = _undoing("a", "b", "c")
     assert (record.direction, ready_steps(record)) == (Direction.UNDO, ["c"])
     record = after(record, start(record, "c"))
     assert (step_state(record, record.order.by_name["c"]), ready_steps(record)) == (StepState.UNDOING, [])
-    record = after(record, end(record, "c"))
+    record = after(record, end(record, "c", OutcomeKind.DONE_WITHOUT_RESULT))
     assert step_state(record, record.order.by_name["c"]) is StepState.UNDONE
     record = run(run(record, "b"), "a")
     assert (derive(record).state, record.reason) == (ProcessState.COMPENSATED, "c: it failed")
@@ -63,7 +63,7 @@ def test_step_that_starts_again_is_undone_after_the_steps_that_need_it() -> None
 
 
 def test_refused_undo_stops_only_the_steps_that_its_step_needs() -> None:
-    """The others are undone, and an operator continues."""
+    """The others are undone, and an operator continues. All reasons fit into one alert."""
     record = run(_undoing("a", "b"), "b", OutcomeKind.REFUSED)
     assert ready_steps(record) == ["a"]
     record = run(record, "a")
@@ -75,6 +75,10 @@ def test_refused_undo_stops_only_the_steps_that_its_step_needs() -> None:
         "undone by hand: op: because",
     )
     assert ready_steps(after(record, resubmit(record))) == ["b"]
+    record = _undoing("b", "c")
+    for step in "cb":
+        record = run(record, step, OutcomeKind.REFUSED, error="漢" * 300)
+    assert 1020 < len((record.error or "").encode()) <= 1024
 
 
 def test_refused_undo_blocks_all_that_its_step_needs() -> None:

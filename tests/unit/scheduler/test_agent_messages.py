@@ -105,7 +105,7 @@ def test_start_id_is_in_no_log() -> None:
     [
         ({}, OutcomeKind.DONE, '{"seat":"12A"}', None),
         ({"result": None}, OutcomeKind.DONE, "{}", None),
-        ({"result": {}, "no_result": "large"}, OutcomeKind.DONE_WITHOUT_RESULT, None, "large"),
+        ({"no_result": "漢" * 999, "result": {}}, OutcomeKind.DONE_WITHOUT_RESULT, None, "漢" * 340 + "…"),
         ({"direction": "undo"}, OutcomeKind.DONE, None, None),
         ({"direction": "undo", "result": None, "no_result": "large"}, OutcomeKind.DONE, None, "large"),
         ({"outcome": "refused", "result": None, "error": "no"}, OutcomeKind.REFUSED, None, "no"),

@@ -73,7 +73,7 @@ async def test_unknown_outcome_is_looked_up(
     first, find = world.requests[:2]
     assert (find.start_id, find.effect_key, find.request) == (first.start_id, first.effect_key, first.request)
     assert find.complete_by > first.complete_by
-    assert (record.do("pay").result, record.failures) == (number and f'{{"number":{number}}}', 0)
+    assert (record.do("pay").result, record.failures) == (number and f'{{"number":{number}}}', is_repeated)
     assert {progress for _, progress in world.activities} == {"done"}
     assert world.process.gates.replies[0] == ("queue:finder", None, True)  # it says nothing about a lag
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.core.gate_rules import Hold
 from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
-from functions.core.task_events import ChildEnded, GateReleased, OutcomeKind, StepDeferred, Verdict
+from functions.core.task_events import ChildEnded, Due, GateReleased, OutcomeKind, StepDeferred, Verdict
 from functions.storage.group_commits import fits
 from functions.storage.index_pages import listed_task
 from functions.storage.record_rows import (
@@ -209,6 +210,21 @@ def test_rebuild_is_rejected_before_the_row_is_full() -> None:
     assert read(written(record)).record.steps == record.steps
     with pytest.raises(UnwritableRowsError, match="step a: its earlier requests take 4"):
         written(record.with_step(step.with_new_do()))
+
+
+def test_changes_of_steps_behind_many_gates_fit() -> None:
+    """The credit of a hold changes all steps. Then the deferrals end that move the rows of all gates."""
+    names = [f"{gate}{number}" for number in range(2) for gate in map("g{}x".format, range(31))]
+    record = new(*(spec(name, agent=name[:-1], on_failure=FailurePolicy.CONTINUE) for name in names))
+    for name in names:
+        record = after(record, StepDeferred(epoch=1, step=name), seconds=1 + 100 * int(name[-1]))
+    hold = Hold(start=at(200), end=at(205), reason="r", who="op")
+    for ended in (0, 31):
+        _, stored = admission(record, "w1")
+        due = Due(may_recover=True, holds={"g0x": (hold,)})
+        record = after(stored.record, due, seconds=6 * 3600 + 10)
+        assert fits(difference(stored, record, "w2")[0])
+        assert sum(do.error is not None for _, do in record.operations()) == ended
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
