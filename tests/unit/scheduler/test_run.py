@@ -374,7 +374,7 @@ async def test_look_ups_count_as_calls() -> None:
 @virtual
 @pytest.mark.parametrize(("number", "seconds"), [(3, 200), (1, 230)], ids=["slots", "the length of the run"])
 async def test_run_that_waits_counts_no_failure_after_an_event(number: int, seconds: int) -> None:
-    """A later run of the epoch has ended. What waits for an earlier run is its work, not a lost run."""
+    """The work of an earlier run is not lost when a later run of the epoch has ended."""
     first, approval = step("first"), EventStep("approval", event=Receipt, complete_within=3600)
     wide = [step(f"w{each}", first, complete_within=seconds) for each in range(number)]
     flow = workflow(first, approval, step("small", approval), *wide)
