@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, NoReturn
 
 import aiohttp
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
@@ -61,14 +61,16 @@ class StatusRefusedError(RefusedError):
         self.status = status
 
 
-class _UnusableAnswer(dict[str, Any]):
-    """An answer that cannot be used: an Agent that reads it raises `error`."""
+class _UnusableAnswer(Mapping[str, Any]):
+    """An answer that cannot be used: an Agent that reads it in any way raises `error`."""
 
     def __init__(self, error: UnusableResultError) -> None:
         self.error = error
 
-    def __missing__(self, name: str) -> Any:
+    def _raise(self, *_: object) -> NoReturn:
         raise self.error
+
+    __getitem__ = __iter__ = __len__ = __or__ = __ror__ = _raise
 
 
 class _FailedAttemptError(Exception):

@@ -89,10 +89,9 @@ class QueueAgent:
 
     async def _look_up(self, request: AgentRequest) -> AgentReply:
         """Return the reply with the outcome of an earlier start. Without a fence, "not done" is unknown."""
-        now = self.now()
         await self.limits.refresh()
         try:
-            async with self.limits.call(queue_gate(self.name), now + (request.complete_by - now) / 2):
+            async with self.limits.call(queue_gate(self.name), request.complete_by):
                 call = _call_of(request, request.complete_by)
                 outcome = await look_up(self.agent, call, self.now())
         except NoFreeSlotError as error:

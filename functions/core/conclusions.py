@@ -134,9 +134,8 @@ def suspend(record: TaskRecord, reason: str, now: datetime, *, by_operator: bool
         return record
     since = now if current is None else current.since
     suspended = replace(record, suspension=Suspension(reason=reason, by_operator=by_operator, since=since))
-    if by_operator:
-        return suspended
-    return add_message(suspended, MessageKind.ALERT, now, body={"cause": "suspended", "reason": reason})
+    body = {"cause": "suspended", "reason": reason}
+    return suspended if by_operator else add_message(suspended, MessageKind.ALERT, now, body=body)
 
 
 def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:

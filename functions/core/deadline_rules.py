@@ -67,11 +67,10 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
     credited = _credited(record, event.holds, now)
-    if credited is not record:
-        return credited  # a change of its own: it concerns all steps, and the end of a deferral moves a gate
+    is_credited, record = credited is not record, credited
     for spec, operation in record.operations():
-        if operation.gate is not None:
-            record = _act_on_deferral(record, event, spec, now, settings)
+        if operation.gate is not None:  # a credit changes all steps: the rows of all gates do not fit beside
+            record = record if is_credited else _act_on_deferral(record, event, spec, now, settings)
         elif operation.find_by is not None and operation.find_by <= late:
             record = record.with_operation(spec.name, replace(operation, find_by=None))
         elif operation.is_overdue(late):

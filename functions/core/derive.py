@@ -217,7 +217,7 @@ def needs_run(record: TaskRecord) -> bool:
     A run with a call under way plans again at its end, so it starts all other ready steps as well.
     """
     is_taken = any(
-        op.state is OperationState.RUNNING and spec.type is StepType.ACTIVITY
+        (op.state is OperationState.RUNNING or (op.find_by and op.run)) and spec.type is StepType.ACTIVITY
         for spec, op in record.operations()
     )
     return not is_taken and bool(pending_work(record))

@@ -73,8 +73,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     for spec, operation in record.operations():
         is_unsent = operation.unsent_by is not None and operation.run in {None, event.run}
         if is_unsent or spec.name in finds:
-            send_by = event.send_by if spec.type is StepType.QUEUE else None
-            taken = replace(operation, run=event.run, send_by=send_by)
+            taken = replace(operation, run=event.run, send_by=event.send_by)
             record = record.with_operation(spec.name, taken)
     return record
 
@@ -219,20 +218,20 @@ def _end_once(
         remains = is_done and record.direction is Direction.UNDO and not spec.undo
         record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
     elif do.state is not OperationState.NOT_STARTED and (do.find_by is None or event.is_look_up):
-        run = do.run if spec.type is StepType.ACTIVITY else None  # the run that made the call
-        record = mark_unknown(record, spec, now, event.error, run)
+        record = mark_unknown(record, spec, now, event.error, event.look_up_by)
     return record
 
 
 def mark_unknown(
-    record: TaskRecord, spec: StepSpec, now: datetime, error: str | None, run: int | None = None
+    record: TaskRecord, spec: StepSpec, now: datetime, error: str | None, look_up_by: datetime | None = None
 ) -> TaskRecord:
-    """Mark an outcome as unknown. An Agent that can looks it up once, in a `run`, in `complete_within`."""
+    """Mark an outcome as unknown. An Agent that can looks it up once, within `complete_within`."""
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
-    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=run)
-    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=None)
+    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN)
+    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=look_up_by)
+    unknown = replace(unknown, run=None if look_up_by is None else do.run)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 
@@ -249,7 +248,7 @@ def _with_outcome(
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
-            is_counted = event.is_look_up and operation.error != UNREACHED
+            is_counted = event.is_look_up and operation.error != UNREACHED and record.finished_at is None
             operation = replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
             record = not_begun(record, spec, event.direction, now, settings)
@@ -337,6 +336,8 @@ def _deferred(
     """
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
+    held = (min(end, now) - max(start, since) for start, end in record.stops)
+    left += sum((length for length in held if length > timedelta()), timedelta())
     sent_at = operation.started_at if spec.type is StepType.QUEUE else None
     place, defer_by = operation.deferred_since or sent_at or now, operation.defer_by or since + left
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)

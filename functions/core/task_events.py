@@ -146,7 +146,7 @@ class StepEnded:
     """The outcome of one start. The start id proves that the sender has the request.
 
     `has_unanswered`: another request of this start had no answer and may still take effect. `is_look_up`: the
-    Agent looked it up afterwards.
+    Agent looked it up afterwards. Only the run of the call looks up an unknown outcome until `look_up_by`.
     """
 
     epoch: int
@@ -158,6 +158,7 @@ class StepEnded:
     error: str | None = None
     has_unanswered: bool = False
     is_look_up: bool = False
+    look_up_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,8 +186,7 @@ class _Run:
         for spec, operation in self._look_ups_of(record):
             now = self._runs.now()
             runner = self._runner(record, now)
-            has_time = not (runner.has_begun and may_outlast(spec, self._ends_at, now))
-            if has_time and runner.room > 0:
+            if runner.room > 0 and not (runner.has_begun and may_outlast(spec, self._ends_at, now)):
                 self._begin_call(record, spec, operation)
 
     def _look_ups_of(self, record: TaskRecord) -> list[tuple[StepSpec, Operation]]:
@@ -220,9 +219,10 @@ class _Run:
                 if spec.type is StepType.QUEUE:
                     await self._request(spec, call)
                     return
-                outcome = await self._call(spec, call)
-                span.set_attribute(Field.OUTCOME, outcome.kind.value)
-            event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
+                span.set_attribute(Field.OUTCOME, (outcome := await self._call(spec, call)).kind.value)
+            look_up_by = self._runs.now() + timedelta(seconds=0.75 * spec.complete_within)
+            ended = replace(call.ended(outcome), look_up_by=look_up_by)
+            event: Event | None = with_valid_result(record, self._runs.registry, ended)
             until = call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
                 until = self._records_until
@@ -233,14 +233,15 @@ class _Run:
             _log_fault(f"task {self._task}: a step", fault)
 
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
-        """Call the Agent of a step, if its gate has a slot while at least half of the time is left."""
+        """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
         not_called = OutcomeKind.UNKNOWN if call.is_look_up else OutcomeKind.NOT_BEGUN
         if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
             return CallOutcome(not_called, reason)
         try:
-            async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
+            slot_by = call.complete_by if call.is_look_up else now + (call.complete_by - now) / 2
+            async with self._runs.gates.call(spec.gate, slot_by):
                 began_at = self._runs.now()
                 outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
             if not call.is_look_up:

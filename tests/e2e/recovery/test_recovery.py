@@ -16,10 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def _submitted(bench: Bench) -> None:
-    """Submit the tasks of all tests together, so that their steps time out at the same time."""
-    for task, resource in (("down", "undone"), ("down-kept", "kept")):
-        bench.remote.script(f"{task}/b/do", Behaviour.IS_DOWN)
-        await bench.submit(task, resource)
+    """Submit the task that times out often before the other tests."""
     bench.remote.script("late/payment/do", Behaviour.HANGS)
     await bench.submit("late", "orders", ORDER)
 
@@ -47,39 +44,6 @@ async def test_task_whose_durable_instance_is_purged_is_recovered(bench: Bench) 
     task = await bench.until_state("purged", "Processed")
     assert ends(task) == ["recovered"]
     assert bench.remote.called("purged/a/do") == 1
-
-
-async def _in_error(bench: Bench, task: str) -> None:
-    bench.remote.script(f"{task}/b/do", Behaviour.REFUSES, Behaviour.ANSWERS)
-    await bench.submit(task, "kept")
-    found = await bench.until_state(task, "Error")
-    assert found["reason"] == "b: b answered 422"
-
-
-async def test_resubmitted_task_resumes_at_the_failed_step(bench: Bench) -> None:
-    """The operator fixes the service and resubmits: completed steps are not repeated."""
-    await _in_error(bench, "fixed")
-    await bench.until_alerted("fixed")
-    assert await bench.act("fixed", "resubmit") == 202
-    task = await bench.until_state("fixed", "Processed")
-    assert bench.remote.called("fixed/a/do") == 1
-    assert bench.remote.effects("fixed") == ["a/do", "b/do", "c/do"]
-    [closed] = task["history"]
-    assert (closed["end"], closed["reason"]) == ("resubmitted", "the service is fixed")
-    assert closed["steps"] == {"a": "done", "b": "refused"}
-
-
-async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
-    """By its policy the task is undone in reverse order, or kept in `Error`; the operator gets one alert."""
-    undone = await bench.until_state("down", "Compensated")
-    assert ends(undone) == ["recovered", "recovered", "exhausted"]
-    assert bench.remote.effects("down") == ["a/do", "b/undo", "a/undo"]
-    kept = await bench.until_state("down-kept", "Error")
-    assert kept["reason"] == "b: overdue after 2 recoveries"
-    assert bench.remote.effects("down-kept") == ["a/do"]
-    for task, cause in (("down", "exhausted"), ("down-kept", "error")):
-        await bench.until_alerted(task)
-        assert [alert["cause"] for alert in bench.remote.alerts_about(task)] == [cause]
 
 
 async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) -> None:

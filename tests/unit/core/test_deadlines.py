@@ -145,6 +145,9 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     assert (look_ups(unknown), unknown.do("pay").find_by) == (["pay"], at(90))
     begun = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
     assert (look_ups(begun), begun.do("pay").run) == ([], 2)  # no other run looks it up
+    ready = after(after(new(payment(can_find=True), spec("a")), start(record, "pay")), LOOK, seconds=60)
+    assert needs_run(ready)
+    assert not needs_run(after(ready, RunStarted(epoch=1, run=2), seconds=61))  # it starts "a" afterwards
     assert (unknown.run, unknown.finished_at) == (2, None)
     assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
     for kind, state in (
@@ -172,6 +175,16 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
             record = after(record, found, seconds=now + 41)
             assert record.failures == failures
         assert record.error == (None if policy else "pay: overdue after 5 recoveries")
+
+
+def test_look_up_that_ends_not_done_does_not_end_an_error() -> None:
+    """Only an operator does."""
+    record = new(payment(can_find=True), spec("a"), on_failure=FailurePolicy.KEEP)
+    record = after(record, start(record, "pay"), start(record, "a", by=200))
+    record = after(after(record, LOOK, seconds=60), RunStarted(epoch=1, run=2), seconds=61)
+    record = after(record, end(record, "a", OutcomeKind.REFUSED), seconds=62)
+    found = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=63)
+    assert (derive(found).state, found.epoch, found.failures) == (ProcessState.ERROR, 1, 0)
 
 
 def _unknown(*others: StepSpec) -> TaskRecord:

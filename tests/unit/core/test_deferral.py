@@ -329,6 +329,26 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     assert (ready_steps(found), found.failures) == (["pay"], 0)
 
 
+def test_credits_delay_no_other_deadline() -> None:
+    """Each sweep credits another hold, and still recovers the overdue call."""
+    record = after(new(spec("a"), spec("b")), StepDeferred(epoch=1, step="a"))
+    record = after(record, start(record, "b"))
+    holds = {"a": (replace(_HELD, start=at(2), end=at(20)),)}
+    credited = after(record, Due(may_recover=True, holds=holds), seconds=40)
+    assert (credited.epoch, len(credited.stops)) == (2, 1)
+
+
+def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
+    """The request is deferred at its deadline after a hold of seven hours; `DEFER_HOURS` is six."""
+    record = new(queue("q", complete_within=28_800))
+    record = after(record, start(record, "q", by=28_800))
+    hold = replace(_HELD, start=at(60), end=at(25_200))
+    gate = Gate(name="queue:q", holds=(hold,))
+    due = Due(may_recover=True, holds={gate.name: (hold,)}, queues={gate.name: gate})
+    record = after(record, due, seconds=28_810)
+    assert (record.epoch, record.do("q").defer_by) == (1, at(_BOUND + 25_140 + 1))
+
+
 def test_hold_counts_once_after_many_further_holds() -> None:
     """The record keeps the latest stops only."""
     record = new(spec("a", agent="s"), spec("b", agent="t"))

@@ -410,6 +410,21 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
 
 
 @virtual
+async def test_look_up_of_a_lost_run_is_repeated_by_another_run() -> None:
+    """Within its deadline, and without a person."""
+    world = World(workflow(once("pay", agent="finder", complete_within=200)))
+    world.delivers_again = False
+    world.services.behaviour["pay"] = raising(ConnectionError("lost"))
+    world.services.findings["pay"] = Finding.DONE
+    world.services.find_seconds = 10
+    await world.admit("t1")
+    await asyncio.sleep(5)
+    world.process.crash_at = world.process.requests + 1  # before the outcome is recorded
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.services.found)) == (ProcessState.PROCESSED, 2)
+
+
+@virtual
 async def test_call_that_may_outlast_the_run_needs_another_activity() -> None:
     """A call of 20 s starts within the first 10 s of a run of 30 s."""
     world = World(workflow(*chain(4)), run_seconds=30)
