@@ -351,7 +351,8 @@ class Checks(RecordChecks):
             await asyncio.sleep(5)
         limit = self.world.now()
         await asyncio.sleep(_RELEASED_WITHIN)
-        left = [key for key in self._waiting(gate) if key[2] < limit]
+        hung = {key.partition(".")[0] for key, at in services.hung.items() if at == agent}
+        left = [key for key in self._waiting(gate) if key[2] < limit and key[1] not in hung]
         is_held = any(end is None or end > limit for _, end in self.holds[gate])
         self.require(is_held or not left, f"{agent} has returned, and {left} still wait")
 
