@@ -223,7 +223,7 @@ class HttpAgent:
         content = await self._send(method, path, text.encode(), call)
         _changes().is_accepted = True
         try:
-            return self._parsed(content, returns)
+            return self._parsed(content, None if returns is dict else returns)
         except UnusableResultError as error:
             if returns is not None:
                 raise

@@ -229,9 +229,9 @@ def mark_unknown(
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
     find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
-    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN)
-    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=look_up_by)
-    unknown = replace(unknown, run=None if look_up_by is None else do.run)
+    run, send_by = (do.run, look_up_by) if is_first and look_up_by is not None else (None, None)
+    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=run)
+    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=send_by)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 

@@ -179,9 +179,8 @@ class _Run:
             is_planned = operation.start_id in self._planned
             self._has_started |= is_planned
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
-            if (is_planned or is_unsent) and (
-                operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE
-            ):
+            is_call = operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE
+            if is_call and (is_planned or is_unsent):
                 self._begin_call(record, spec, operation)
         for spec, operation in self._look_ups_of(record):
             now = self._runs.now()
@@ -219,9 +218,9 @@ class _Run:
                 if spec.type is StepType.QUEUE:
                     await self._request(spec, call)
                     return
-                span.set_attribute(Field.OUTCOME, (outcome := await self._call(spec, call)).kind.value)
-            look_up_by = self._runs.now() + timedelta(seconds=0.75 * spec.complete_within)
-            ended = replace(call.ended(outcome), look_up_by=look_up_by)
+                outcome = await self._call(spec, call)
+                span.set_attribute(Field.OUTCOME, outcome.kind.value)
+            ended = call.ended(outcome, self._runs.now() + timedelta(seconds=0.75 * spec.complete_within))
             event: Event | None = with_valid_result(record, self._runs.registry, ended)
             until = call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:

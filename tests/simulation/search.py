@@ -115,15 +115,15 @@ def search_planted(first: int, count: int) -> int:
 
     The seeds are printed and recorded, so that the test of a bug begins with its seed.
     """
-    seeds: dict[str, int] = {}
+    seeds, unseen = json.loads(FIRST_SEEDS.read_text(encoding="utf-8")), 0
     for bug in PLANTED:
         with planted(bug):
             found = first_violation(range(first, first + count))
+        unseen += found is None
         if found is not None:
             seeds[bug] = found[0]
         print(f"{bug}: " + ("not seen" if found is None else f"seed {found[0]}: {found[1]}"), flush=True)
     FIRST_SEEDS.write_text(json.dumps(seeds, indent=2) + "\n", encoding="utf-8")
-    unseen = len(PLANTED) - len(seeds)
     print(f"{len(PLANTED)} planted bugs, {unseen} not seen")
     return unseen
 

@@ -233,7 +233,9 @@ async def test_only_an_answer_that_is_read_must_be_usable(service: Service) -> N
         for read in (dict, len, list, lambda it: it["a"], lambda it: it.get("a"), lambda it: {} | it):
             with pytest.raises(UnusableResultError):
                 read(answer)
-    assert len(service.received) == 10
+    service.answers = [saying({"paid": True})]
+    assert await agent.post("booking", {}, call, returns=dict) == {"paid": True}
+    assert len(service.received) == 11
 
 
 async def test_read_without_a_usable_answer_after_a_change_is_no_refusal(service: Service) -> None:

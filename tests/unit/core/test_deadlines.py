@@ -146,8 +146,8 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     begun = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
     assert (look_ups(begun), begun.do("pay").run) == ([], 2)  # no other run looks it up
     ready = after(after(new(payment(can_find=True), spec("a")), start(record, "pay")), LOOK, seconds=60)
-    assert needs_run(ready)
-    assert not needs_run(after(ready, RunStarted(epoch=1, run=2), seconds=61))  # it starts "a" afterwards
+    taken = after(ready, RunStarted(epoch=1, run=2), seconds=61)  # the run starts "a" afterwards
+    assert (needs_run(ready), needs_run(taken)) == (True, False)
     assert (unknown.run, unknown.finished_at) == (2, None)
     assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
     for kind, state in (

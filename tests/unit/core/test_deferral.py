@@ -341,12 +341,10 @@ def test_credits_delay_no_other_deadline() -> None:
 def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
     """The request is deferred at its deadline after a hold of seven hours; `DEFER_HOURS` is six."""
     record = new(queue("q", complete_within=28_800))
-    record = after(record, start(record, "q", by=28_800))
-    hold = replace(_HELD, start=at(60), end=at(25_200))
-    gate = Gate(name="queue:q", holds=(hold,))
-    due = Due(may_recover=True, holds={gate.name: (hold,)}, queues={gate.name: gate})
-    record = after(record, due, seconds=28_810)
-    assert (record.epoch, record.do("q").defer_by) == (1, at(_BOUND + 25_140 + 1))
+    gate = Gate(name="queue:q", holds=(replace(_HELD, start=at(60), end=at(25_200)),))
+    due = Due(may_recover=True, holds={gate.name: gate.holds}, queues={gate.name: gate})
+    later = after(after(record, start(record, "q", by=28_800)), due, seconds=28_810)
+    assert (later.epoch, later.do("q").defer_by) == (1, at(_BOUND + 25_140 + 1))
 
 
 def test_hold_counts_once_after_many_further_holds() -> None:
