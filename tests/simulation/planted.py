@@ -539,9 +539,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "CallOutcome(OutcomeKind.UNKNOWN, bounded(str(error)))",
         ),
     ),
-    "event_is_rejected_before_a_recovery": (
-        Edit("core.step_rules", " and record.decision.end in UNDOING_ENDS", ""),
-    ),
     "event_for_a_missing_version_is_lost": (
         Edit(
             "scheduler.receivers",
