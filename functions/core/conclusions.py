@@ -6,9 +6,9 @@ Times are UTC.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.core.derive import final_state, is_settled, questions, undo_order
 from functions.core.json_values import UnfitValueError, bounded
@@ -260,6 +260,11 @@ def add_message(
         },
     )
     return replace(record, outbox=(*record.outbox, message))
+
+
+def stopped(stops: Iterable[tuple[datetime, datetime]], since: datetime) -> timedelta:
+    """Return the part of spans of time, which do not overlap, that is later than `since`."""
+    return sum((end - max(start, since) for start, end in stops if end > since), timedelta())
 
 
 def spread(seed: str) -> float:

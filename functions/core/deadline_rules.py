@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from functions.core.conclusions import spread
+from functions.core.conclusions import spread, stopped
 from functions.core.derive import may_expire, needs_run, waiting_gates
 from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
@@ -135,7 +135,7 @@ def _act_on_missed_pick_up(
 
 def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Apply `on_exhausted` to a task whose own time limit has passed. A held gate extends the limit."""
-    if any(current_hold(event.holds.get(gate, ())) is not None for gate in _waits(record)):
+    if any(end is None and current_hold(event.holds.get(gate, ())) for gate, _, end in _waits(record)):
         return replace(record, expires_at=now + settings.longest_deferral)
     if not event.may_recover:
         return record
@@ -166,20 +166,21 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
 def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
     spans = [  # a hold that lasts counts in whole five minutes: in between, other deadlines are examined
-        (max(hold.start, since), hold.end or now - (now - hold.start) % timedelta(minutes=5))
-        for gate, since in _waits(record).items()
+        (max(hold.start, start), min(until, end or until))
+        for gate, start, end in _waits(record)
         for hold in holds.get(gate, ())
+        for until in [hold.end or now - (now - hold.start) % timedelta(minutes=5)]
     ]
     return extended(record, spans)
 
 
-def _waits(record: TaskRecord) -> dict[str, datetime]:
-    """Return the gates behind which steps wait, or in whose queue a request is, and since when."""
-    waits = {gate: since for gate, (since, _) in waiting_gates(record).items()}
-    for spec, operation in record.operations():
-        if spec.type is StepType.QUEUE and operation.state is OperationState.RUNNING and operation.started_at:
-            waits[spec.gate] = min(operation.started_at, waits.get(spec.gate, operation.started_at))
-    return waits
+def _waits(record: TaskRecord) -> list[tuple[str, datetime, datetime | None]]:
+    """Return when steps began and ended to wait behind a gate, or their requests in its queue."""
+    requests = ((spec.gate, each) for spec, each in record.operations() if spec.type is StepType.QUEUE)
+    return [
+        *((gate, since, None) for gate, (since, _) in waiting_gates(record).items()),
+        *((gate, each.started_at, each.finished_at) for gate, each in requests if each.started_at),
+    ]
 
 
 def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
@@ -191,14 +192,17 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
             stops[-1] = (stops[-1][0], max(end, stops[-1][1]))
         elif start < end:
             stops.append((start, end))
-    length = sum((end - start for start, end in stops), timedelta())
-    length -= sum((end - start for start, end in record.stops), timedelta())
-    if not length:
+    after = replace(record, stops=tuple(stops[-_MOST_STOPS:]))
+    if after.stops == record.stops:
         return record
+
+    def moved(time: datetime | None, since: datetime) -> datetime | None:
+        return later(time, stopped(stops, since) - stopped(record.stops, since))
+
     for spec, operation in record.operations():
-        later_by = later(operation.defer_by, length)
-        record = record.with_operation(spec.name, replace(operation, defer_by=later_by))
-    return replace(record, expires_at=later(record.expires_at, length), stops=tuple(stops[-_MOST_STOPS:]))
+        defer_by = moved(operation.defer_by, operation.deferred_since or record.order.submitted_at)
+        after = after.with_operation(spec.name, replace(operation, defer_by=defer_by))
+    return replace(after, expires_at=moved(record.expires_at, record.order.submitted_at))
 
 
 def later(time: datetime | None, length: timedelta) -> datetime | None:

@@ -74,9 +74,8 @@ def defined_step(step: BaseStep[Any]) -> DefinedStep:
     given = {name: value for name, value in step.options.items() if value is not None}
     allowed = _OPTIONS[step.step_type]
     for name in sorted(given.keys() - allowed):
-        raise OptionError(
-            f"{name}: {type(step).__name__} has no such option: use {', '.join(sorted(allowed))}"
-        )
+        options = ", ".join(sorted(allowed))
+        raise OptionError(f"{name}: {type(step).__name__} has no such option: use {options}")
     check_name("name", step.name)
     inputs = ["the payload", "the results", *(["the item"] if "for_each" in given else [])]
     if "when" in given:
@@ -259,10 +258,7 @@ def check_needs(steps: Mapping[str, DefinedStep]) -> None:
         for option, function in functions.items():
             for used in uses_of(function):
                 if used not in visible[name]:
-                    raise OptionError(
-                        f'step "{name}": {option} uses results["{used}"], which the step does not need:'
-                        f' add needs=["{used}"]'
-                    )
+                    raise OptionError(f'step "{name}": {option} uses results["{used}"]: add needs=["{used}"]')
 
 
 def uses_of(function: object) -> Iterator[str]:

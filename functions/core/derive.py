@@ -245,7 +245,7 @@ def ready_steps(record: TaskRecord) -> list[str]:
     if record.direction is Direction.UNDO:
         first = next(iter(undo_order(record)), None)
         return [first] if first is not None and _can_start(record.step(first).undo) else []
-    awaited = unsettled(record)
+    awaited = {spec.step for spec in record.order.specs if not is_settled(spec, record.do(spec.name))}
     return [
         spec.name
         for spec in _within_at_once(record)
@@ -274,15 +274,10 @@ def _within_at_once(record: TaskRecord) -> Iterator[StepSpec]:
 
 
 def is_settled(spec: StepSpec, operation: Operation) -> bool:
-    """Return whether the steps that need this one can start."""
+    """Return whether the steps that need this one can start. A step without items is settled."""
     if operation.state in {OperationState.REFUSED, OperationState.UNKNOWN}:
         return spec.may_fail and operation.find_by is None
     return operation.state in {OperationState.DONE, OperationState.SKIPPED}
-
-
-def unsettled(record: TaskRecord) -> set[str]:
-    """Return the names of the defined steps that are not settled. A step without items is settled."""
-    return {spec.step for spec in record.order.specs if not is_settled(spec, record.do(spec.name))}
 
 
 def questions(record: TaskRecord) -> list[str]:

@@ -18,7 +18,6 @@ from functions.core.record import NAME_PATTERN, TaskRecord
 MOST_CLASS_BYTES = 256
 #: Faults in the text of a validation error, and bytes of the place of each one.
 _MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
-
 _PLACEHOLDER = "…"
 #: The error of a step begins with its name. The number of an item does not belong to the cause.
 _STEP = re.compile(rf"((?:undo of )?({NAME_PATTERN}))(?:\.\d+)?: ")

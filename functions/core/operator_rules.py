@@ -152,6 +152,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     limit = record.order.complete_within
     expires_at = None if limit is None else now + timedelta(seconds=limit)
     opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)
+    opened = replace(opened, stops=((record.order.submitted_at, now),))  # no earlier hold extends them
     if questions(opened):
         return opened  # which stays in `Error`
     is_do, steps = record.direction is Direction.DO, dict(opened.steps)

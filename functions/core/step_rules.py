@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.core import task_events as events
-from functions.core.conclusions import add_message, add_note
+from functions.core.conclusions import add_message, add_note, stopped
 from functions.core.derive import look_ups, ready_steps
 from functions.core.gate_rules import UNREACHED
 from functions.core.record import (
@@ -40,6 +40,7 @@ _CHILD_NOTES = {
     (OperationState.DONE, False): "recorded as done, but its task was undone",
 }
 
+_DONE = frozenset({OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT})
 #: The final state that an outcome leads to; a repeated event changes nothing.
 _FINAL = {
     OutcomeKind.DONE: OperationState.DONE,
@@ -169,8 +170,8 @@ def end_step(
 ) -> TaskRecord | Rejection:
     """Record an outcome if it is in time, of this epoch, and of the start on record.
 
-    The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up
-    counts in its epoch, while the outcome is looked up. An undo needs no result.
+    The outcome of a step that must not be repeated counts in any epoch and at any time; that of a look-up,
+    unless it is "done", in its epoch while the outcome is looked up. An undo needs no result.
     """
     spec = record.order.by_name.get(event.step)
     if spec is None:
@@ -180,9 +181,11 @@ def end_step(
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
-    if event.is_look_up and (operation.find_by is None or event.epoch != record.epoch):
+    is_open = operation.find_by is not None and event.epoch == record.epoch
+    is_once = spec.must_not_repeat(event.direction)
+    if event.is_look_up and not is_open and not (is_once and event.kind in _DONE):
         return Rejection.NOT_OPEN
-    if spec.must_not_repeat(event.direction):
+    if is_once:
         return _end_once(record, spec, event, now, settings)
     rejection = _check_start(record, event, operation, now)
     return _with_outcome(record, spec, event, now, settings) if rejection is None else rejection
@@ -204,7 +207,7 @@ def _end_once(
 ) -> TaskRecord | Rejection:
     """Record the outcome of a step that must not be repeated."""
     do = record.do(spec.name)
-    is_done = event.kind in {OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT}
+    is_done = event.kind in _DONE
     if event.start_id in do.earlier_starts:
         return add_note(record, spec.name, _DONE_TWICE, now) if is_done else record
     if event.start_id != do.start_id:
@@ -248,11 +251,11 @@ def _with_outcome(
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
-            is_counted = event.is_look_up and operation.error != UNREACHED and record.finished_at is None
-            operation = replace(operation, error=event.error)
+            is_unreached = event.is_look_up and operation.error == UNREACHED
+            operation = operation if is_unreached else replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
             record = not_begun(record, spec, event.direction, now, settings)
-            if not is_counted:
+            if is_unreached or not event.is_look_up or record.finished_at is not None:
                 return record
             return fail_or_recover(record, spec, event.error or "", now, settings, may_recover=True)
         case OutcomeKind.UNKNOWN if event.direction is Direction.DO and spec.may_fail:
@@ -322,7 +325,8 @@ def not_begun(
     operation = record.step(spec.name).operation(direction)
     again = replace(operation, state=OperationState.NOT_STARTED, find_by=None)
     record = record.with_operation(spec.name, again, direction)
-    if operation.state is not OperationState.RUNNING or direction is not record.direction:
+    is_deferred = operation.state is OperationState.RUNNING or operation.error == UNREACHED
+    if not is_deferred or record.finished_at is not None or direction is not record.direction:
         return record  # a late outcome, or one that was looked up
     return _deferred(record, spec, operation.started_at or now, now, settings)
 
@@ -336,10 +340,9 @@ def _deferred(
     """
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
-    held = (min(end, now) - max(start, since) for start, end in record.stops)
-    left += sum((length for length in held if length > timedelta()), timedelta())
     sent_at = operation.started_at if spec.type is StepType.QUEUE else None
-    place, defer_by = operation.deferred_since or sent_at or now, operation.defer_by or since + left
+    place = operation.deferred_since or sent_at or now
+    defer_by = operation.defer_by or since + left + stopped(record.stops, since)
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)
     return replace(record, deferred_since=None).with_operation(spec.name, deferred)

@@ -109,15 +109,11 @@ class Workflow[P: BaseModel]:
         Agents that can look up effects. Raises `UnfitOrderError`.
         """
         specs = tuple(spec for step in self.steps.values() for spec in self._specs_of(step, payload))
-        if len(specs) > checks.MOST_STEPS:
-            raise UnfitOrderError(
-                f"It has {len(specs)} steps, items included; the limit is {checks.MOST_STEPS}."
-            )
-        agents = {spec.gate for spec in specs if spec.agent}
-        if len(specs) + len(agents) > _MOST_ROWS:
-            raise UnfitOrderError(
-                f"It has {len(specs)} steps and {len(agents)} Agents; the limit is {_MOST_ROWS} together."
-            )
+        count, agents = len(specs), len({spec.gate for spec in specs if spec.agent})
+        if count > checks.MOST_STEPS:
+            raise UnfitOrderError(f"It has {count} steps, items included; the limit is {checks.MOST_STEPS}.")
+        if count + agents > _MOST_ROWS:
+            raise UnfitOrderError(f"It has {count} steps and {agents} Agents; their limit is {_MOST_ROWS}.")
         needs = {name: step.spec.needs for name, step in self.steps.items()}
         for empty in needs.keys() - {spec.step for spec in specs}:
             needs |= {name: own | needs[empty] for name, own in needs.items() if empty in own}

@@ -85,7 +85,8 @@ class Checks(RecordChecks):
         if isinstance(event, StepEnded) and event.is_look_up:
             place = f"{before.order.task} {event.step}: look-up"
             is_open = before.do(event.step).find_by is not None and event.epoch == before.epoch
-            self.require(is_open, f"{place} counted that was over")
+            is_done = event.kind in {OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT}
+            self.require(is_open or is_done, f"{place} counted that was over")
             is_fenced = event.start_id in self.world.services.fenced
             is_safe = event.kind is not OutcomeKind.NOT_BEGUN or is_fenced
             self.require(is_safe, f"{place} found it not done, and its start may take effect")

@@ -219,11 +219,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "look_up_counts_after_its_deadline": (
-        Edit(
-            "core.step_rules",
-            "(operation.find_by is None or event.epoch != record.epoch)",
-            "event.epoch != record.epoch",
-        ),
+        Edit("core.step_rules", "operation.find_by is not None and event.epoch", "event.epoch"),
     ),
     "look_up_by_a_queue_is_never_taken_by_a_run": (
         Edit("core.derive", " if op.find_by is not None and op.run is None]", " if op.find_by is not None]"),

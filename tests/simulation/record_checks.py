@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from functions.core.deadline_rules import DEFERRED_TOO_LONG
-from functions.core.derive import ProcessState, derive, needs_undo, step_state, unsettled
+from functions.core.derive import ProcessState, derive, is_settled, needs_undo, step_state
 from functions.core.record import (
     WAITING_TYPES,
     Direction,
@@ -153,7 +153,8 @@ class RecordChecks:
         is_own &= now.started_at is None or not was.is_overdue(now.started_at)  # the Supervisor counts it
         self.require(is_over or before.epoch != after.epoch or is_own, f"{place}: started over {was.state}")
         if direction is Direction.DO:
-            is_ordered = spec.needs.isdisjoint(unsettled(after)) or after.direction is Direction.UNDO
+            awaited = {each.step for each in after.order.specs if not is_settled(each, after.do(each.name))}
+            is_ordered = spec.needs.isdisjoint(awaited) or after.direction is Direction.UNDO
             self.require(is_ordered, f"{place}: started before its needs")
         else:
             self._check_undo_order(after, spec.name)

@@ -90,29 +90,6 @@ async def test_recovery_is_shown_on_the_timeline(bench: Bench, console: Console)
     await expect(console.page.locator(".history")).to_contain_text("recovered by supervisor")
 
 
-async def test_everything_can_be_done_by_keyboard(bench: Bench, console: Console) -> None:
-    """From the skip link to the dialog and back, with the focus always visible."""
-    await _refused(bench, "keys")
-    await console.open()
-    page = console.page
-    await page.keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    await page.keyboard.press("Enter")
-    await page.keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="In Error")).to_be_focused()
-    outline = "getComputedStyle(document.activeElement).outlineStyle"
-    assert await page.evaluate(outline) == "solid"
-    await page.keyboard.press("Enter")
-    await console.tab_to(page.get_by_role("link", name="keys", exact=True))
-    await page.keyboard.press("Enter")
-    await console.tab_to(page.get_by_role("button", name="Resubmit…"))
-    await page.keyboard.press("Enter")
-    await page.keyboard.type("by hand")
-    await page.keyboard.press("Tab")
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
-
-
 async def _approval(bench: Bench, task: str) -> None:
     await bench.submit(task, "approvals", {"weight": 3})
     await bench.until_state(task, "Pending")

@@ -136,11 +136,14 @@ async def test_errors_of_one_cause_lead_to_their_tasks(bench: Bench, console: Co
 
 
 async def test_task_is_found_by_a_text_of_its_own_with_the_keyboard(bench: Bench, console: Console) -> None:
-    """In any state, as none was chosen, and however the text is typed."""
+    """In any state, as none was chosen, and however the text is typed. The focus is always visible."""
     await bench.submit("heavy", "approvals", {"weight": 471_100})
     await bench.until_state("heavy", "Pending")
     await console.open("#/tasks")
     page = console.page
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     await page.get_by_label("Id begins with").focus()
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")

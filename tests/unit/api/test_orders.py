@@ -238,7 +238,7 @@ async def test_order_with_too_many_items_is_422(api: Api) -> None:
     assert "the limit is 90" in results[1]["problem"]["detail"]
     agents = parcels(*(Step(f"s{number}", agent=f"a{number}", request=request) for number in range(47)))
     detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
-    assert detail == "It has 47 steps and 47 Agents; the limit is 93 together."
+    assert detail == "It has 47 steps and 47 Agents; their limit is 93."
 
 
 @pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])

@@ -210,7 +210,7 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
 
 
 def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_recovery() -> None:
-    """A reply to a request of an earlier epoch does not count."""
+    """A reply to a request of an earlier epoch counts only if it is "done"."""
     suspended = after(_unknown(), NOT_DEPLOYED, seconds=61)
     assert after(suspended, RunStarted(epoch=1, run=2), seconds=62) is suspended
     resumed = after(suspended, Resumed(), seconds=70)
@@ -218,9 +218,11 @@ def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_reco
     sent = after(_unknown(spec("other", complete_within=20)), RunStarted(epoch=1, run=2), seconds=60)
     recovered = after(sent, LOOK, seconds=70)
     assert (recovered.epoch, needs_run(recovered), look_ups(recovered)) == (2, True, ["pay"])
-    assert rejection(recovered, end(sent, "pay", is_look_up=True), 71) is Rejection.NOT_OPEN
-    found = after(recovered, end(recovered, "pay", is_look_up=True), seconds=71)
-    assert found.do("pay").state is OperationState.DONE
+    not_done = end(sent, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
+    assert rejection(recovered, not_done, 71) is Rejection.NOT_OPEN
+    for request in (sent, recovered):
+        found = after(recovered, end(request, "pay", is_look_up=True), seconds=71)
+        assert found.do("pay").state is OperationState.DONE
 
 
 def test_request_that_may_not_be_sent_is_sent_by_another_run() -> None:
@@ -240,7 +242,7 @@ def test_request_that_may_not_be_sent_is_sent_by_another_run() -> None:
 
 
 def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
-    """Any other late outcome of the step counts at any time."""
+    """That of "done", and any other late outcome of the step, counts at any time."""
     sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
     for kind, state in (
         (OutcomeKind.DONE, OperationState.DONE),
@@ -251,11 +253,11 @@ def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
         found = after(sent, outcome, seconds=70)
         assert (found.do("pay").state, found.do("pay").find_by) == (state, None)
         assert rejection(sent, replace(outcome, start_id="other"), 70) is Rejection.OTHER_START
-        for other in (replace(outcome, epoch=2), replace(outcome, direction=Direction.UNDO)):
-            assert rejection(sent, other, 70) is Rejection.NOT_OPEN
+        assert rejection(sent, replace(outcome, direction=Direction.UNDO), 70) is Rejection.NOT_OPEN
         lost = after(sent, LOOK, seconds=95)
-        assert rejection(lost, outcome, 96) is Rejection.NOT_OPEN
-    assert after(lost, end(sent, "pay"), seconds=96).do("pay").state is OperationState.DONE
+        for record, other in ((sent, replace(outcome, epoch=2)), (lost, outcome)):
+            is_done = kind is OutcomeKind.DONE
+            assert rejection(record, other, 96) is (None if is_done else Rejection.NOT_OPEN)
     running = new(spec("a"))
     running = after(running, start(running, "a"))
     assert rejection(running, end(running, "a", is_look_up=True)) is Rejection.NOT_OPEN

@@ -326,7 +326,36 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     gate = Gate(name=pay.gate, holds=(replace(_HELD, end=at(50)),))
     unknown = after(held, Due(queues={pay.gate: gate}), seconds=345)
     found = after(unknown, end(unknown, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=346)
-    assert (ready_steps(found), found.failures) == (["pay"], 0)
+    assert (list(derive(found).gates), found.failures) == ([pay.gate], 0)
+
+
+def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
+    """The reply came after the hold. One that ended before a resubmission extends no later limit."""
+    record = new(queue("q"), spec("b", "q"), complete_within=600, on_failure=FailurePolicy.KEEP)
+    record = after(record, start(record, "q", by=900))
+    record = after(record, end(record, "q"), seconds=500)
+    look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=at(460)),)})
+    moved = after(after(record, StepDeferred(epoch=1, step="b"), seconds=501), look, seconds=610)
+    assert (moved.decision, moved.expires_at, moved.do("b").defer_by) == (None, at(1_000), at(501 + _BOUND))
+    record = run(record, "b", OutcomeKind.REFUSED, seconds=600)
+    record = after(record, resubmit(record), seconds=700)
+    assert rejection(record, look, 710) is Rejection.NOT_DUE
+
+
+def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment() -> None:
+    """Each request waits, is looked up as not done and is deferred; in the end that counts."""
+    record, seconds = new(pay := payment(type=StepType.QUEUE, can_find=True)), 0.0
+    while seconds < _BOUND:
+        record = after(record, start(record, "pay", by=seconds + 60), seconds=seconds)
+        gate = Gate(name=pay.gate, served=(Served(at=at(seconds + 55), up_to=at(seconds - 99)),))
+        record = after(record, Due(queues={pay.gate: gate}), seconds=seconds + 65)
+        not_done = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
+        record = after(record, not_done, seconds=seconds + 66)
+        assert record.failures == 0
+        seconds += 600
+        released = after(record, GateReleased(gate=pay.gate, most=1), seconds=seconds)
+        record = released if seconds < _BOUND else record
+    assert after(record, LOOK, seconds=seconds + 10).failures == 1
 
 
 def test_credits_delay_no_other_deadline() -> None:

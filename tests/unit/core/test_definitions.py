@@ -331,7 +331,7 @@ def test_cycle_is_shown() -> None:
 def test_use_of_a_step_that_is_not_needed_is_found(function: Any) -> None:
     """It is found in the code of the function, before the first order."""
     other = Step("hotel", request=function)
-    expected = 'step "hotel": request uses results["card"], which the step does not need: add needs=["card"]'
+    expected = 'step "hotel": request uses results["card"]: add needs=["card"]'
     if isinstance(function, partial):  # its code is hidden: it raises when it is called
         assert Workflow("trips", payload=Trip, steps=[CARD, other]).specs
     else:

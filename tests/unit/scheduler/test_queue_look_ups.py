@@ -80,14 +80,14 @@ async def test_unknown_outcome_is_looked_up(
 
 @virtual
 async def test_lost_look_up_ends_at_its_deadline() -> None:
-    """No run repeats it, an operator decides, and a late reply to it does not count."""
+    """No run repeats it, and an operator decides; of late replies to it only "done" counts."""
     world = paying(None)
     await world.admit("t1")
     record = await world.until_rest("t1")
     assert (derive(record).state, record.do("pay").find_by) == (ProcessState.ERROR, None)
     assert (kinds(world), len(world.activities)) == (["carry out", "find"], 2)
-    assert (await world.reply(world.requests[1], **DONE)).rejection is Rejection.NOT_OPEN
-    assert (await world.reply(world.requests[0], **DONE)).rejection is None
+    assert (await world.reply(world.requests[1], **NOT_DONE)).rejection is Rejection.NOT_OPEN
+    assert (await world.reply(world.requests[1], **DONE)).rejection is None
 
 
 @virtual
