@@ -88,9 +88,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "refused_undo_blocks_direct_needs_only": (
         Edit("core.derive", "with_needs(record, names | further) if further else names", "names - further"),
     ),
-    "refused_undo_blocks_nothing": (
-        Edit("core.derive", ".step not in blocked\n", ".step not in blocked - with_needs(record, blocked)\n"),
-    ),
+    "refused_undo_blocks_nothing": (Edit("core.derive", ".union(*refused)", ".intersection(*refused)"),),
     "steps_start_while_suspended": (
         Edit("core.derive", "= record.suspension is not None or record.decision", "= record.decision"),
     ),
@@ -127,7 +125,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
-        Edit("core.deadline_rules", "for hold in holds.get(gate, ())\n", "for hold in ()\n"),
+        Edit(
+            "core.deadline_rules",
+            "for hold in holds.get(gate, ())\n",
+            "for hold in holds.get(gate * 2, ())\n",
+        ),
         Edit(
             "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
@@ -265,7 +267,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "pages_of_two_moments_are_one_record": (
-        Edit("storage.task_storage", "if len(pages) == 1 or etag in {None, previous}:", "if pages or etag:"),
+        Edit(
+            "storage.task_storage", "if len(pages) == 1 or etag in {None, previous}:", "if rows or previous:"
+        ),
     ),
     "outbox_rows_are_forgotten_by_the_change": (
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
@@ -422,7 +426,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "storage.group_commits",
             "            settle(each.result, Conflicted(change.key))\n            return [each]",
             "            for other in group:\n"
-            '                settle(other.result, UnwritableRowsError("refused"))\n'
+            "                settle(other.result, UnwritableRowsError(each.task + change.key))\n"
             "            return group",
         ),
     ),
