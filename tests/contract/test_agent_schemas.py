@@ -199,12 +199,6 @@ def test_each_refused_example_has_a_reason() -> None:
     assert set(REASONS) == set(messages("refused"))
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_schema_names_its_version(kind: str) -> None:
-    """By an id of its own, so that a copy is known."""
-    assert SCHEMAS[kind]["$id"] == f"urn:scheduler-agent-supervisor:agent-{kind}:1"
-
-
 def test_files_equal_the_code() -> None:
     """They are generated."""
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}

@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import azure.functions as func
 import pytest
 
 from functions.agents.agent_catalog import load_endpoints
@@ -15,7 +14,6 @@ from functions.core.task_events import EventReceived
 from functions.messaging.message_format import QueueMessage
 from functions.settings import load_settings
 from functions.storage.table_contract import TransientStorageError
-from functions.web.blueprint import http_handler
 from tests.fakes.application import SETTINGS
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.security.hostile import HOSTILE, HostileBatch
@@ -181,27 +179,6 @@ async def test_no_address_of_durable_is_given(office: Office) -> None:
             answer = await route.ask(app, {})
             assert b"runtime/webhooks" not in answer.body, route
             assert b"http" not in answer.body, route
-
-
-@pytest.mark.parametrize(
-    ("path", "status"), [("orders/%3Cscript%3E", 422), ("health", 200), ("orders/a/", 404), ("%ff", 400)]
-)
-async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int) -> None:
-    """Errors can quote what a caller sent."""
-    request = func.HttpRequest("GET", f"http://localhost/api/{path}", body=b"")
-    answer = await http_handler(Api().application)(request, None)
-    assert answer.status_code == status
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize("path", ["/api/orders/", "/api/orders/a/", "/api/ops/tasks/", "/api/health/"])
-async def test_nobody_is_sent_to_the_host_that_the_request_names(path: str) -> None:
-    """A slash more is another address, and no reason for a redirect."""
-    app = Office().application if "/ops/" in path else Api().application()
-    answer = await AsgiClient(app, {"Host": "evil.example"}).get(path)
-    problem(answer, 404)
-    assert "location" not in answer.headers
 
 
 def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) -> None:

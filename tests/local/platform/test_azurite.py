@@ -64,16 +64,6 @@ def _read(connection: str) -> str:
         return str(table.get_entity("7", "last-moment")["RowKey"])
 
 
-async def test_what_was_written_just_before_a_restart_is_kept(tmp_path: Path) -> None:
-    """Azurite saves only every few seconds; a gentle stop saves at once."""
-    async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
-        connection = platform.addresses.storage_connection
-        await asyncio.to_thread(_write, connection)
-        await platform.stop(PartName.AZURITE)
-        await platform.start(PartName.AZURITE)
-        assert await asyncio.to_thread(_read, connection) == "last-moment"
-
-
 async def test_what_was_written_just_before_the_platform_was_killed_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

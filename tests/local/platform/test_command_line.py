@@ -357,13 +357,6 @@ async def test_a_second_platform_on_the_folder_is_refused_in_one_line(tmp_path: 
     assert "\n" not in str(refusal.value)
 
 
-async def test_the_folder_is_free_again_afterwards(tmp_path: Path) -> None:
-    """A platform that has stopped does not block the next one."""
-    for _ in range(2):
-        async with held(tmp_path / "new"):
-            pass
-
-
 @pytest.mark.process
 async def test_the_folder_stays_held_while_a_part_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
