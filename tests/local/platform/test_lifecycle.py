@@ -160,24 +160,15 @@ async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:
 
 
 async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, started: Started) -> None:
-    """The developer sees its last output, even if it leaves a child behind."""
+    """The developer sees its last output, even if it leaves a child behind; work that needs it ends."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         with pytest.raises(aiohttp.ClientError):
             await _process_id(f"{platform.addresses.host}/die")
         with pytest.raises(PartFailedError, match="host ended with exit code 3") as failure:
-            await asyncio.wait_for(platform.run_until_failure(), PATIENCE)
+            await asyncio.wait_for(platform.unless_a_part_fails(asyncio.Event().wait()), PATIENCE)
     assert failure.value.part is PartName.HOST
     assert failure.value.last_lines[-1] == "fatal: the fake dies on request"
     assert left_running(started()) == []
-
-
-async def test_a_part_that_dies_ends_the_work_that_needs_it(tmp_path: Path) -> None:
-    """A demo does not wait for its orders when the host is gone."""
-    async with Platform(options(tmp_path), fakes()) as platform:
-        with pytest.raises(aiohttp.ClientError):
-            await _process_id(f"{platform.addresses.host}/die")
-        with pytest.raises(PartFailedError):
-            await platform.unless_a_part_fails(asyncio.Event().wait())
 
 
 async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path, started: Started) -> None:
