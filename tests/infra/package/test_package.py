@@ -175,15 +175,10 @@ def test_no_secret_is_used(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS)
-def test_checkout_does_not_persist_the_token(path: Path) -> None:
-    """Later steps could read it."""
+def test_steps_get_neither_token_nor_event(path: Path) -> None:
+    """Later steps could read the token, and a branch's name could run as a command."""
     checkouts = [step for step in _steps(path) if step.get("uses", "").startswith("actions/checkout@")]
     assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"]
-
-
-@pytest.mark.parametrize("path", WORKFLOWS)
-def test_scripts_take_nothing_from_the_event(path: Path) -> None:
-    """A branch's name could run as a command: values are passed as environment variables."""
     assert [step["run"] for step in _steps(path) if "${{" in step.get("run", "")] == []
 
 

@@ -214,16 +214,6 @@ async def test_an_id_twice_in_a_batch_is_one_order_or_a_conflict(api: Api) -> No
     assert [message.payload["currency"] for message in api.submitted] == ["EUR"]
 
 
-async def test_orders_on_record_are_compared(api: Api) -> None:
-    """Equal content is accepted and not submitted again; other content is a conflict."""
-    await answers(api, ORDER | {"id": "a"}, ORDER | {"id": "b"})
-    await api.admit_submitted()
-    other = ORDER | {"currency": "USD", "id": "b"}
-    results = await answers(api, ORDER | {"id": "a"}, other, ORDER | {"id": "b"}, ORDER | {"id": "c"})
-    assert statuses(results) == [202, 409, 202, 202]
-    assert submitted(api) == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize("failure", [SendError("no answer"), asyncio.CancelledError()])
 async def test_orders_that_were_not_sent_can_be_repeated(api: Api, failure: BaseException) -> None:
     """They get 503 with their ids, new ones as well."""

@@ -204,16 +204,6 @@ async def test_role_of_a_step_sees_this_step_and_nothing_else() -> None:
     problem(await both.get(f"/api/bookings/{TASK}"), 404)
 
 
-async def test_first_sender_is_recorded() -> None:
-    """A repetition by another sender changes nothing."""
-    flow = bookings("Approver")
-    api = Api(flow, guard=SIGN_IN)
-    await api.wait_for_approval(flow)
-    for who in (BERT, ANNA):
-        assert (await api.serving(headers=principal(who, "Approver")).post(PATH, YES)).status == 200
-    assert (await _event(api))[2] == BERT
-
-
 # Versions
 
 
