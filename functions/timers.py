@@ -22,6 +22,7 @@ from functions.storage.index_pages import read_entries
 from functions.storage.table_contract import (
     KEYS,
     MOST_OPERATIONS,
+    CorruptRowError,
     RefusedChanges,
     RowChange,
     RowQuery,
@@ -150,7 +151,11 @@ async def sweep_once(
 
     Raises `StorageError`.
     """
-    measurement = await read_intake(table)
+    try:
+        measurement = await read_intake(table)
+    except CorruptRowError as error:  # the next measurement replaces it
+        measurement = None
+        _log.warning("the measurement of the backlog is not used: %s", error)
     is_overloaded = measurement is not None and measurement.retry_after(bounds, now()) > 0
     return await sweep.run(is_overloaded=is_overloaded)
 

@@ -83,7 +83,7 @@ class ReleasingGates(Gates):
         """
         now = self._now()
         oldest: dict[str, tuple[datetime, datetime]] = {}
-        for spec, operation in record.operations():
+        for spec, operation in record.operations:
             may_count = spec.may_fail or (may_recover and record.decision is None)
             may_count |= spec.must_not_repeat(record.direction)
             if may_count and spec.type is StepType.QUEUE and operation.is_overdue(now - self._settings.skew):

@@ -215,7 +215,9 @@ class Gates(CallLimits):
         if is_behind:
             self._noted_at[name] = now
         try:
-            await self.change(name, change)
+            known = self._view.get(name, Gate(name=name))
+            is_probe = known.circuit is Circuit.OPEN and sent_at and sent_at > (known.changed_at or now)
+            await self.change(name, change, is_outdated=bool(is_probe))
         except StorageError as error:
             _log.warning("gate %s: a reply is not counted: %s", name, error)
 
@@ -226,15 +228,17 @@ class Gates(CallLimits):
         row = await self._table.read(self.partition, name)
         return (Gate(name=name), None) if row is None else (_gate_of(row), str(row["odata.etag"]))
 
-    async def change(self, name: str, change: GateChange, *, is_operator: bool = False) -> Gate:
+    async def change(
+        self, name: str, change: GateChange, *, is_operator: bool = False, is_outdated: bool = False
+    ) -> Gate:
         """Change a gate by compare-and-swap, and send the message of its release chain. Return it as it was.
 
-        Nothing is read if the change would not alter the gate as this instance sees it, except for operators.
-        Raises `StorageError`.
+        Nothing is read if the change would not alter the gate as this instance sees it, except for operators
+        and if that view `is_outdated`. Raises `StorageError`.
         """
         async with self._changes[name]:  # the instance does not compete with itself
             known = self._view.get(name, Gate(name=name))
-            if not is_operator and change(known) is known:
+            if not is_operator and not is_outdated and change(known) is known:
                 return known
             for _ in range(MOST_TRIES):
                 try:

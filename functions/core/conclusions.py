@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core.derive import final_state, is_settled, questions, undo_order
@@ -30,6 +29,7 @@ from functions.core.record import (
     StepType,
     Suspension,
     TaskRecord,
+    replace,
 )
 
 _WITHOUT_UNDO = "its outcome is unknown, and it has no undo: an effect would remain"
@@ -52,7 +52,7 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
         if decision is None:
             return record
         is_timed_out = decision.end is EpochEnd.TIMED_OUT
-        is_looked_up = any(op.find_by is not None for _, op in record.operations())
+        is_looked_up = any(op.find_by is not None for _, op in record.operations)
         if is_pending(record) or (is_timed_out and is_looked_up):
             return replace(record, decision=decision)
         if is_timed_out:
@@ -67,7 +67,7 @@ def is_pending(record: TaskRecord) -> bool:
     """Return whether a step is under way that must not be repeated."""
     return any(
         operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
-        for spec, operation in record.operations()
+        for spec, operation in record.operations
     )
 
 
@@ -82,7 +82,7 @@ def _decision(record: TaskRecord) -> Decision | None:
     question = _question(record)
     if question is not None:
         return question
-    for spec, do in record.operations():
+    for spec, do in record.operations:
         if do.state is OperationState.REFUSED and not spec.may_fail:
             policy = spec.on_failure or record.order.on_failure
             end = EpochEnd.STOPPED if policy is FailurePolicy.KEEP else EpochEnd.REFUSED
@@ -174,7 +174,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
         body = {"cause": "exhausted", "reason": decision.reason}
         opened = add_message(opened, MessageKind.ALERT, now, body=body)
-    unknown = [spec.name for spec, do in record.operations() if do.state is OperationState.UNKNOWN]
+    unknown = [spec.name for spec, do in record.operations if do.state is OperationState.UNKNOWN]
     left = [name for name in unknown if is_turned and not record.order.by_name[name].undo]
     for name in left:
         opened = opened.with_step(replace(opened.step(name), note=_WITHOUT_UNDO))

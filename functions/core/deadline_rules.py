@@ -6,7 +6,6 @@ Times are UTC. A wait ends by the local clock, an overdue step by the local cloc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from functions.core.conclusions import spread, stopped
@@ -23,6 +22,7 @@ from functions.core.record import (
     StepSpec,
     StepType,
     TaskRecord,
+    replace,
 )
 from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unknown, not_begun, recovery
 from functions.core.task_events import Due, GateReleased, Rejection
@@ -48,7 +48,7 @@ def act_on_deadlines(
 def _end_waits(record: TaskRecord, now: datetime) -> TaskRecord:
     if record.resume_at is not None and record.resume_at <= now:
         record = replace(record, resume_at=None)
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         if spec.type in WAITING_TYPES and operation.is_overdue(now):
             record = record.with_operation(spec.name, _expired(spec, operation, now))
     return record
@@ -68,7 +68,7 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
     credited = _credited(record, event.holds, now)
     is_credited, record = credited is not record, credited
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         if operation.gate is not None:  # a credit changes all steps: the rows of all gates do not fit beside
             record = record if is_credited else _act_on_deferral(record, event, spec, now, settings)
         elif operation.find_by is not None and operation.find_by <= late:
@@ -93,7 +93,7 @@ def _act_on_overdue_step(
         waiting = replace(operation, complete_by=now + settings.longest_deferral)
         return record.with_operation(spec.name, waiting)
     gate = event.queues.get(spec.gate)
-    if gate is None and spec.type is StepType.QUEUE and not is_once:
+    if gate is None and spec.type is StepType.QUEUE:
         return record
     sent_at, ends_at = operation.started_at or now, operation.complete_by or now
     was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
@@ -147,14 +147,12 @@ def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSetting
 
 def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:
     """Release the steps that have waited longest behind a gate."""
-    waiting = [
-        (operation.deferred_since, spec.name)
-        for spec, operation in record.operations()
-        if operation.gate == event.gate
-    ]
+    waiting = [(op.deferred_since, spec.name) for spec, op in record.operations if op.gate == event.gate]
     if record.finished_at is not None or not waiting:
         return Rejection.NOT_OPEN
     record = _credited(record, {event.gate: event.holds}, now)
+    if record.suspension is not None:
+        record = extended(record, [(record.suspension.since, now)])
     for _, name in sorted(waiting)[: event.most]:
         operation = record.current(name)
         left = None if operation.defer_by is None else max(timedelta(), operation.defer_by - now)
@@ -176,10 +174,13 @@ def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: date
 
 def _waits(record: TaskRecord) -> list[tuple[str, datetime, datetime | None]]:
     """Return when steps began and ended to wait behind a gate, or their requests in its queue."""
-    requests = ((spec.gate, each) for spec, each in record.operations() if spec.type is StepType.QUEUE)
+    requests = [(spec.gate, each) for spec, each in record.operations if spec.type is StepType.QUEUE]
+    sent = ((gate, each.started_at) for gate, each in requests if each.state is OperationState.RUNNING)
+    ended = ((gate, attempt) for gate, each in requests for attempt in each.attempts)
     return [
         *((gate, since, None) for gate, (since, _) in waiting_gates(record).items()),
-        *((gate, each.started_at, each.finished_at) for gate, each in requests if each.started_at),
+        *((gate, since, None) for gate, since in sent if since is not None),
+        *((gate, each.started_at, each.started_at + timedelta(seconds=each.seconds)) for gate, each in ended),
     ]
 
 
@@ -199,7 +200,7 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
     def moved(time: datetime | None, since: datetime) -> datetime | None:
         return later(time, stopped(stops, since) - stopped(record.stops, since))
 
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         defer_by = moved(operation.defer_by, operation.deferred_since or record.order.submitted_at)
         after = after.with_operation(spec.name, replace(operation, defer_by=defer_by))
     return replace(after, expires_at=moved(record.expires_at, record.order.submitted_at))

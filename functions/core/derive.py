@@ -105,7 +105,7 @@ def _once[ValueT](function: Callable[[TaskRecord], ValueT]) -> Callable[[TaskRec
 @_once
 def derive(record: TaskRecord) -> Columns:
     """Return all derived columns of a task."""
-    running = [(spec, op) for spec, op in record.operations() if op.state is OperationState.RUNNING]
+    running = [(spec, op) for spec, op in record.operations if op.state is OperationState.RUNNING]
     calls = [(spec, op) for spec, op in running if spec.type not in WAITING_TYPES]
     if record.finished_at is not None:
         return Columns(final_state(record), None, None, None, None, WaitingFor.NONE, {}, len(calls))
@@ -114,14 +114,14 @@ def derive(record: TaskRecord) -> Columns:
     calls_end = _earliest(op.complete_by for _, op in calls)
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
     wake_at = _earliest((waits_end, record.resume_at))
-    look_ups_end = _earliest(op.find_by for _, op in record.operations())
-    sends_end = _earliest(op.unsent_by for _, op in record.operations())
-    deferrals_end = _earliest(op.defer_by for _, op in record.operations() if op.gate is not None)
+    look_ups_end = _earliest(op.find_by for _, op in record.operations)
+    sends_end = _earliest(op.unsent_by for _, op in record.operations)
+    deferrals_end = _earliest(op.defer_by for _, op in record.operations if op.gate is not None)
     expires_at = record.expires_at if may_expire(record) else None
     due_at = _earliest((calls_end, pick_up, look_ups_end, sends_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
-    waits |= {spec.type for spec, op in record.operations() if op.find_by and op.run}  # in its Agent's queue
+    waits |= {spec.type for spec, op in record.operations if op.find_by and op.run}  # in its Agent's queue
     is_new = (record.epoch, record.run) == (1, 1) and not any(each.number for each in record.steps.values())
     return Columns(
         state=ProcessState.PROCESSING if calls else ProcessState.PENDING,
@@ -130,7 +130,7 @@ def derive(record: TaskRecord) -> Columns:
         due_at=None if is_suspended else due_at,
         wake_at=None if is_suspended else wake_at,
         waiting_for=_waiting_for(record, waits, is_ready=pick_up is not None),
-        gates=waiting_gates(record),
+        gates={} if is_suspended else waiting_gates(record),
         calls_under_way=len(calls),
     )
 
@@ -138,7 +138,7 @@ def derive(record: TaskRecord) -> Columns:
 def waiting_gates(record: TaskRecord) -> Mapping[str, tuple[datetime, int]]:
     """Return, for each gate behind which steps wait, the earliest time and the number of steps since then."""
     waiting: dict[str, list[datetime]] = {}
-    for _, operation in record.operations():
+    for _, operation in record.operations:
         if operation.gate is not None and operation.deferred_since is not None:
             waiting.setdefault(operation.gate, []).append(operation.deferred_since)
     return {gate: (min(times), times.count(min(times))) for gate, times in waiting.items()}
@@ -218,7 +218,7 @@ def needs_run(record: TaskRecord) -> bool:
     """
     is_taken = any(
         (op.state is OperationState.RUNNING or (op.find_by and op.run)) and spec.type is StepType.ACTIVITY
-        for spec, op in record.operations()
+        for spec, op in record.operations
     )
     return not is_taken and bool(pending_work(record))
 
@@ -234,7 +234,7 @@ def look_ups(record: TaskRecord) -> list[str]:
     """Return the names of the steps whose outcome a run must look up, or request the look-up of."""
     if record.finished_at is not None or record.suspension is not None:
         return []
-    return [spec.name for spec, op in record.operations() if op.find_by is not None and op.run is None]
+    return [spec.name for spec, op in record.operations if op.find_by is not None and op.run is None]
 
 
 def ready_steps(record: TaskRecord) -> list[str]:
@@ -286,7 +286,7 @@ def questions(record: TaskRecord) -> list[str]:
         return []
     return [
         spec.name
-        for spec, do in record.operations()
+        for spec, do in record.operations
         if do.state is OperationState.DONE_WITHOUT_RESULT
         or (do.state is OperationState.UNKNOWN and do.find_by is None and not spec.may_fail)
     ]

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 #: Bytes of UTF-16 of a request, a result or an output. A row (1 MiB) holds those of several operations.
 MOST_TEXT_BYTES = 60_000
@@ -19,6 +19,8 @@ MOST_ERROR_BYTES = 1024
 _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
 _TOO_LARGE = 2**1024 - 2**970
+#: Types of values that JSON can always hold.
+_PLAIN = frozenset({str, bool, type(None)})
 
 
 class UnfitValueError(ValueError):
@@ -36,11 +38,11 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     fault = _fault(name, value, 1)
     if fault is not None:
         raise UnfitValueError(fault)
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     try:
-        size = len(text.encode("utf-16-le"))
-    except UnicodeEncodeError:
+        text = to_json(value).decode()
+    except PydanticSerializationError:
         raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
+    size = len(text.encode("utf-16-le"))
     if size > most:
         raise UnfitValueError(f"the {name} has {size} bytes in UTF-16; the limit is {most}")
     return text
@@ -55,7 +57,8 @@ def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 -
             names = [name for name in value if not isinstance(name, str)]
             if names:
                 return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            members = ((f"{place}.{name}" if depth == 1 else place, each) for name, each in value.items())
+            others = [(name, each) for name, each in value.items() if type(each) not in _PLAIN]
+            members = ((f"{place}.{name}" if depth == 1 else place, each) for name, each in others)
             return next(filter(None, (_fault(name, each, depth + 1) for name, each in members)), None)
         case list() | tuple():
             return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)

@@ -5,7 +5,6 @@ Times are UTC.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core import task_events as events
@@ -24,6 +23,7 @@ from functions.core.record import (
     StepSpec,
     StepType,
     TaskRecord,
+    replace,
 )
 from functions.core.task_events import Canceller, Rejection, Verdict
 
@@ -48,7 +48,8 @@ def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskReco
 def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
     record, length = extended(replace(record, suspension=None), [(since, now)]), now - since
-    for spec, operation in record.operations():
+    record = replace(record, deferred_since=later(record.deferred_since, length))
+    for spec, operation in record.operations:
         moved = replace(operation, find_by=later(operation.find_by, length))
         is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
         if not is_call and spec.type is not StepType.TIMER and operation.state is OperationState.RUNNING:
@@ -70,7 +71,8 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
     is_undoing = record.direction is Direction.UNDO and record.error is None
     if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
-    if is_undoing or (record.decision is not None and record.decision.end in UNDOING_ENDS):
+    ends = UNDOING_ENDS - {EpochEnd.TIMED_OUT}  # which waits for an unknown outcome
+    if is_undoing or (record.decision is not None and record.decision.end in ends):
         return record
     decision = Decision(end=EpochEnd.CANCELLED, reason=event.reason, who=event.who)
     return replace(record, decision=decision)
@@ -156,18 +158,14 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     if questions(opened):
         return opened  # which stays in `Error`
     is_do, steps = record.direction is Direction.DO, dict(opened.steps)
-    for spec, operation in opened.operations():
+    for spec, operation in opened.operations:
         step, is_refused = steps[spec.name], operation.state is OperationState.REFUSED
         if is_do and is_settled(spec, operation):
             continue
         is_new = is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation)
-        again = replace(
-            operation,
-            state=OperationState.NOT_STARTED if is_refused else operation.state,
-            error=None if is_refused else operation.error,
-            defer_by=None if operation.gate is None else now + settings.defer_for,
-            defer_left=None,
-        )
+        again = replace(operation, state=OperationState.NOT_STARTED, error=None) if is_refused else operation
+        defer_by = None if operation.gate is None else now + settings.defer_for
+        again = replace(again, defer_by=defer_by, defer_left=None)
         changed = replace(step, do=again) if is_do else replace(step, undo=again)
         steps[spec.name] = step.with_new_do(operation.request) if is_new else changed
     return replace(opened, steps=steps)

@@ -266,8 +266,7 @@ class _Definition:
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
         step = self.workflow.steps[spec.step]
-        is_undo = self._record.direction is Direction.UNDO
-        if spec.item is not None and not (is_undo and step.undo is None):
+        if spec.item is not None and (step.undo is not None or self._record.direction is Direction.DO):
             self._item(spec, step, self.payload())
 
     def _item(self, spec: StepSpec, step: DefinedStep, payload: BaseModel) -> Any:

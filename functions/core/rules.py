@@ -6,7 +6,7 @@ All functions are pure. `now` is the time of the instance that applies the event
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -14,7 +14,7 @@ from functions.core import deadline_rules, operator_rules, step_rules
 from functions.core import task_events as events
 from functions.core.conclusions import add_message, conclude
 from functions.core.derive import needs_run, pending_work
-from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord
+from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord, replace
 from functions.core.task_events import Event, Rejection
 
 #: Returns the events that follow from a record, for the same transaction. It is pure.

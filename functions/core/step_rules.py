@@ -5,7 +5,6 @@ Times are UTC. Results are JSON.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -26,6 +25,7 @@ from functions.core.record import (
     StepSpec,
     StepType,
     TaskRecord,
+    replace,
 )
 from functions.core.task_events import OutcomeKind, Rejection
 
@@ -65,13 +65,13 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         is_under_way = operation.state is OperationState.RUNNING and not operation.is_overdue(now)
         is_own = operation.run == event.run and spec.type is StepType.ACTIVITY
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
     finds = look_ups(record)
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         is_unsent = operation.unsent_by is not None and operation.run in {None, event.run}
         if is_unsent or spec.name in finds:
             taken = replace(operation, run=event.run, send_by=event.send_by)
@@ -83,7 +83,7 @@ def record_sent(record: TaskRecord, event: events.RequestsSent) -> TaskRecord | 
     """Record which requests of a run were sent: no run sends them again."""
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
-    for spec, operation in record.operations():
+    for spec, operation in record.operations:
         is_sent = operation.start_id in event.start_ids and operation.run == event.run
         if is_sent and operation.unsent_by is not None:
             record = record.with_operation(spec.name, replace(operation, send_by=None))
@@ -251,7 +251,7 @@ def _with_outcome(
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
         case OutcomeKind.NOT_BEGUN:
-            is_unreached = event.is_look_up and operation.error == UNREACHED
+            is_unreached = operation.state is OperationState.UNKNOWN and operation.error == UNREACHED
             operation = operation if is_unreached else replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
             record = not_begun(record, spec, event.direction, now, settings)

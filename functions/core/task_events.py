@@ -141,7 +141,7 @@ class ResultRejected:
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepEnded:
     """The outcome of one start. The start id proves that the sender has the request.
 
@@ -269,23 +269,8 @@ class Answered:
     result: str | None = None
 
 
-type Event = (
-    RunStarted
-    | StepStarted
-    | RequestsSent
-    | StepSkipped
-    | StepDeferred
-    | StepBroken
-    | ResultRejected
-    | StepEnded
-    | EventReceived
-    | ChildEnded
-    | Due
-    | GateReleased
-    | Suspended
-    | Resumed
-    | Cancelled
-    | Resubmitted
-    | UndoRequested
-    | Answered
-)
+type RunEvent = RunStarted | StepStarted | RequestsSent | StepSkipped | StepDeferred | StepBroken
+type StepEvent = ResultRejected | StepEnded | EventReceived | ChildEnded
+type TimeEvent = Due | GateReleased
+type PersonEvent = Suspended | Resumed | Cancelled | Resubmitted | UndoRequested | Answered
+type Event = RunEvent | StepEvent | TimeEvent | PersonEvent

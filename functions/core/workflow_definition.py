@@ -259,8 +259,7 @@ class WorkflowRegistry:
     @property
     def queue_agents(self) -> frozenset[str]:
         """Return the names of the Agents behind queues."""
-        specs = (spec for workflow in self for spec in workflow.specs)
-        return frozenset(spec.agent for spec in specs if spec.type is StepType.QUEUE)
+        return frozenset(spec.agent for each in self for spec in each.specs if spec.type is StepType.QUEUE)
 
     def _check_children(self, path: list[Workflow[Any]]) -> None:
         """Check that the workflows of workflow steps exist, without a cycle, to a bounded depth."""

@@ -314,7 +314,7 @@ def previews(record: TaskRecord, now: datetime, settings: RuleSettings) -> Itera
             preview = _preview(action, after)
             yield preview
             if action.name is ActionName.RESUBMIT and record.direction is Direction.DO:
-                names = (spec.name for spec, do in record.operations() if can_rebuild(spec, do))
+                names = (spec.name for spec, do in record.operations if can_rebuild(spec, do))
                 rebuild = ActionName.REBUILD
                 yield from (preview.model_copy(update={"action": rebuild, "step": name}) for name in names)
 
@@ -352,7 +352,7 @@ def pending_until(record: TaskRecord) -> datetime | None:
     """Return the latest deadline of the pending outcomes of steps that must not be repeated."""
     deadlines = (
         operation.complete_by
-        for spec, operation in record.operations()
+        for spec, operation in record.operations
         if operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
     )
     return max((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -126,9 +126,9 @@ class Receivers:
             case _:
                 assert_never(message)
 
-    async def _cached(self, task: str) -> TaskRecord:
+    async def _cached(self, task: str, *, is_newest: bool = False) -> TaskRecord:
         """Return a record, which may be outdated. Raises `StorageError`."""
-        record = await self.storage.cached(task)
+        record = await (self.storage.load(task) if is_newest else self.storage.cached(task))
         if record is None:
             raise NoSuchTaskError(task)
         return record
@@ -149,7 +149,8 @@ class Receivers:
     async def _start_child(self, message: Message) -> None:
         """Admit the task of a workflow step. A task on record stays as it is."""
         body: Any = message.body
-        workflow, parent = self.registry.find(body["workflow"]), await self._cached(message.task)
+        workflow = self.registry.find(body["workflow"])
+        parent = await self._cached(message.task, is_newest=True)
         if workflow is None:
             raise NotDeployedError(f"workflow {body['workflow']} is not deployed")
         now = self.now()
@@ -194,7 +195,8 @@ class Receivers:
         state = derive(child).state
         if state not in {ProcessState.PROCESSED, ProcessState.COMPENSATED}:
             return
-        parent, step, name = await self._cached(child.order.parent), child.order.parent_step, child.order.task
+        parent = await self._cached(child.order.parent, is_newest=True)
+        step, name = child.order.parent_step, child.order.task
         is_done = state is ProcessState.PROCESSED
         ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)
         try:

@@ -39,7 +39,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
-
 RUN_AGENTS_ACTIVITY = "run_agents"
 
 
@@ -156,7 +155,7 @@ class _Run:
             and operation.run == self._run
             and spec.type is StepType.ACTIVITY
             and not operation.is_overdue(now)
-            for spec, operation in record.operations()
+            for spec, operation in record.operations
         )
         look_ups = sum(f"{each.start_id}.find" in self._begun for _, each in self._look_ups_of(record))
         return Runner(
@@ -175,7 +174,7 @@ class _Run:
         self._is_over |= record.finished_at is not None or record.epoch != self._epoch
         if record.epoch != self._epoch:
             return
-        for spec, operation in record.operations():
+        for spec, operation in record.operations:
             is_planned = operation.start_id in self._planned
             self._has_started |= is_planned
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
@@ -190,7 +189,7 @@ class _Run:
 
     def _look_ups_of(self, record: TaskRecord) -> list[tuple[StepSpec, Operation]]:
         """Return the operations whose outcome this run must look up itself."""
-        mine = (each for each in record.operations() if each[1].find_by and each[1].run == self._run)
+        mine = (each for each in record.operations if each[1].find_by and each[1].run == self._run)
         return [(spec, operation) for spec, operation in mine if spec.type is StepType.ACTIVITY]
 
     def _begin_call(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:

@@ -195,8 +195,11 @@ async def _delete(storage: TaskStorage, task: str, index: str) -> bool:
     sees a complete task or none, and the next run finds the rest.
     """
     table, partition = storage.table, shard_of(task, storage.shards)
-    own = await table.read(partition, task_key(task))
     order = await table.read(partition, f"{task}|order")
+    own = await table.read(partition, task_key(task))
+    guard = order if own is None else own
+    if guard is None:  # another task of this id may begin at any time
+        return await _delete_rows(storage, task, [index], None)
     if own is not None and index not in index_keys_of(own):
         return False  # an outdated index row, which the full sweep deletes
     parent = None if order is None else parent_of(order)
@@ -206,19 +209,19 @@ async def _delete(storage: TaskStorage, task: str, index: str) -> bool:
     keys = [_key(row) async for page in pages for row in page.rows]
     epochs = [key for key in keys if key.startswith(f"{task}|epoch|")]
     others = find_keys_of(order, task) if order is not None else []
-    others += [*(key for key in keys if key not in epochs and key != task_key(task)), index]
+    others += [*(key for key in keys if key not in epochs and key != _key(guard)), index]
     early, last = others[: -MOST_OPERATIONS + 1], others[-MOST_OPERATIONS + 1 :]
     for some in batched([*epochs, *early], MOST_OPERATIONS, strict=False):
         if not await _delete_rows(storage, task, list(some), None):
             return False
-    return await _delete_rows(storage, task, last, None if own is None else str(own["odata.etag"]))
+    return await _delete_rows(storage, task, last, guard)
 
 
-async def _delete_rows(storage: TaskStorage, task: str, keys: list[str], etag: str | None) -> bool:
-    """Delete rows in one transaction, with the task row if it has the version `etag`."""
-    guard = [] if etag is None else [RowChange("delete", task_key(task), etag=etag)]
+async def _delete_rows(storage: TaskStorage, task: str, keys: list[str], guard: Row | None) -> bool:
+    """Delete rows in one transaction, with the row `guard` if it has not changed."""
+    first = [] if guard is None else [RowChange("delete", _key(guard), etag=str(guard["odata.etag"]))]
     for _ in range(_MOST_TRIES):
-        changes = [*guard, *(RowChange("delete", key) for key in keys)]
+        changes = [*first, *(RowChange("delete", key) for key in keys)]
         result = await storage.commit(task, changes) if changes else None
         if not isinstance(result, Conflicted):
             return True

@@ -135,10 +135,9 @@ class TaskStorage:
         except StorageError as error:
             _log.debug("task %s: %s outbox rows are not deleted: %s", messages[0].task, len(messages), error)
 
-    async def move_index(self, task: str) -> None:
+    async def move_index(self, stored: StoredTask | None) -> None:
         """Move the index row of a task, which is due later, to the time at which it is due."""
-        stored = self._cache.find(task) or await self.read(task)
-        if stored is None or task in self._inboxes:
+        if stored is None or (task := stored.record.order.task) in self._inboxes:
             return
         changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)
         if moved.index != stored.index:

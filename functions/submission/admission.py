@@ -119,7 +119,7 @@ class Admission:
     async def _check_age(self, submitted: SubmissionMessage, enqueued_at: datetime) -> None:
         """Reject an old order whose task may have been deleted: it would be carried out twice."""
         is_old = min(enqueued_at, submitted.submitted_at) < self.now() - self.retention
-        if is_old and await self.storage.cached(submitted.task_id) is None:
+        if is_old and await self.storage.load(submitted.task_id) is None:
             raise _RejectedError("older than the retention of tasks: its task may have been deleted")
 
     async def _put_back(self, message: QueueMessage, submitted: SubmissionMessage) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_names import hub_source
 from functions.messaging.received_messages import TRANSIENT_ERRORS, Lose, as_error, handle, within
+from functions.storage.table_contract import CorruptRowError
 from functions.submission.admission import Admission, Admitted
 from functions.telemetry import instruments
 from functions.telemetry.fields import Field
@@ -128,7 +129,8 @@ class EventBatches:
             if isinstance(each, BaseException)
         ]
         defects = [(event, error) for event, error in failed if not isinstance(error, TRANSIENT_ERRORS)]
-        is_ours = len(events) >= _FEWEST_TO_JUDGE and 2 * len(defects) > len(events)
+        ours = [error for _, error in defects if not isinstance(error, CorruptRowError)]
+        is_ours = len(events) >= _FEWEST_TO_JUDGE and 2 * len(ours) > len(events)
         if is_ours or len(failed) > len(defects):
             return [error for _, error in failed]
         lost = (within(_RECORD_SECONDS, self._lose_event(event, error)) for event, error in defects)

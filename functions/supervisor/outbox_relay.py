@@ -25,6 +25,8 @@ _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
 _MOST_FAILURES, _SEND_SECONDS = 3, 10
+#: Time after which no further message of a page is sent to one destination.
+_SENDING_TIME = timedelta(seconds=30)
 
 
 class OutboxRelay:
@@ -61,7 +63,8 @@ class OutboxRelay:
         await asyncio.gather(*(self._send_all(partition, *each) for each in by_destination.items()))
         if page.cursor is None or not page.entries:
             return page.cursor
-        is_failing = self._failures[_destination(page.entries[-1])] >= _MOST_FAILURES
+        last = page.entries[-1]
+        is_failing = self._failures[_destination(last)] >= _MOST_FAILURES and page.cursor == message_key(last)
         return next_receiver(page.cursor) if is_failing else page.cursor
 
     async def _send_all(self, partition: str, destination: str, messages: Sequence[Message]) -> None:
@@ -81,8 +84,9 @@ class OutboxRelay:
     async def _sent(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
         """Send messages until the destination fails several times in a row; return those that were sent."""
         sent: list[Message] = []
+        ends_at = self._now() + _SENDING_TIME
         for message in messages:
-            if self._failures[destination] >= _MOST_FAILURES:
+            if self._failures[destination] >= _MOST_FAILURES or self._now() >= ends_at:
                 break
             if await self._is_sent(message):
                 self._failures[destination] = 0

@@ -132,13 +132,14 @@ class TaskSweep:
         self, report: SweepReport, recoveries: asyncio.Semaphore, task: str, *, is_overloaded: bool
     ) -> None:
         """Record that the time of a task has passed, or move the index row of a task that is due later."""
-        before = await self._storage.load(task)
+        stored = await self._storage.read(task)
         report.examined += 1
-        if before is None:
+        if stored is None:
             return  # the full sweep deletes its index row
+        before = stored.record
         due_at, now = derive(before).due_at, self._now()
         if due_at is None or due_at > now:
-            await self._storage.move_index(task)
+            await self._storage.move_index(stored)
             report.moved += 1
             return
         report.late_seconds = max(report.late_seconds, int((now - due_at).total_seconds()))

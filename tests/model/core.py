@@ -152,7 +152,7 @@ class Core:
         is_undo = after.direction is Direction.UNDO
         calls = tuple(
             Call(spec.name, names[operation.start_id or ""], is_undo)
-            for spec, operation in after.operations()
+            for spec, operation in after.operations
             if operation.start_id in names and operation.state is OperationState.RUNNING
         )
         return After(self._number(kept), after.epoch != before.epoch, calls)

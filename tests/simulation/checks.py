@@ -184,11 +184,11 @@ class Checks(RecordChecks):
     def _check_held(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that a deferral behind a held gate does not end, neither as a recovery nor as a failure."""
         now = self.world.now()
-        running = [op for _, op in before.operations() if op.state is OperationState.RUNNING]
-        over = {op.gate for _, op in before.operations() if op.gate and op.defer_by and op.defer_by <= now}
+        running = [op for _, op in before.operations if op.state is OperationState.RUNNING]
+        over = {op.gate for _, op in before.operations if op.gate and op.defer_by and op.defer_by <= now}
         is_deferral = not needs_run(before) and not any(op.is_overdue(now) for op in running)
         is_recovered = is_deferral and after.failures > before.failures and all(map(self._is_held, over))
-        for spec, op in before.operations():
+        for spec, op in before.operations:
             if self._is_held(op.gate or ""):
                 is_failed = after.step(spec.name).operation(before.direction).error == DEFERRED_TOO_LONG
                 is_cause = is_recovered and op.gate in over
@@ -278,7 +278,7 @@ class Checks(RecordChecks):
     def _check_counted(self, before: TaskRecord) -> None:
         """Check that a failure was counted for a request that hung, or as one of the first of an absence."""
         services, task, causes = self.world.services, before.order.task, set[str]()
-        for spec, op in before.operations():
+        for spec, op in before.operations:
             is_once = spec.must_not_repeat(before.direction)
             if spec.type is not StepType.QUEUE or op.state is not OperationState.RUNNING or is_once:
                 continue
@@ -299,13 +299,13 @@ class Checks(RecordChecks):
             self.require(is_bounded, f"{agent} away: {self._counted[agent]} counted")
         if not causes:
             is_on_its_way = self.world.replying[task]
-            is_limited = any(spec.gate in self.world.calls_at_once for spec, _ in before.operations())
+            is_limited = any(spec.gate in self.world.calls_at_once for spec, _ in before.operations)
             self.require(is_on_its_way or is_limited, f"{task}: recovered, though no fault was drawn")
 
     def _check_deferred(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check that the only request that hangs at a healthy Agent is counted."""
         services = self.world.services
-        for spec, was in before.operations():
+        for spec, was in before.operations:
             if was.start_id not in services.hung_starts or was.state is not OperationState.RUNNING:
                 continue
             op = after.step(spec.name).operation(before.direction)
@@ -317,7 +317,7 @@ class Checks(RecordChecks):
     def _check_release(self, before: TaskRecord, after: TaskRecord) -> None:
         """Check soon after a release that no step waits on that had waited longer."""
         now = self.world.now()
-        for spec, old in before.operations():
+        for spec, old in before.operations:
             new = after.step(spec.name).operation(after.direction)
             is_released = old.gate and new.is_released and before.direction is after.direction
             if self.world.intensity or not is_released:

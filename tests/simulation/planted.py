@@ -433,8 +433,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "supervisor_examines_nothing": (
         Edit(
             "supervisor.task_sweep",
-            "        if before is None:\n",
-            "        if before is None or before.epoch:\n",
+            "        if stored is None:\n",
+            "        if stored is None or stored.etag:\n",
         ),
     ),
     "unknown_outcome_asks_no_question": (

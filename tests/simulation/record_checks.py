@@ -64,8 +64,9 @@ class RecordChecks:
         """Check one version of a task."""
         task, columns = record.order.task, derive(record)
         is_open = record.finished_at is None
+        is_active = is_open and record.suspension is None
         self.require(not is_open or record.suspension or columns.due_at, f"{task}: open, and never due")
-        waits = {op.gate for _, op in record.operations() if op.gate is not None and is_open}
+        waits = {op.gate for _, op in record.operations if op.gate is not None and is_active}
         self.require(set(columns.gates) == waits, f"{task}: gates {columns.gates}")
         self.require(len({m.id for m in record.outbox}) == len(record.outbox), f"{task}: a message twice")
         self.require(record.failures <= self._most_recoveries, f"{task}: {record.failures} recoveries")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+from functions.core.gate_rules import Gate
 from functions.core.record import (
     FailurePolicy,
     Order,
@@ -35,7 +36,7 @@ from functions.core.task_events import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = RuleSettings()
 _NUMBERS = count(1)
-LOOK = Due(may_recover=True)
+LOOK = Due(may_recover=True, queues={"queue:pay": Gate(name="queue:pay")})
 WHO: dict[str, Any] = {"who": "op", "reason": "because"}
 
 

@@ -192,7 +192,7 @@ def _unknown(*others: StepSpec) -> TaskRecord:
     pay = payment(can_find=True, type=StepType.QUEUE)
     record = new(pay, *others)
     record = after(record, *(start(record, name) for name in ("pay", *(each.name for each in others))))
-    return after(record, Due(), seconds=60)
+    return after(record, Due(queues=LOOK.queues), seconds=60)
 
 
 def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:

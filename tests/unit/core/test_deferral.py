@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
+
 from functions.core.derive import StepState, WaitingFor, derive, ready_steps, step_state
 from functions.core.gate_rules import (
     Circuit,
@@ -24,9 +26,10 @@ from functions.core.gate_rules import (
     succeeded,
 )
 from functions.core.record import Direction, FailurePolicy, StepType, TaskRecord
-from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
+from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, Resumed, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
+    NOT_DEPLOYED,
     NOW,
     RESUME,
     SETTINGS,
@@ -209,6 +212,8 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
     for gate in (well, reached, outdated):
         assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
     assert rejection(record, LOOK, 60) is Rejection.NOT_DUE
+    record = new(payment(type=StepType.QUEUE, can_find=True))
+    assert rejection(after(record, start(record, "pay")), Due(), 60) is Rejection.NOT_DUE
 
 
 # Gates
@@ -342,14 +347,45 @@ def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
     assert rejection(record, look, 710) is Rejection.NOT_DUE
 
 
-def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment() -> None:
-    """Each request waits, is looked up as not done and is deferred; in the end that counts."""
+def test_hold_is_credited_to_each_request_that_was_in_its_queue() -> None:
+    """Also to one that started again after a suspension; a hold after the end of a request is not."""
+    record = new(queue("q"), complete_within=1_000)
+    record = after(record, start(record, "q", by=900))
+    record = after(after(record, SUSPEND, seconds=470), RESUME, seconds=1_000)
+    record = after(record, start(record, "q", by=1_900), seconds=1_001)
+    look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=at(460)),)})
+    assert after(record, look, seconds=1_535).expires_at == at(1_000 + 530 + 400)
+    pay = payment(type=StepType.QUEUE, on_failure=FailurePolicy.CONTINUE)
+    record = new(pay, spec("b", "pay", type=StepType.EVENT), complete_within=600)
+    record = after(after(record, start(record, "pay")), LOOK, seconds=40)
+    record = after(record, start(record, "b", by=9_000), seconds=41)
+    look = Due(may_recover=True, holds={pay.gate: (replace(_HELD, start=at(100)),)})
+    assert derive(after(record, look, seconds=610)).state == "Error"
+
+
+def test_suspension_uses_up_no_bound() -> None:
+    """Neither that of a step that is released in it, nor that of a task whose pick-up is delayed."""
+    record = after(_deferred(), NOT_DEPLOYED, seconds=10)
+    record = after(record, GateReleased(gate="s", most=1), seconds=_BOUND + 100)
+    record = after(record, Resumed(), seconds=_BOUND + 200)
+    record = after(record, StepDeferred(epoch=1, step="a"), seconds=_BOUND + 201)
+    assert rejection(record, LOOK, _BOUND + 210) is Rejection.NOT_DUE
+    delayed = Due(may_recover=True, is_overloaded=True)
+    record = after(after(new(spec("a")), delayed, seconds=40), NOT_DEPLOYED, seconds=50)
+    record = after(after(record, Resumed(), seconds=50 + _BOUND), delayed, seconds=60 + _BOUND)
+    record = after(record, delayed, seconds=100 + _BOUND)
+    assert (record.failures, record.resume_at is not None) == (0, True)
+
+
+@pytest.mark.parametrize("is_look_up", [True, False])
+def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_up: bool) -> None:
+    """Each request waits, is looked up as not done, or not taken, and is deferred; in the end that counts."""
     record, seconds = new(pay := payment(type=StepType.QUEUE, can_find=True)), 0.0
     while seconds < _BOUND:
         record = after(record, start(record, "pay", by=seconds + 60), seconds=seconds)
         gate = Gate(name=pay.gate, served=(Served(at=at(seconds + 55), up_to=at(seconds - 99)),))
         record = after(record, Due(queues={pay.gate: gate}), seconds=seconds + 65)
-        not_done = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
+        not_done = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=is_look_up)
         record = after(record, not_done, seconds=seconds + 66)
         assert record.failures == 0
         seconds += 600

@@ -224,10 +224,14 @@ def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
 
 
 def test_cancelled_task_waits_for_its_payment() -> None:
-    """No epoch ends while an outcome is pending of a step that must not be repeated."""
+    """No epoch ends while such an outcome is pending. A time limit that has passed changes nothing."""
     record = new(payment(), spec("b"))
     record = after(record, start(record, "pay"))
     waiting = after(record, cancel(Canceller.CALLER))
     assert (waiting.epoch, ready_steps(waiting), waiting.decision is not None) == (1, [], True)
     ended = after(waiting, end(record, "pay"))
     assert (ended.epoch, ready_steps(ended)) == (2, ["pay"])
+    record = new(payment(), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
+    record = after(after(record, start(record, "pay", by=30)), LOOK, seconds=23)
+    undone = after(after(record, cancel(Canceller.CALLER), seconds=24), LOOK, seconds=35)
+    assert (undone.direction, undone.error) == (Direction.UNDO, None)

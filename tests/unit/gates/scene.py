@@ -166,7 +166,7 @@ class Host(StorageProcess):
             return events
 
         record = (await self.change(task, RunStarted(epoch=epoch, run=run), plan=plan)).record
-        for spec, operation in record.operations():
+        for spec, operation in record.operations:
             if operation.start_id not in own or operation.state is not OperationState.RUNNING:
                 continue
             assert operation.started_at is not None

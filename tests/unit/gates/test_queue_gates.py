@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from itertools import cycle
 
 import pytest
 
@@ -72,6 +73,24 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
     await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates._settings))
     return await scene.gate(name)
+
+
+@virtual
+async def test_first_reply_to_a_probe_counts_on_a_host_with_an_older_view() -> None:
+    """The host has read the gate half a second before the circuit half-opened."""
+    scene = Scene(agent=QueueAgent())
+    first, second, _ = scene.hosts
+    await scene.admit_deferred(1, REQUEST)
+    scene.loses = lambda _link: True  # the test delivers the messages of the chain
+    await first.gates.reply(QUEUE, None, is_taken=False)
+    await asyncio.sleep(4.5)
+    await second.gates.refresh(is_forced=True)
+    await asyncio.sleep(0.5)
+    scene.turns = cycle([first, second])  # which send the probe and receive the reply
+    await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
+    await asyncio.sleep(6)
+    await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
+    assert (await scene.gate(QUEUE)).circuit is Circuit.CLOSED
 
 
 @virtual

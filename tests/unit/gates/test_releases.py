@@ -8,15 +8,17 @@ from collections import Counter
 from datetime import timedelta
 from itertools import groupby
 
+import pytest
+
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit
-from functions.core.record import MessageKind
-from functions.core.task_events import OutcomeKind
+from functions.core.record import MessageKind, StepSpec
+from functions.core.task_events import OutcomeKind, Suspended
 from functions.storage.row_keys import gate_key
 from functions.storage.table_contract import RowChange
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START, virtual_now
-from tests.unit.gates.scene import CALL, SERVICE, Scene, Service, seconds
+from tests.unit.gates.scene import CALL, REQUEST, SERVICE, QueueAgent, Scene, Service, seconds
 from tests.unit.storage.virtual import virtual
 
 
@@ -223,6 +225,19 @@ async def test_corrupt_tasks_at_the_head_hide_no_other() -> None:
     sound = {f"t{n:04d}" for n in range(10, 30)}
     assert sound <= set(scene.service.served)
     assert (await scene.gate()).circuit is Circuit.CLOSED
+
+
+@pytest.mark.parametrize("spec", [CALL, REQUEST], ids=["service", "queue"])
+@virtual
+async def test_suspended_tasks_delay_no_release(spec: StepSpec) -> None:
+    """An operator has suspended the 100 tasks that wait longest, and then the circuit half-opens."""
+    host = (scene := Scene(agent=QueueAgent())).hosts[0]
+    await scene.admit_deferred(101, spec)
+    for number in range(100):
+        await host.change(f"t{number:04d}", Suspended(reason="op: wait", by_operator=True))
+    await host.gates.report(spec.gate, OutcomeKind.NOT_BEGUN, virtual_now())
+    await asyncio.sleep(60)
+    assert derive((await scene.records())[100]).state is ProcessState.PROCESSED
 
 
 @virtual

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from functions.core.record import (
     OperationState,
     TaskRecord,
 )
+from functions.core.rules import admit
 from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
 from functions.core.step_results import BaseStep, Results
 from functions.core.task_events import Cancelled, Canceller, Rejection, Resubmitted
@@ -24,6 +26,7 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.order_search import search_key
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
+from functions.storage.table_maintenance import delete_finished
 from functions.workflow import days
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
@@ -410,6 +413,28 @@ async def test_end_of_another_child_counts() -> None:
     assert derive(parent).state is ProcessState.PROCESSED
     assert derive(await child_of(world)).state is ProcessState.COMPENSATED
     assert derive(await world.record(parent.order.child("child", 1))).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_child_belongs_to_the_newest_task_of_an_id() -> None:
+    """Its start and its end are delivered to a process that has the earlier task in its cache."""
+    world = family(result=Receipt)
+    world.delivers = False
+    outdated, other = world.process, Process(world)
+    earlier = await world.admit("t1")
+    await other.change("t1", Cancelled(by=Canceller.CALLER, who="me", reason="x"))
+    assert (await delete_finished(other.storage, 0, virtual_now() + timedelta(days=40))).deleted == 1
+    again = replace(earlier.order, run_id="r2", submitter="you")
+    await other.storage.admit(admit(again, virtual_now(), other.settings))
+    await other.runs.run_agents("t1.1.1")
+    [start] = [each for each in world.messages if isinstance(each, Message)]
+    await outdated.receivers.receive(start)
+    assert (await child_of(world)).order.submitter == "you"
+    await other.runs.run_agents(f"{start.to}.1.1")
+    await asyncio.sleep(5)
+    [_, end] = [each for each in world.messages if isinstance(each, Message)]
+    await outdated.receivers.receive(end)
+    assert (await world.record("t1")).do("child").state is OperationState.DONE
 
 
 @virtual

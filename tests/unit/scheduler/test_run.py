@@ -434,7 +434,7 @@ async def test_call_that_may_outlast_the_run_needs_another_activity() -> None:
     record = await world.record("t1")
     assert derive(record).state is ProcessState.PROCESSED
     assert world.activities == [(RUN, "more"), (RUN, "done")]
-    assert (record.failures, {op.run for _, op in record.operations()}) == (0, {1})
+    assert (record.failures, {op.run for _, op in record.operations}) == (0, {1})
 
 
 @virtual

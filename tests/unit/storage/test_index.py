@@ -340,6 +340,25 @@ async def test_retention_continues_after_a_lost_answer() -> None:
 
 
 @virtual
+async def test_retention_deletes_no_row_of_a_new_task() -> None:
+    """One Supervisor has read the index row; another one has deleted the task; then its id is used again."""
+    table = SimulatedTable()
+    table.write("000", [RowChange("insert", "!done|9|t1", {})])
+    read = table.read
+
+    async def then_admit(partition: str, key: str) -> Row | None:
+        found = await read(partition, key)
+        if key == "t1|task":
+            table.read = read  # type: ignore[method-assign]
+            await admitted(table, "t1")
+        return found
+
+    table.read = then_admit  # type: ignore[method-assign]
+    await delete_finished(StorageProcess(table).storage, 0, LATER)
+    assert await StorageProcess(table).storage.load("t1") is not None
+
+
+@virtual
 async def test_retention_of_the_largest_task() -> None:
     """Its rows do not fit into one transaction."""
     table = SimulatedTable()

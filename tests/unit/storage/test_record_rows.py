@@ -224,7 +224,7 @@ def test_changes_of_steps_behind_many_gates_fit() -> None:
         due = Due(may_recover=True, holds={"g0x": (hold,)})
         record = after(stored.record, due, seconds=6 * 3600 + 10)
         assert fits(difference(stored, record, "w2")[0])
-        assert sum(do.error is not None for _, do in record.operations()) == ended
+        assert sum(do.error is not None for _, do in record.operations) == ended
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.lost_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
+from functions.storage.table_maintenance import delete_finished
 from functions.submission import event_batches
 from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, events_of
 from tests.fakes.simulated_table import TableFault
@@ -241,6 +243,19 @@ async def test_event_older_than_the_retention_is_rejected(bench: HubBench) -> No
     }
 
 
+async def test_replay_after_the_retention_creates_no_second_task(bench: HubBench) -> None:
+    """The task ended and was deleted in another process; this one has its first record in the cache."""
+    await bench.hand_over(batch(body("a")))
+    outdated = bench.batches
+    bench.restart()
+    cancelled = Cancelled(by=Canceller.CALLER, who="ann", reason="x")
+    await bench.storage.change("a", cancelled, until=bench.now + timedelta(seconds=20))
+    bench.now += timedelta(days=31)
+    assert (await delete_finished(bench.storage, 0, bench.now - timedelta(days=30))).deleted == 1
+    await outdated.take(events_of(batch(body("a"))))
+    assert (bench.tasks(), [each.message_id for each in await bench.rejections()]) == (set(), ["3/0"])
+
+
 async def test_order_of_a_missing_version_waits_on_the_queue(bench: HubBench) -> None:
     """The partition does not wait for a deployment."""
     await bench.hand_over(batch(body("new", version=9), body("a")))
@@ -263,14 +278,16 @@ async def test_replay_writes_nothing(bench: HubBench) -> None:
     assert (bench.put_back, await bench.rejections()) == ([], [])
 
 
-async def test_corrupt_row_delays_no_other_order(bench: HubBench) -> None:
-    """A batch that fails is retried forever."""
+@pytest.mark.parametrize("events", [1, 7])
+async def test_corrupt_row_delays_no_other_order(bench: HubBench, events: int) -> None:
+    """A batch that fails is retried forever, also if most of its events are for the corrupt task."""
     await bench.hand_over(batch(body("a")))
     bench.table.rows["000", "a|order"]["Facts"] = "{"
     bench.restart()
-    await bench.hand_over(batch(body("a"), body("b")))
-    assert "b" in bench.tasks()
-    assert [each.reason for each in await bench.rejections()] == ["failed unexpectedly: CorruptRowError"]
+    await bench.hand_over(batch(*map(body, ["a"] * events + [*"bcdef"])))
+    assert bench.tasks() == {*"abcdef"}
+    reasons = [each.reason for each in await bench.rejections()]
+    assert reasons == ["failed unexpectedly: CorruptRowError"] * events
 
 
 async def test_batch_ends_when_its_runs_are_requested(

@@ -81,6 +81,30 @@ async def test_receiver_that_accepts_nothing_delays_no_other() -> None:
 
 
 @virtual
+async def test_corrupt_row_at_the_end_of_a_page_hides_no_receiver() -> None:
+    """The other rows of the page belong to a queue that accepts nothing."""
+    process = Supervised(table := IndexedTable())
+    add(table, 99, to="a-dead")
+    table.write("000", [RowChange("insert", "!send|b-good|a", {"Message": "{"})])
+    add(table, 5, to="b-good")
+    await asyncio.sleep(10)
+    process.accepts = to("b-good")
+    assert (await process.sweep()).sent == 5
+
+
+@virtual
+async def test_slow_queue_delays_no_other() -> None:
+    """It takes nearly the longest time of one send for each message."""
+    process = Supervised(table := IndexedTable())
+    add(table, 200, to="a-slow")
+    add(table, 5, MessageKind.ALERT)
+    process.supervisor._send = lambda message: asyncio.sleep(9 if message.to else 0.01)
+    await asyncio.sleep(10)
+    await asyncio.wait_for(process.sweep(), timeout=300)
+    assert table.keys("!send|alert") == []
+
+
+@virtual
 async def test_failing_queue_of_the_application_is_tried_a_few_times_for_all_receivers() -> None:
     """Each child task is a receiver of its own, but all their messages go to one queue."""
     table = IndexedTable()

@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 
 from functions.core.derive import WaitingFor, derive
-from functions.core.record import StepSpec, StepType, TaskRecord
+from functions.core.record import StepSpec, StepType
 from functions.core.rules import Applied, admit
 from functions.core.step_definition import Step, WorkflowStep
 from functions.core.step_results import Results
 from functions.core.task_events import RunStarted, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds
 from functions.storage.row_keys import TaskIndex, gate_key, index_range, shard_name
 from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError, UnwritableRowsError
 from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, Heartbeat
+from functions.timers import sweep_once
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START, line, order, virtual_now
@@ -89,12 +91,12 @@ async def test_task_that_is_due_and_not_recovered_leaves_room_for_a_recovery() -
 
 @virtual
 async def test_tasks_that_are_due_later_are_moved() -> None:
-    """A task moves its index row only when a sweep finds it; then no sweep looks at it before its time."""
+    """Only a sweep moves an index row, also with an outdated cache; no other looks at it before its time."""
     table = IndexedTable()
-    process = Supervised(table)
+    process, other = Supervised(table), Supervised(table)
     for number in range(5):
         await process.admit(f"t{number}", *line(2, complete_within=300.0))
-        await process.start(f"t{number}")
+        await (process, other)[number % 2].start(f"t{number}")
     await asyncio.sleep(33)
     early = table.keys("!due|")
     report = await process.sweep()
@@ -162,13 +164,13 @@ async def test_sweep_without_time_left_continues_at_its_cursors() -> None:
     counts = []
     while len(set(examined)) < 500:
         process = Supervised(table, shards=8, recoveries=0)
-        load = process.storage.load
+        read = process.storage.read
 
-        async def noted(task: str, load: Callable[[str], Awaitable[TaskRecord | None]] = load) -> object:
+        async def noted(task: str, read: Callable[[str], Awaitable[object]] = read) -> object:
             examined.append(task)
-            return await load(task)
+            return await read(task)
 
-        process.storage.load = noted  # type: ignore[method-assign, assignment]
+        process.storage.read = noted  # type: ignore[method-assign, assignment]
         report = await process.sweep()
         counts.append(report.examined)
         assert heartbeat(table).left == report.left
@@ -241,6 +243,15 @@ async def test_corrupt_gate_is_named() -> None:
     table.write("gates", [RowChange("insert", "card", {"Gate": "{"})])
     report = await process.sweep()
     assert (list(report.corrupt), report.recovered) == (["card"], 1)
+
+
+@virtual
+async def test_corrupt_measurement_of_the_intake_stops_no_sweep() -> None:
+    """The overdue task is recovered."""
+    process = await admit_due(table := IndexedTable(), 1)
+    table.write("intake", [RowChange("insert", "latest", {"Measurement": "{"})])
+    bounds = IntakeBounds(timedelta(seconds=60), 1_000_000)
+    assert (await sweep_once(process.supervisor, table, bounds, virtual_now)).recovered == 1
 
 
 @virtual
@@ -458,13 +469,13 @@ async def test_run_that_starts_before_the_recovery_wins() -> None:
     table = IndexedTable(seconds=0.01)
     process = await admit_due(table, 1)
     other = Supervised(table)
-    load = process.storage.load
+    read = process.storage.read
 
     async def then_start(task: str) -> object:
-        record = await load(task)
+        stored = await read(task)
         await other.change(task, RunStarted(epoch=1, run=1), plan=other.plan())
-        return record
+        return stored
 
-    process.storage.load = then_start  # type: ignore[method-assign, assignment]
+    process.storage.read = then_start  # type: ignore[method-assign, assignment]
     report = await process.sweep()
     assert (report.recovered, (await other.record("t0000")).epoch) == (0, 1)
