@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, Validation
 from pydantic_settings import NoDecode
 
 from functions.connections import Connections, SettingsError
-from functions.core.plan import output_of
+from functions.core.plan import check_deployed, output_of
 from functions.core.record import RuleSettings
 from functions.core.step_definition import Retry
 from functions.core.workflow_definition import WorkflowRegistry
@@ -167,6 +167,7 @@ class Settings(Connections):
             open_after=self.breaker_failures,
             defer_for=timedelta(hours=self.defer_hours),
             output=partial(output_of, registry=registry),
+            check=partial(check_deployed, registry=registry),
         )
 
     @property

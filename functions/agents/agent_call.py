@@ -13,9 +13,9 @@ from functions.core.error_causes import error_text
 from functions.core.json_values import bounded
 from functions.core.record import Direction, Operation, StepSpec, TaskRecord
 from functions.core.step_definition import Retry
-from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
+from functions.core.task_events import OutcomeKind, StepEnded
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.agent_messages import AgentRequest, RequestKind
+from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind, outcome_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from functions.core.gate_rules import Circuit, Gate, failed, not_taken, replied, served, succeeded
 from functions.core.record import Message, MessageKind, RuleSettings
-from functions.core.task_events import OutcomeKind
+from functions.core.task_events import Due, OutcomeKind
 from functions.storage.record_rows import decoded, message_change
 from functions.storage.row_keys import ALL_TASKS, sortable
 from functions.storage.table_contract import (
@@ -133,6 +133,11 @@ class Gates(CallLimits):
     def _limit(self, name: str) -> int | None:
         gate = self.of(name)
         return (gate and gate.calls_at_once) or self._calls_at_once.get(name)
+
+    async def due(self) -> Due:
+        """Return the event that a time has passed, with the holds of all gates."""
+        gates = await self.refresh()
+        return Due(holds={name: gate.holds for name, gate in gates.items() if gate.holds})
 
     async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
         """Return all gates, and read them if they were not read in the last two seconds.

@@ -27,7 +27,7 @@ from functions.core.error_causes import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
-from functions.core.task_events import Finding
+from functions.messaging.agent_messages import Finding
 from functions.service_credentials import Credential, NoTokenError
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import RETRIES

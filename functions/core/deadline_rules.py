@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from functions.core.conclusions import spread, stopped
+from functions.core.conclusions import spread, stopped, suspend
 from functions.core.derive import may_expire, needs_run, waiting_gates
 from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
     Decision,
+    Direction,
     EpochEnd,
     FailurePolicy,
+    NotDeployedError,
     Operation,
     OperationState,
     RuleSettings,
@@ -39,6 +41,11 @@ def act_on_deadlines(
     """End waits and deferrals that are due. If there are none, act on overdue steps."""
     if record.finished_at is not None or record.suspension is not None:
         return Rejection.NOT_DUE
+    if record.direction is Direction.DO:  # an undo needs no definition
+        try:
+            settings.check(record)
+        except NotDeployedError as error:
+            return suspend(record, str(error), now)
     after = _end_waits(record, now)
     if after is record:
         after = _act_on_overdue(record, event, now, settings)

@@ -165,10 +165,7 @@ def _event_step(common: DefinedStep, given: Mapping[str, Any]) -> DefinedStep:
 
 def _check_role(role: object) -> None:
     if not isinstance(role, str) or _ROLE.fullmatch(role) is None:
-        raise OptionError(
-            f"role: {role!r} is no role: use Submitter, Operator or a name such as Approver"
-            " (a capital letter, then up to 31 letters, digits, dots and dashes)"
-        )
+        raise OptionError(f"role: {role!r} is no role: use Submitter, Operator or one like {_ROLE.pattern}")
     if role.lower() == "reader":
         raise OptionError("role: a Reader cannot act: use another role")
     for built_in in BUILT_IN_ROLES:

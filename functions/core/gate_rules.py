@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from pydantic import AwareDatetime
+
 from functions.core.record import RuleSettings
 
 #: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
@@ -37,18 +39,18 @@ class Circuit(StrEnum):
 class Hold:
     """A time in which an operator kept a gate closed. `end` is None for the current hold."""
 
-    start: datetime
+    start: AwareDatetime
     reason: str
     who: str
-    end: datetime | None = None
+    end: AwareDatetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """The newest request that an Agent had answered at the time `at` was sent at `up_to`."""
 
-    at: datetime
-    up_to: datetime
+    at: AwareDatetime
+    up_to: AwareDatetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +69,17 @@ class Gate:
 
     name: str
     circuit: Circuit = Circuit.CLOSED
-    changed_at: datetime | None = None
+    changed_at: AwareDatetime | None = None
     openings: int = 0
     holds: tuple[Hold, ...] = ()
     calls_at_once: int | None = None
     amount: int = 0
     has_succeeded: bool = True
     link: int = 1
-    next_at: datetime | None = None
+    next_at: AwareDatetime | None = None
     failures: int = 0
-    away_from: datetime | None = None
-    away_until: datetime | None = None
+    away_from: AwareDatetime | None = None
+    away_until: AwareDatetime | None = None
     served: tuple[Served, ...] = ()
 
     @property

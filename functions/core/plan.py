@@ -237,10 +237,7 @@ class _Definition:
         for spec in self._record.order.specs:
             if spec.step in names:
                 value = self._result(spec)
-                if spec.item is None:
-                    values[spec.step] = value
-                else:
-                    values[spec.step].append(value)
+                values[spec.step] = value if spec.item is None else [*values[spec.step], value]
         return Results(values, reader)
 
     def _undo_request(self, spec: StepSpec, step: DefinedStep) -> str:

@@ -47,6 +47,8 @@ def fold(
     after = record if event is None else apply(record, event, now, settings)
     if isinstance(after, Rejection):
         return Applied(record, after)
+    if isinstance(event, events.StepEnded) and event.epoch != record.epoch:
+        plan = None  # that of a run of an earlier epoch
     if plan is not None:
         after = _planned(after, plan, now, settings)
     if after.epoch != record.epoch:  # an epoch begins with its own run

@@ -209,7 +209,7 @@ def _end_once(
     do = record.do(spec.name)
     is_done = event.kind in _DONE
     if event.start_id in do.earlier_starts:
-        return add_note(record, spec.name, _DONE_TWICE, now) if is_done else record
+        return add_note(record, spec.name, _DONE_TWICE, now) if is_done and not event.is_look_up else record
     if event.start_id != do.start_id:
         return Rejection.OTHER_START
     if do.state is OperationState.DONE and event.kind is OutcomeKind.REFUSED:  # done by a verdict
@@ -245,8 +245,11 @@ def _with_outcome(
     is_open = operation.state in {OperationState.RUNNING, OperationState.UNKNOWN}
     if is_open and event.kind is not OutcomeKind.UNKNOWN and not event.has_unanswered:
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
+    is_passed = spec.may_fail and operation.state is OperationState.UNKNOWN and operation.find_by is None
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
+        case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
+            after = operation.ended(OperationState.REFUSED, now, error=event.error)
         case OutcomeKind.DONE | OutcomeKind.DONE_WITHOUT_RESULT | OutcomeKind.REFUSED:
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
@@ -340,8 +343,7 @@ def _deferred(
     """
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
-    sent_at = operation.started_at if spec.type is StepType.QUEUE else None
-    place = operation.deferred_since or sent_at or now
+    place = operation.deferred_since or (since if spec.type is StepType.QUEUE else now)
     defer_by = operation.defer_by or since + left + stopped(record.stops, since)
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)

@@ -41,21 +41,6 @@ class OutcomeKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finding(StrEnum):
-    """The answer of an Agent's `find`: whether the service carried out a step."""
-
-    DONE = "done"
-    NOT_DONE = "not done"
-    UNKNOWN = "unknown"
-
-
-def outcome_of(finding: Finding, *, fences_starts: bool) -> OutcomeKind:
-    """Return the outcome of a start. Without a fence, a request may take effect after "not done"."""
-    if finding is Finding.NOT_DONE:
-        return OutcomeKind.NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN
-    return OutcomeKind(finding)
-
-
 class Verdict(StrEnum):
     """An operator's answer on the operation of a step."""
 
@@ -271,6 +256,5 @@ class Answered:
 
 type RunEvent = RunStarted | StepStarted | RequestsSent | StepSkipped | StepDeferred | StepBroken
 type StepEvent = ResultRejected | StepEnded | EventReceived | ChildEnded
-type TimeEvent = Due | GateReleased
 type PersonEvent = Suspended | Resumed | Cancelled | Resubmitted | UndoRequested | Answered
-type Event = RunEvent | StepEvent | TimeEvent | PersonEvent
+type Event = RunEvent | StepEvent | Due | GateReleased | PersonEvent

@@ -17,7 +17,7 @@ from pydantic.functional_validators import model_validator
 
 from functions.core.json_values import bounded
 from functions.core.record import Direction
-from functions.core.task_events import Finding, OutcomeKind, StepEnded, outcome_of
+from functions.core.task_events import OutcomeKind, StepEnded
 from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, UtcTime
 
 AGENT_REPLIES_QUEUE = "agent-replies"
@@ -26,6 +26,21 @@ MOST_REASON_CHARACTERS = 1_000
 
 
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
+
+
+class Finding(StrEnum):
+    """The answer of an Agent's `find`: whether the service carried out a step."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+def outcome_of(finding: Finding, *, fences_starts: bool) -> OutcomeKind:
+    """Return the outcome of a start. Without a fence, a request may take effect after "not done"."""
+    if finding is Finding.NOT_DONE:
+        return OutcomeKind.NOT_BEGUN if fences_starts else OutcomeKind.UNKNOWN
+    return OutcomeKind(finding)
 
 
 class RequestKind(StrEnum):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter
+from pydantic import AwareDatetime, TypeAdapter
 
 from functions.messaging.queue_depths import Backlog
 from functions.storage.record_rows import decoded, joined, split
@@ -31,7 +31,7 @@ class IntakeBounds:
 class IntakeMeasurement:
     """The backlog of submissions at one time."""
 
-    at: datetime
+    at: AwareDatetime
     backlog: Backlog
 
     def retry_after(self, bounds: IntakeBounds, now: datetime) -> int:

@@ -153,7 +153,9 @@ class RejectedMessages:
         async for page in every_page(self._table, _PARTITION, query):
             pages += 1
             found += (each for each in _readable(page.rows) if not queues or each.queue in queues)
-            if len(found) > most or (found and pages >= _MOST_PAGES and page.continuation is not None):
+            if len(found) > most or (
+                len(found) > 1 and pages >= _MOST_PAGES and page.continuation is not None
+            ):
                 return RejectedList(found[:most], more=True)
         return RejectedList(found, more=False)
 
@@ -162,7 +164,7 @@ class RejectedMessages:
         query = RowQuery(f"{_TASK}{task}|", f"{_TASK}{task}}}", most=most + 1)
         keys: list[str] = []
         async for page in every_page(self._table, _PARTITION, query):
-            keys += (str(row["MessageKey"]) for row in page.rows)
+            keys += (str(row["MessageKey"]) for row in page.rows if "MessageKey" in row)
             if len(keys) > most:
                 break
         rows = await asyncio.gather(*(self._table.read(_PARTITION, key) for key in keys[:most]))

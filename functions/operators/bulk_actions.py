@@ -108,8 +108,10 @@ class Selection:
         return state is ProcessState.ERROR or ((asked.suspended or is_ended) and not has_cause)
 
     def has(self, record: TaskRecord) -> bool:
-        """Return whether a task is selected. A task that ended, again or first, after `before` is not."""
+        """Return whether a task is selected. One that ended or was suspended after `before` is not."""
         at = record.finished_at or record.order.submitted_at
+        if self._asked.suspended and record.suspension is not None:
+            at = max(at, record.suspension.since)
         return at <= self._before and matches(self._asked, record, self._before)
 
     async def page(self, cursor: str | None) -> EntryPage[ListedTask]:

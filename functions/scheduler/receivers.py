@@ -138,9 +138,7 @@ class Receivers:
 
     async def _wake(self, message: WakeRequest) -> None:
         """Examine a task whose wait has ended. A message that arrives early is sent again."""
-        gates = await self.gates.refresh()
-        holds = {name: gate.holds for name, gate in gates.items() if gate.holds}
-        applied = await self._record(message.task, events.Due(holds=holds))
+        applied = await self._record(message.task, await self.gates.due())
         lead = min(message.at - self.now(), _LONGEST_DELAY)
         if lead > timedelta() and derive(applied.record).wake_at == message.at:
             again = replace(message, not_before=message.at + lead, attempt=message.attempt + 1)
@@ -151,6 +149,8 @@ class Receivers:
         body: Any = message.body
         workflow = self.registry.find(body["workflow"])
         parent = await self._cached(message.task, is_newest=True)
+        if not message.id.startswith(f"{message.task}.{parent.order.run_id}."):
+            return  # of an earlier task of this id
         if workflow is None:
             raise NotDeployedError(f"workflow {body['workflow']} is not deployed")
         now = self.now()

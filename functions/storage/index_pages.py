@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from functions.core.derive import ProcessState
 from functions.storage.record_rows import decoded
@@ -105,7 +105,7 @@ def _listed(row: Row, task: str, at: datetime | None) -> ListedTask:
         version=version,
         submitter=row["Submitter"],
         correlation_id=row.get("CorrelationID"),
-        submitted_at=datetime.fromisoformat(row["SubmittedAt"]),
+        submitted_at=datetime.fromisoformat(row["SubmittedAt"]).astimezone(UTC),
         state=None if state is None else ProcessState(state),
         reason=row.get("Reason"),
         failed_step=row.get("FailedStep"),

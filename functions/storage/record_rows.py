@@ -286,9 +286,11 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     """Return a task from the rows of its record, None if there is no task row. Raises `CorruptRowError`."""
     by_key = {str(row["RowKey"]): row for row in rows}
     own = by_key.get(task_key(task))
+    key = f"{task}|order"
+    if own is None and key in by_key:
+        raise CorruptRowError(task_key(task), "the row is missing")
     if own is None:
         return None
-    key = f"{task}|order"
     order = decoded(key, lambda: _order_of(by_key[key], task))
     start = f"{task}|step|"
     steps = {

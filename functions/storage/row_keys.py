@@ -108,7 +108,7 @@ def time_in(index_row_key: str) -> datetime | None:
     text = parts[-2] if len(parts) > 1 else ""
     if index in _NEWEST_FIRST:
         return _LATEST - int(text) * timedelta.resolution
-    return datetime.fromisoformat(text)
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def index_range(

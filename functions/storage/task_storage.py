@@ -168,7 +168,7 @@ class TaskStorage:
             previous = etag
             etag = next((row["odata.etag"] for row in rows if row["RowKey"] == task_key(task)), None)
             if len(pages) == 1 or etag in {None, previous}:
-                return stored_task(rows, task)
+                return stored_task(rows if len(pages) == 1 or etag else [], task)
         raise TransientStorageError(f"task {task}: it changes faster than it can be read")
 
     # The writer of one task

@@ -25,7 +25,7 @@ _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
 _MOST_FAILURES, _SEND_SECONDS = 3, 10
-#: Time after which no further message of a page is sent to one destination.
+#: Time for the messages of a page to one destination; a slower one counts as failing in this sweep.
 _SENDING_TIME = timedelta(seconds=30)
 
 
@@ -86,7 +86,9 @@ class OutboxRelay:
         sent: list[Message] = []
         ends_at = self._now() + _SENDING_TIME
         for message in messages:
-            if self._failures[destination] >= _MOST_FAILURES or self._now() >= ends_at:
+            if self._now() >= ends_at:
+                self._failures[destination] = _MOST_FAILURES
+            if self._failures[destination] >= _MOST_FAILURES:
                 break
             if await self._is_sent(message):
                 self._failures[destination] = 0

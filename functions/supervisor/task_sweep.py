@@ -53,6 +53,9 @@ class SweptGates(Protocol):
     async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
         """Return all gates. With `is_forced`, raise `TransientStorageError` if they cannot be read."""
 
+    async def due(self) -> Due:
+        """Return the event that a time has passed, with the holds of all gates."""
+
     async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
         """Count overdue requests of a task, and return the gates by which they are decided."""
 
@@ -149,13 +152,8 @@ class TaskSweep:
         is_recovered = False
         try:
             queues = await self._gates.judge(before, may_recover=may_recover)
-            gates = await self._gates.refresh()
-            due = Due(
-                may_recover=may_recover,
-                is_overloaded=is_overloaded,
-                holds={name: gate.holds for name, gate in gates.items() if gate.holds},
-                queues=queues,
-            )
+            due = await self._gates.due()
+            due = replace(due, may_recover=may_recover, is_overloaded=is_overloaded, queues=queues)
             applied = await self._storage.change(task, due, until=self._now() + _EVENT_TIME)
             is_recovered = applied.rejection is None and applied.record.epoch > before.epoch
             report.recovered += is_recovered

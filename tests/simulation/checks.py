@@ -95,7 +95,10 @@ class Checks(RecordChecks):
             state = ProcessState.COMPENSATED if child is None else derive(child).state
             own = ProcessState.PROCESSED if event.is_done else ProcessState.COMPENSATED
             current = [before.order.child(event.step, step.generation(each)) for each in Direction]
-            is_true = state is own and event.child in current
+            is_own = state is own or (
+                event.is_done and child is not None and child.direction is Direction.UNDO
+            )
+            is_true = is_own and event.child in current  # a child that was processed may be undone since
             self.require(is_true, f"{before.order.task}: end of {event.child or 'no child'}: {state}")
 
     def check_change(self, before: TaskRecord | None, after: TaskRecord) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
-from functions.core.plan import output_of
+from functions.core.plan import check_deployed, output_of
 from functions.core.record import Message, RuleSettings, StepType
 from functions.core.rules import Applied, admit
 from functions.core.task_events import Event
@@ -154,7 +154,11 @@ class Host:
         self.registry = HostRegistry(
             list(world.definitions.workflows.values()), run_seconds=world.run_seconds
         )
-        self.settings = replace(SETTINGS, output=lambda record: output_of(record, self.registry))
+        self.settings = replace(
+            SETTINGS,
+            output=lambda record: output_of(record, self.registry),
+            check=lambda record: check_deployed(record, self.registry),
+        )
         start_run = self._start_run if world.random.random() < 0.5 else no_client
         announcer = Announcer(send=self.send, forget=self._forget, start_run=start_run)
         self.storage = SearchStorage(

@@ -208,7 +208,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "not_done_counts_without_a_fence": (
         Edit(
-            "core.task_events",
+            "messaging.agent_messages",
             ".NOT_BEGUN if fences_starts else",
             ".NOT_BEGUN if fences_starts or finding else",
         ),
@@ -342,11 +342,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "page.entries, examine, report)\n        return None",
         ),
     ),
-    "sweep_without_the_holds": (
-        Edit(
-            "supervisor.task_sweep", "in gates.items() if gate.holds}", "in gates.items() if not gate.name}"
-        ),
-    ),
+    "sweep_without_the_holds": (Edit("supervisor.task_sweep", "queues=queues)", "queues=queues, holds={})"),),
     "full_sweep_does_not_restore_index_rows": (
         Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
     ),

@@ -18,8 +18,7 @@ from functions.agents.agent_call import (
     UnusableResultError,
 )
 from functions.core.record import Direction
-from functions.core.task_events import Finding
-from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, RequestKind
+from functions.messaging.agent_messages import AgentReply, AgentRequest, Finding, ReplyOutcome, RequestKind
 from functions.messaging.message_format import read_message
 from tests.simulation.drawn import FENCING, REPLY_DAYS, SLOW, STEADY
 

@@ -30,7 +30,8 @@ from functions.agents.http_agent import (
 )
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
-from functions.core.task_events import Finding, OutcomeKind
+from functions.core.task_events import OutcomeKind
+from functions.messaging.agent_messages import Finding
 from functions.service_credentials import HeaderKey, NoTokenError
 from tests.fakes.remote_service import Answer
 from tests.fakes.storage_process import virtual_now

@@ -26,9 +26,8 @@ from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
 from functions.core.step_definition import QueueStep
-from functions.core.task_events import Finding
 from functions.core.workflow_definition import Workflow
-from functions.messaging.agent_messages import AgentReply
+from functions.messaging.agent_messages import AgentReply, Finding
 from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError

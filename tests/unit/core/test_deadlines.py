@@ -26,20 +26,21 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
+from functions.core.rules import fold
 from functions.core.task_events import (
     ChildEnded,
     Due,
     EventReceived,
-    Finding,
     OutcomeKind,
     Rejection,
     RequestsSent,
     Resumed,
     RunStarted,
     StepBroken,
+    StepDeferred,
     Verdict,
-    outcome_of,
 )
+from functions.messaging.agent_messages import Finding, outcome_of
 from tests.unit.core.builders import (
     LOOK,
     NOT_DEPLOYED,
@@ -278,7 +279,7 @@ def test_not_done_counts_only_with_a_fence() -> None:
 
 
 def test_repeated_payment_that_was_done_twice_is_noted() -> None:
-    """The first start may take effect after an operator's "not done"."""
+    """The first start may take effect after an operator's "not done". A look-up may see the second one."""
     record = new(payment())
     first = after(record, start(record, "pay", "1"))
     record = after(first, Due(), seconds=60)
@@ -286,6 +287,7 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
     assert ready_steps(record) == ["pay"]
     record = after(record, start(record, "pay", "2", by=200), seconds=80)
     assert after(record, end(first, "pay", OutcomeKind.REFUSED), seconds=81) is record
+    assert after(record, end(first, "pay", is_look_up=True), seconds=81) is record
     twice = after(record, end(first, "pay"), seconds=81)
     assert (twice.do("pay").state, alerts(twice)[-1]) == (OperationState.RUNNING, "noted")
     assert after(twice, end(first, "pay"), seconds=82) is twice
@@ -296,8 +298,8 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
 
 
 def test_late_outcomes_of_a_payment_are_kept() -> None:
-    """In any epoch and at any time, also after an operator's verdict."""
-    record = new(payment(), spec("b"))
+    """In any epoch and at any time, also after an operator's verdict. A step that becomes ready is run."""
+    record = new(payment(), spec("b", "pay"))
     started = after(record, start(record, "pay"))
     unknown = after(started, Due(), seconds=60)
     assert after(unknown, end(started, "pay", OutcomeKind.UNKNOWN), seconds=61).do("pay").error == "it failed"
@@ -310,6 +312,9 @@ def test_late_outcomes_of_a_payment_are_kept() -> None:
     late = end(started, "pay", OutcomeKind.UNKNOWN)
     assert after(not_done, late, seconds=62) is not_done
     assert after(not_done, end(started, "pay"), seconds=62).do("pay").state is OperationState.DONE
+    deferred = after(not_done, StepDeferred(epoch=2, step="pay"), seconds=62)
+    late_run = fold(deferred, end(started, "pay"), lambda _record, _now: [], at(63), SETTINGS).record
+    assert (ready_steps(late_run), late_run.run) == (["b"], 2)
     failed = after(started, end(started, "pay", OutcomeKind.REFUSED))
     assert after(failed, end(started, "pay"), seconds=62).step("pay").do.state is OperationState.REFUSED
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -104,12 +104,18 @@ def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
 
 
 def test_hold_before_a_step_waits_does_not_extend_its_deadline() -> None:
-    """An earlier step that waited behind the gate has ended."""
+    """An earlier step that waited behind the gate, or the step's request of an earlier epoch, has ended."""
     record = new(spec("a", agent="s", on_failure=FailurePolicy.CONTINUE), spec("b", "a", agent="s"))
     record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
     record = after(record, StepDeferred(epoch=1, step="b"), seconds=_BOUND + 11)
     past = replace(_HELD, end=at(7_200))
     assert rejection(record, Due(holds={"s": (past,)}), _BOUND + 12) is Rejection.NOT_DUE
+    record = replace(new(queue("q")), failures=3)
+    look = Due(may_recover=True, queues={"queue:q": Gate(name="queue:q")})
+    record = after(after(record, start(record, "q")), look, seconds=40)
+    record = after(after(record, Due(), seconds=2_000), StepDeferred(epoch=2, step="q"), seconds=2_001)
+    past = replace(_HELD, start=at(100), end=at(1_900))
+    assert rejection(record, Due(holds={"queue:q": (past,)}), 2_010) is Rejection.NOT_DUE
 
 
 def test_rebuilt_step_that_was_never_dispatched_keeps_its_keys() -> None:
@@ -188,6 +194,20 @@ def test_late_not_begun_is_true_at_any_time() -> None:
     undone = after(payment_started := _payment_started(), cancel(), LOOK, seconds=60)
     late = after(undone, end(payment_started, "pay", OutcomeKind.NOT_BEGUN), seconds=61)
     assert (late.do("pay").gate, ready_steps(late)) == (None, ["pay"])
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.NOT_BEGUN, OutcomeKind.DONE_WITHOUT_RESULT])
+@pytest.mark.parametrize("up_to", [at(-99), NOW])
+def test_optional_payment_that_failed_is_not_started_again(kind: OutcomeKind, up_to: datetime) -> None:
+    """Its outcome arrives after the task has continued without it, and does not stop the task either."""
+    pay = payment(type=StepType.QUEUE, on_failure=FailurePolicy.CONTINUE)
+    gate = Gate(name=pay.gate, served=(Served(at=at(25), up_to=up_to),))
+    record = new(pay, spec("b", "pay"), spec("c", "b"))
+    record = after(after(record, start(record, "pay")), Due(queues={pay.gate: gate}), seconds=40)
+    record = run(record, "b", seconds=41)
+    record = after(record, end(record, "pay", kind), seconds=42)
+    columns = derive(record)
+    assert (columns.state, ready_steps(record), columns.gates) == ("Pending", ["c"], {})
 
 
 def _payment_started() -> TaskRecord:

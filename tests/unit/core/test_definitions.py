@@ -228,7 +228,7 @@ class _Callable:
             "complete_within: required for an EventStep: add it, in seconds",
         ),
         ("event", {"event": None}, "event: None is no model"),
-        ("event", {"role": "boss"}, "role: 'boss' is no role: use Submitter, Operator or a name such as"),
+        ("event", {"role": "boss"}, "role: 'boss' is no role: use Submitter, Operator or one like"),
         (
             "event",
             {"role": "OPERATOR"},

@@ -121,15 +121,16 @@ async def test_gates_that_cannot_be_read_stay_as_they_are(caplog: pytest.LogCapt
     assert 1.9 < seconds() - began < 2.1
 
 
+@pytest.mark.parametrize("text", ["{", f'{{"name":"{SERVICE}","next_at":"2026-01-01T00:00:00"}}'])
 @virtual
-async def test_corrupt_row_hurts_only_its_own_gate(caplog: pytest.LogCaptureFixture) -> None:
-    """Its hold is kept where it was seen. An operator's action replaces the row."""
+async def test_corrupt_row_hurts_only_its_own_gate(caplog: pytest.LogCaptureFixture, text: str) -> None:
+    """Its hold is kept where it was seen. A time needs a zone. An operator's action replaces the row."""
     scene = Scene()
     first, second, _ = (host.gates for host in scene.hosts)
     await first.hold(SERVICE, "maintenance", "op")
     await first.set_calls_at_once("other", 7)
     await first.refresh(is_forced=True)
-    scene.table.rows["gates", SERVICE]["Gate"] = "{"
+    scene.table.rows["gates", SERVICE]["Gate"] = text
     for gates in (first, second):
         view = await gates.refresh(is_forced=True)
         assert view["other"].calls_at_once == 7

@@ -130,13 +130,18 @@ async def test_message_that_the_table_refuses_is_an_error(desk: Desk) -> None:
 
 
 async def test_long_list_ends(desk: Desk) -> None:
-    """The caller learns that there is more. A list reads on until it has found a message."""
+    """The caller learns that there is more. A list reads on until it has found a second message.
+
+    The next list begins at the last message of this one.
+    """
     desk.table.page = 1
     await desk.reject("other", queue="other")
     await desk.reject(*(f"m-{number}" for number in range(25)))
     found = await desk.rejected.listed(("submissions",), 30)
     assert (len(found.messages), found.more, desk.table.reads) == (20, True, 20)
     assert await desk.names("other") == ["other"]
+    await desk.reject("new", queue="other")
+    assert await desk.names("other") == ["new", "other"]
 
 
 async def test_messages_of_a_task_are_found_by_it(desk: Desk) -> None:

@@ -184,13 +184,18 @@ async def test_page_has_a_bounded_number_of_reads(desk: Desk, monkeypatch: pytes
 
 
 async def test_suspended_tasks_are_selected_and_resumed(desk: Desk) -> None:
-    """Those that run are suspended first."""
+    """Those that run are suspended first. A request that is repeated resumes no task suspended since then."""
     for number in range(3):
         await desk.submit(f"p-{number}")
     assert len(_ids(await _all(desk, filter={"under_way": True}, action="suspend"))) == 3
     assert (await _counted(desk, "?suspended=true"))["count"] == 3
-    assert len(_ids(await _all(desk, filter={"suspended": True}, action="resume"))) == 3
+    resume = {"filter": {"suspended": True}, "action": "resume", "before": desk.at(0)}
+    assert len(_ids(await _all(desk, **resume))) == 3
     assert (await _counted(desk, "?suspended=true"))["count"] == 0
+    desk.clock.advance(5)
+    await desk.act("suspend", "p-1")
+    assert _ids(await _all(desk, **resume)) == []
+    assert (await desk.record("p-1")).suspension is not None
 
 
 async def _prepared(desk: Desk, action: str, task: str) -> None:

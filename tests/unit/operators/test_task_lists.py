@@ -381,6 +381,17 @@ async def test_corrupt_index_row_is_named(desk: Desk, path: str, shown: str) -> 
     assert len(answer[shown]) == 1
 
 
+async def test_index_row_whose_time_has_no_zone_hides_no_other(desk: Desk) -> None:
+    """Neither in a list nor in a count."""
+    for task in ("p-1", "p-2"):
+        await desk.submit(task)
+    for (_, key), row in desk.table.rows.items():
+        if key.startswith("!due|") and key.endswith("|p-1"):
+            row["SubmittedAt"] = "2026-11-21T12:00:00"
+    assert "p-2" in await _listed(desk, "under_way=true")
+    assert (await desk.get("/count?under_way=true&max_age=99")).status == 200
+
+
 async def test_corrupt_task_is_named(desk: Desk) -> None:
     """Its page is 500 and names the row."""
     await desk.in_error()

@@ -16,6 +16,7 @@ from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
 from functions.operators.task_actions import previews
 from functions.storage.row_keys import shard_of
+from functions.storage.table_contract import RowChange
 from tests.fakes.clock import START
 from tests.security.purchases import CHARGED, EVENT, PAYLOAD, PURCHASES
 from tests.unit.api.samples import WithoutSchema, problem
@@ -116,10 +117,12 @@ async def test_corrupt_epoch_is_named(desk: Desk) -> None:
 
 
 async def test_rejected_messages_about_the_task_are_page(desk: Desk) -> None:
-    """As their list shows them."""
+    """As their list shows them. A corrupt reference to one hides no other."""
     await desk.submit()
     message = QueueMessage(message_id="m-1", body=b"secret")
     await desk.rejected.reject("agent-replies", message, "late", task=TASK, step="pick")
+    corrupt = RowChange("insert", f"!task|{TASK}|{0:018d}-{'a' * 64}", {})
+    await desk.rejected._table.send("rejected", [corrupt])
     [shown] = (await _page(desk))["rejected"]
     assert (shown["message_id"], shown["step"], shown["reason"]) == ("m-1", "pick", "late")
     assert "secret" not in str(shown)

@@ -417,7 +417,10 @@ async def test_end_of_another_child_counts() -> None:
 
 @virtual
 async def test_child_belongs_to_the_newest_task_of_an_id() -> None:
-    """Its start and its end are delivered to a process that has the earlier task in its cache."""
+    """Its start and its end are delivered to a process that has the earlier task in its cache.
+
+    The start of a child of the earlier task was a dead letter, and has no effect.
+    """
     world = family(result=Receipt)
     world.delivers = False
     outdated, other = world.process, Process(world)
@@ -428,6 +431,10 @@ async def test_child_belongs_to_the_newest_task_of_an_id() -> None:
     await other.storage.admit(admit(again, virtual_now(), other.settings))
     await other.runs.run_agents("t1.1.1")
     [start] = [each for each in world.messages if isinstance(each, Message)]
+    dead = replace(start, id=start.id.replace(".r2.", f".{earlier.order.run_id}."), to="c-9")
+    assert dead.id != start.id
+    await outdated.receivers.receive(dead)
+    assert world.table.keys("c-") == []
     await outdated.receivers.receive(start)
     assert (await child_of(world)).order.submitter == "you"
     await other.runs.run_agents(f"{start.to}.1.1")
@@ -516,11 +523,16 @@ async def test_child_that_is_admitted_during_its_cancellation_is_undone() -> Non
 
 @virtual
 async def test_child_whose_workflow_is_not_deployed_is_tried_again() -> None:
-    """Another instance may have it; the parent waits."""
+    """Another instance may have it. If the parent is not deployed either, no deadline of it is decided."""
     world, start = await with_undelivered_start()
     world.registry = WorkflowRegistry([workflow(SHIP, name="other")])
+    world.process = Process(world)
     with pytest.raises(NotDeployedError, match="c is not deployed"):
-        await Process(world).receivers.receive(start)
+        await world.process.receivers.receive(start)
+    await asyncio.sleep(400)
+    await world.sweep()
+    parent = await world.record("t1")
+    assert (derive(parent).waiting_for, parent.direction) == (WaitingFor.SUSPENDED, "do")
 
 
 # Other messages

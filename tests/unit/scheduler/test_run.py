@@ -13,8 +13,8 @@ from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.record import Direction, OperationState, RuleSettings, TaskRecord
 from functions.core.step_definition import EventStep, QueueStep, Retry
-from functions.core.task_events import Answered, Finding, OutcomeKind, Verdict
-from functions.messaging.agent_messages import AgentRequest
+from functions.core.task_events import Answered, OutcomeKind, Verdict
+from functions.messaging.agent_messages import AgentRequest, Finding
 from tests.fakes.simulated_table import TableFault
 from tests.unit.scheduler.steps import RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow

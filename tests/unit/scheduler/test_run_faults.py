@@ -12,7 +12,8 @@ from functions.core.derive import ProcessState, derive
 from functions.core.record import Message, MessageKind, OperationState, TaskRecord
 from functions.core.step_definition import QueueStep, Step, WorkflowStep
 from functions.core.step_results import Results
-from functions.core.task_events import Due, Finding
+from functions.core.task_events import Due
+from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault
 from tests.unit.scheduler.steps import RUN, chain, check_calls, once, raising, step
 from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow

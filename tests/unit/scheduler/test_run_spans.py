@@ -9,7 +9,7 @@ from opentelemetry.trace import StatusCode
 
 from functions.agents.agent_call import AgentCall, RefusedError
 from functions.core.derive import ProcessState, derive
-from functions.core.task_events import Finding
+from functions.messaging.agent_messages import Finding
 from tests.unit.scheduler.steps import chain, once, raising, step
 from tests.unit.scheduler.world import World, workflow
 from tests.unit.storage.virtual import virtual

@@ -23,13 +23,13 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import NoFreeSlotError
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
-from functions.core.plan import output_of
+from functions.core.plan import check_deployed, output_of
 from functions.core.record import NOTICES, Message, MessageKind, RuleSettings, StepType, TaskRecord
 from functions.core.rules import Applied, admit
 from functions.core.step_results import BaseStep, Results
-from functions.core.task_events import Due, Event, Finding, OutcomeKind
+from functions.core.task_events import Due, Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.agent_messages import AgentReply, AgentRequest
+from functions.messaging.agent_messages import AgentReply, AgentRequest, Finding
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import read_message
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
@@ -232,7 +232,11 @@ class Process:
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gates = OpenGates()
         self.announcer = Announcer(send=self._send, forget=self._forget, start_run=no_client)
-        self.settings = replace(world.settings, output=lambda record: output_of(record, world.registry))
+        self.settings = replace(
+            world.settings,
+            output=lambda record: output_of(record, world.registry),
+            check=lambda record: check_deployed(record, world.registry),
+        )
         self.storage = TaskStorage(
             ProcessTable(self),
             shards=1,

@@ -94,9 +94,9 @@ async def test_corrupt_row_at_the_end_of_a_page_hides_no_receiver() -> None:
 
 @virtual
 async def test_slow_queue_delays_no_other() -> None:
-    """It takes nearly the longest time of one send for each message."""
+    """However many notices it is owed: it takes nearly the longest time of one send for each."""
     process = Supervised(table := IndexedTable())
-    add(table, 200, to="a-slow")
+    add(table, 3_000, to="a-slow")
     add(table, 5, MessageKind.ALERT)
     process.supervisor._send = lambda message: asyncio.sleep(9 if message.to else 0.01)
     await asyncio.sleep(10)

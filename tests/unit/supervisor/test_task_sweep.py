@@ -245,11 +245,14 @@ async def test_corrupt_gate_is_named() -> None:
     assert (list(report.corrupt), report.recovered) == (["card"], 1)
 
 
+@pytest.mark.parametrize(
+    "text", ["{", '{"at":"2026-01-01T00:00:00","backlog":{"messages":9,"size":9000000,"oldest_at":null}}']
+)
 @virtual
-async def test_corrupt_measurement_of_the_intake_stops_no_sweep() -> None:
+async def test_corrupt_measurement_of_the_intake_stops_no_sweep(text: str) -> None:
     """The overdue task is recovered."""
     process = await admit_due(table := IndexedTable(), 1)
-    table.write("intake", [RowChange("insert", "latest", {"Measurement": "{"})])
+    table.write("intake", [RowChange("insert", "latest", {"Measurement": text})])
     bounds = IntakeBounds(timedelta(seconds=60), 1_000_000)
     assert (await sweep_once(process.supervisor, table, bounds, virtual_now)).recovered == 1
 
