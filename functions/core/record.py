@@ -14,6 +14,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import AwareDatetime
+
 if TYPE_CHECKING:
     from dataclasses import replace as replace  # noqa: PLC0414 - for other modules
 else:
@@ -196,7 +198,7 @@ class Order:
     specs: tuple[StepSpec, ...]
     payload: str
     submitter: str
-    submitted_at: datetime
+    submitted_at: AwareDatetime
     content: str = ""
     on_failure: FailurePolicy = FailurePolicy.KEEP
     on_exhausted: FailurePolicy = FailurePolicy.KEEP
@@ -228,7 +230,7 @@ class Order:
 class Attempt:
     """One start of an operation that ended, for operators. `seconds` is its duration."""
 
-    started_at: datetime
+    started_at: AwareDatetime
     seconds: float
     outcome: str
 
@@ -256,18 +258,18 @@ class Operation:
     start_id: str | None = None
     earlier_starts: tuple[str, ...] = ()
     request: str | None = None
-    started_at: datetime | None = None
-    complete_by: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: AwareDatetime | None = None
+    complete_by: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
     result: str | None = None
     error: str | None = None
     gate: str | None = None
     is_released: bool = False
-    deferred_since: datetime | None = None
-    defer_by: datetime | None = None
+    deferred_since: AwareDatetime | None = None
+    defer_by: AwareDatetime | None = None
     defer_left: timedelta | None = None
-    find_by: datetime | None = None
-    send_by: datetime | None = None
+    find_by: AwareDatetime | None = None
+    send_by: AwareDatetime | None = None
     unknown_starts: int = 0
     attempts: tuple[Attempt, ...] = ()
 
@@ -370,7 +372,7 @@ class Suspension:
 
     reason: str
     by_operator: bool
-    since: datetime
+    since: AwareDatetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +383,7 @@ class ClosedEpoch:
     end: EpochEnd
     who: str
     reason: str
-    ended_at: datetime
+    ended_at: AwareDatetime
     direction: Direction
     runs: int
     steps: Mapping[str, str]
@@ -394,7 +396,7 @@ class Message:
     kind: MessageKind
     id: str
     task: str
-    at: datetime
+    at: AwareDatetime
     to: str = ""
     body: Mapping[str, object] = field(default_factory=dict)
 
@@ -411,7 +413,7 @@ class TaskRecord:
     """
 
     order: Order
-    start_by: datetime
+    start_by: AwareDatetime
     epoch: int = 1
     run: int = 1
     direction: Direction = Direction.DO
@@ -420,11 +422,11 @@ class TaskRecord:
     decision: Decision | None = None
     suspension: Suspension | None = None
     error: str | None = None
-    resume_at: datetime | None = None
-    expires_at: datetime | None = None
-    stops: tuple[tuple[datetime, datetime], ...] = ()
-    deferred_since: datetime | None = None
-    finished_at: datetime | None = None
+    resume_at: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
+    stops: tuple[tuple[AwareDatetime, AwareDatetime], ...] = ()
+    deferred_since: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
     reason: str | None = None
     output: str | None = None
     closed: tuple[ClosedEpoch, ...] = ()

@@ -250,6 +250,8 @@ def _with_outcome(
     match event.kind:
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
             after = operation.ended(OperationState.REFUSED, now, error=event.error)
+            is_done = event.kind is OutcomeKind.DONE_WITHOUT_RESULT  # its effect exists: it is not rebuilt
+            after = replace(after, unknown_starts=after.unknown_starts + is_done)
         case OutcomeKind.DONE | OutcomeKind.DONE_WITHOUT_RESULT | OutcomeKind.REFUSED:
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
+from pydantic import AwareDatetime
 
 if TYPE_CHECKING:
     from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
@@ -41,7 +41,7 @@ class Depth:
 
     count: int
     has_more: bool
-    oldest_at: datetime | None
+    oldest_at: AwareDatetime | None
     scheduled: int = 0
 
 
@@ -60,7 +60,7 @@ class Backlog:
 
     messages: int
     size: int
-    oldest_at: datetime | None
+    oldest_at: AwareDatetime | None
 
 
 class PeekedQueues:

@@ -17,7 +17,7 @@ from datetime import datetime
 from itertools import batched
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import AwareDatetime, TypeAdapter
 from pydantic_core import from_json
 
 from functions.core.json_values import bounded
@@ -68,17 +68,17 @@ class RejectedMessage:
     size: int
     whole: bool
     reason: str
-    rejected_at: datetime
+    rejected_at: AwareDatetime
     task: str | None = None
     step: str | None = None
     resends: int = 0
     resent_by: str | None = None
     resent_why: str | None = None
-    resent_at: datetime | None = None
+    resent_at: AwareDatetime | None = None
     resent_as: str | None = None
     discarded_by: str | None = None
     discarded_why: str | None = None
-    discarded_at: datetime | None = None
+    discarded_at: AwareDatetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

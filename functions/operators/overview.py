@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
@@ -331,7 +331,7 @@ class _Entries:
 def _gate_row(row: Row) -> tuple[str, datetime]:
     """Return the gate and the time of a task that waits behind the gate. Raises `CorruptRowError`."""
     key, parts = str(row["RowKey"]), str(row["RowKey"]).split("|")
-    return decoded(key, lambda: (parts[1], datetime.fromisoformat(parts[2])))
+    return decoded(key, lambda: (parts[1], datetime.fromisoformat(parts[2]).astimezone(UTC)))
 
 
 def _first_minute(now: datetime) -> datetime:

@@ -146,7 +146,6 @@ class AzureTable:
             body = form.transaction_body(f"{self.session.address}/{self.name}", partition, changes)
         except ValueError as error:
             return RefusedChanges(400, type(error).__name__)
-
         self.figures["operations"] += len(changes)
         post = partial(self.session.request, "POST", "/$batch", _BATCH_HEADERS, body=body)
         status, _, content = await self._retried("transactions", post)

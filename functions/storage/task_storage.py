@@ -166,9 +166,10 @@ class TaskStorage:
             pages = [each async for each in every_page(self.table, partition, record_of(task))]
             rows = [row for page in pages for row in page.rows]
             previous = etag
-            etag = next((row["odata.etag"] for row in rows if row["RowKey"] == task_key(task)), None)
+            tags = {row["RowKey"]: row["odata.etag"] for row in rows}
+            etag = tags.get(task_key(task), tags.get(f"{task}|order"))
             if len(pages) == 1 or etag in {None, previous}:
-                return stored_task(rows if len(pages) == 1 or etag else [], task)
+                return stored_task(rows, task)
         raise TransientStorageError(f"task {task}: it changes faster than it can be read")
 
     # The writer of one task

@@ -210,6 +210,15 @@ def test_optional_payment_that_failed_is_not_started_again(kind: OutcomeKind, up
     assert (columns.state, ready_steps(record), columns.gates) == ("Pending", ["c"], {})
 
 
+def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
+    """Its result came after the task had continued, and cannot be used. Its effect exists."""
+    record = new(payment(on_failure=FailurePolicy.CONTINUE), spec("b", "pay"), on_failure=FailurePolicy.KEEP)
+    record = after(after(record, start(record, "pay")), LOOK, seconds=40)
+    record = after(record, end(record, "pay", OutcomeKind.DONE_WITHOUT_RESULT), seconds=41)
+    record = run(record, "b", OutcomeKind.REFUSED, seconds=42)
+    assert rejection(record, resubmit(record, "pay"), 43) is Rejection.NOT_OPEN
+
+
 def _payment_started() -> TaskRecord:
     record = new(payment())
     return after(record, start(record, "pay"))

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from functions.core.derive import ProcessState, StepState, derive, ready_steps, step_state, undo_order
-from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
+from functions.core.record import (
+    Direction,
+    FailurePolicy,
+    NotDeployedError,
+    OperationState,
+    StepType,
+    TaskRecord,
+)
 from functions.core.task_events import (
     Canceller,
     ChildEnded,
@@ -15,6 +24,7 @@ from functions.core.task_events import (
 )
 from tests.unit.core.builders import (
     LOOK,
+    SETTINGS,
     after,
     alerts,
     answer,
@@ -223,8 +233,12 @@ def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
         assert alerts(record) == ([] if undo else ["noted", "noted"])
 
 
+def _is_not_deployed(_record: TaskRecord) -> None:
+    raise NotDeployedError("version 1 of workflow w is not deployed")
+
+
 def test_cancelled_task_waits_for_its_payment() -> None:
-    """No epoch ends while such an outcome is pending. A time limit that has passed changes nothing."""
+    """No epoch ends while it is pending. Neither a time limit nor a deployment stops the undo."""
     record = new(payment(), spec("b"))
     record = after(record, start(record, "pay"))
     waiting = after(record, cancel(Canceller.CALLER))
@@ -235,3 +249,9 @@ def test_cancelled_task_waits_for_its_payment() -> None:
     record = after(after(record, start(record, "pay", by=30)), LOOK, seconds=23)
     undone = after(after(record, cancel(Canceller.CALLER), seconds=24), LOOK, seconds=35)
     assert (undone.direction, undone.error) == (Direction.UNDO, None)
+    waiting = after(record, cancel(), seconds=24)
+    undone = after(waiting, LOOK, seconds=35, settings=replace(SETTINGS, check=_is_not_deployed))
+    assert (undone.direction, undone.suspension) == (Direction.UNDO, None)
+    started = after(new(payment()), start(new(payment()), "pay"))
+    suspended = after(started, LOOK, seconds=35, settings=replace(SETTINGS, check=_is_not_deployed))
+    assert (suspended.direction, suspended.suspension is not None) == (Direction.DO, True)

@@ -264,6 +264,15 @@ async def test_record_of_several_pages_is_read_as_of_one_moment() -> None:
     with pytest.raises(TransientStorageError, match="faster"):
         await StorageProcess(table).storage.load("t1")
 
+    is_deleted = iter([False, True])
+
+    def delete_after_a_page() -> None:
+        for key in table.keys("t1|") if next(is_deleted, False) else ():
+            del table.rows["000", key]
+
+    table.before_read = delete_after_a_page
+    assert await StorageProcess(table).storage.load("t1") is None
+
 
 @virtual
 async def test_unknown_task_is_named() -> None:
@@ -275,14 +284,18 @@ async def test_unknown_task_is_named() -> None:
     assert await process.storage.cached("t9") is None
 
 
+@pytest.mark.parametrize("page", [1000, 2])
+@pytest.mark.parametrize("is_missing", [False, True])
 @virtual
-async def test_corrupt_record_fails_its_own_task_only() -> None:
+async def test_corrupt_record_fails_its_own_task_only(page: int, *, is_missing: bool) -> None:
     """The error names the row."""
-    table = SimulatedTable()
+    table = SimulatedTable(page=page)
     process = StorageProcess(table)
     await process.admit("t1", *EVENTS)
     await process.admit("t2", *EVENTS)
     table.rows["000", "t1|task"]["Facts"] = "{"
+    if is_missing:
+        del table.rows["000", "t1|task"]
     fresh = StorageProcess(table)
     results = await asyncio.gather(
         *(fresh.change(task, received("e0")) for task in ("t1", "t2")), return_exceptions=True

@@ -93,6 +93,18 @@ async def test_corrupt_row_at_the_end_of_a_page_hides_no_receiver() -> None:
 
 
 @virtual
+async def test_message_whose_time_has_no_zone_hides_no_other() -> None:
+    """Its row is corrupt."""
+    process = Supervised(table := IndexedTable())
+    add(table, 3, MessageKind.ALERT)
+    row = table.rows["000", table.keys("!send|alert")[1]]
+    row["Message"] = row["Message"].replace('Z"', '"')
+    await asyncio.sleep(11)
+    report = await process.sweep()
+    assert (report.sent, len(report.corrupt)) == (2, 1)
+
+
+@virtual
 async def test_slow_queue_delays_no_other() -> None:
     """However many notices it is owed: it takes nearly the longest time of one send for each."""
     process = Supervised(table := IndexedTable())
