@@ -41,7 +41,7 @@ def act_on_deadlines(
     """End waits and deferrals that are due. If there are none, act on overdue steps."""
     if record.finished_at is not None or record.suspension is not None:
         return Rejection.NOT_DUE
-    if record.direction is Direction.DO and record.decision is None:  # otherwise no step starts
+    if record.direction is Direction.DO and record.decision is None:  # an end and an undo need none
         try:
             settings.check(record)
         except NotDeployedError as error:

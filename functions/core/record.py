@@ -228,7 +228,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One start of an operation that ended, for operators. `seconds` is its duration."""
+    """One start of an operation that ended. `seconds` is its duration, to which holds of its queue apply."""
 
     started_at: AwareDatetime
     seconds: float

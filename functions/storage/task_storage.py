@@ -136,7 +136,7 @@ class TaskStorage:
             _log.debug("task %s: %s outbox rows are not deleted: %s", messages[0].task, len(messages), error)
 
     async def move_index(self, stored: StoredTask | None) -> None:
-        """Move the index row of a task, which is due later, to the time at which it is due."""
+        """Move the index row of a task that is due later to that time; None: the task was deleted."""
         if stored is None or (task := stored.record.order.task) in self._inboxes:
             return
         changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)

@@ -82,7 +82,7 @@ class OutboxRelay:
         await self._delete(partition, [RowChange("delete", message_key(each)) for each in ended])
 
     async def _sent(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
-        """Send messages until the destination fails several times in a row; return those that were sent."""
+        """Send messages until the destination fails several times in a row, or is slow; return those sent."""
         sent: list[Message] = []
         ends_at = self._now() + _SENDING_TIME
         for message in messages:
