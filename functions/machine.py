@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import uuid
+import secrets
 from datetime import UTC, datetime
 
 
@@ -14,7 +14,7 @@ def utc_now() -> datetime:
 
 def new_id() -> str:
     """Make an id that nobody else has: 32 hexadecimal digits."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 def collect_garbage_rarely() -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic_core import from_json
 
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.json_values import bounded
 from functions.core.record import Direction, Operation, StepSpec, TaskRecord
 from functions.core.step_definition import Retry

@@ -146,6 +146,8 @@ class Gates(CallLimits):
         `TransientStorageError` is raised: without the holds, no deadline can be decided.
         """
         asked_at = self._now()
+        if not is_forced and self._read_at is not None and asked_at - self._read_at < _FRESH:
+            return self._view
         async with self._reading:
             is_outdated = is_forced and (self._read_at is None or self._read_at < asked_at)
             if is_outdated or self._tried_at is None or self._now() - self._tried_at >= _FRESH:
@@ -207,6 +209,7 @@ class Gates(CallLimits):
         `sent_at` is the start of the request, None if it is no longer on record. `is_taken` is False for
         `not_taken`: the Agent serves, but with a lag.
         """
+        await self.refresh()
         now = self._now()
         is_noted = name in self._noted_at and now - self._noted_at[name] < _FRESH
         is_behind = sent_at is not None and now - sent_at > _LAG and not is_noted
@@ -291,7 +294,7 @@ def _gate_of(row: Row) -> Gate:
 def _alerts(gate: Gate, after: Gate) -> list[Message]:
     """Return the alert of a circuit that opens: one for each absence of a service, none for its probes."""
     since, previous = after.away_from, gate.away_from
-    if since is None or (previous is not None and since - previous < _ONE_ALERT):
+    if since is None or (previous is not None and timedelta() <= since - previous < _ONE_ALERT):
         return []
     body = {
         "cause": "gate closed",

@@ -23,7 +23,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from functions.agents import agent_call
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
@@ -128,7 +128,8 @@ class HttpAgent:
     is retried only as long as no request can have left. Redirects are not followed.
 
     The methods raise `RefusedError` (`StatusRefusedError` for a status), `NotBegunError` if nothing was sent,
-    `ServiceError`, and `UnusableResultError` for an unusable answer, without `returns` when it is read.
+    `ServiceError`, and `UnusableResultError` for an unusable answer, without `returns` when it is read. If a
+    request was accepted and a later one refused, the outcome of a call that is not `idempotent` is unknown.
     """
 
     #: After "not done" of `find`, the service rejects every earlier request of this start.
@@ -158,7 +159,9 @@ class HttpAgent:
                 return _result_text(await self.do(call))
             await self.undo(call)
         except RefusedError as error:
-            error.has_unanswered |= changes.unanswered > 0
+            if changes.is_accepted and not call.idempotent:
+                raise ServiceError(f"{error}, after it had accepted another request") from error
+            error.has_unanswered |= changes.unanswered > 0 or changes.is_accepted
             raise
         else:
             return "{}"

@@ -5,8 +5,10 @@ It needs the request alone, so it may run in a process without access to the sta
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,7 +32,7 @@ from functions.messaging.agent_messages import (
     requests_queue,
 )
 from functions.messaging.message_format import MessageError, read_message
-from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.request_ledger import Begun, RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError
 
@@ -38,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of the function that remain after a call, to record its outcome and to reply.
 _SPARE_SECONDS = 30.0
+#: Seconds between looks at a request that another delivery carries out, and between signs of life.
+_BUSY_SECONDS, _RENEW_SECONDS = 2.0, 5.0
 #: Seconds in which a failing table, or a failing queue of replies, is tried again.
 _RETRY_SECONDS = 30.0
 
@@ -103,13 +107,20 @@ class QueueAgent:
     async def _take_once(self, request: AgentRequest) -> None:
         """Carry out a request that must not be repeated in its first delivery, and record the reply.
 
-        A later delivery sends the recorded reply, or replies that the outcome is unknown.
+        A later delivery waits while the first one lives. It sends the recorded reply, or replies that the
+        outcome is unknown.
         """
         is_late, delivery = self.now() >= request.complete_by, self.new_id()
         late = reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
-        reply = await self._retried(partial(self.ledger.begin, request, delivery, late))
+        begin = partial(self.ledger.begin, request, delivery, late)
+        while (reply := await self._retried(begin)) is Begun.BY_ANOTHER:  # noqa: ASYNC110 - of any process
+            await asyncio.sleep(_BUSY_SECONDS)
         if reply is None:
-            reply = await self._carry_out(request)
+            renewing = asyncio.create_task(self._renew(request))
+            try:
+                reply = await self._carry_out(request)
+            finally:
+                renewing.cancel()
             try:
                 await self._retried(partial(self.ledger.record, request, delivery, reply))
             except StorageError as error:
@@ -118,6 +129,13 @@ class QueueAgent:
                 await self._retried(partial(self.send_reply, reply))  # no other delivery can send it
                 return
         await self.send_reply(reply)
+
+    async def _renew(self, request: AgentRequest) -> None:
+        """Show other deliveries of a request that this one lives."""
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            with suppress(StorageError):
+                await self.ledger.renew(request)
 
     async def _carry_out(self, request: AgentRequest) -> AgentReply:
         """Carry out a request; return the reply. Raises `UnfinishedCallError`."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json, to_json
 
 from functions.api.order_models import TaskInPath
 from functions.api.orders import RECORD_TIME
@@ -115,7 +115,8 @@ class Events:
         record = await self._load(workflow, task)
         spec = _visible_step(record, name, caller)
         caller.check_bears(spec.role, record.order.submitter)
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        in_order = json.dumps(body, ensure_ascii=False, sort_keys=True)
+        text = to_json(from_json(in_order), inf_nan_mode="constants").decode()  # in the form of the record
         if len(text.encode("utf-16-le")) > MOST_TEXT_BYTES:
             limit = f"An event has at most {MOST_TEXT_BYTES} bytes in UTF-16."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, limit)

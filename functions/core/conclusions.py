@@ -38,12 +38,13 @@ _WITHOUT_UNDO = "its outcome is unknown, and it has no undo: an effect would rem
 def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Return the record after every conclusion that its facts allow. A suspended task waits.
 
-    No epoch ends while an outcome is pending of a step that must not be repeated. Until then the decision
-    is kept on the record.
+    While an outcome is pending of a step that must not be repeated, the decision is kept on the record.
     """
     while record.suspension is None:
         decision = record.decision
-        if decision is None and record.finished_at is None:
+        is_derived = decision is None or decision.is_derived
+        if is_derived and record.finished_at is None:
+            record = record if decision is None else replace(record, decision=None)
             decision = _decision(record)
             is_do = record.direction is Direction.DO
             settled = (is_settled(spec, record.do(spec.name)) for spec in record.order.specs)
@@ -53,8 +54,8 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
             return record
         is_timed_out = decision.end is EpochEnd.TIMED_OUT
         is_looked_up = any(op.find_by is not None for _, op in record.operations)
-        if is_pending(record) or (is_timed_out and is_looked_up):
-            return replace(record, decision=decision)
+        if is_pending(record, decision.end) or (is_timed_out and is_looked_up):
+            return replace(record, decision=replace(decision, is_derived=is_derived))
         if is_timed_out:
             decision = _question(record) or decision  # an unknown outcome is settled first
         if decision.end is EpochEnd.STOPPED:
@@ -63,11 +64,13 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
     return record
 
 
-def is_pending(record: TaskRecord) -> bool:
-    """Return whether a step is under way that must not be repeated."""
+def is_pending(record: TaskRecord, end: EpochEnd) -> bool:
+    """Return whether a step is under way that must not be repeated. A recovery keeps requests in queues."""
+    is_kept = end is EpochEnd.RECOVERED
     return any(
         operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
         for spec, operation in record.operations
+        if not (is_kept and spec.type is StepType.QUEUE)
     )
 
 
@@ -202,6 +205,8 @@ def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned:
         undo = undo.restartable(now, "no outcome")
     if do.find_by is not None:
         do = replace(do, run=None, send_by=None)  # only a reply to a request of this epoch counts
+    elif do.state is OperationState.RUNNING and spec.type is StepType.QUEUE:
+        do = replace(do, run=0)  # it is of no run of this epoch
     if is_turned:
         is_skipped = do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}
         state = OperationState.SKIPPED if is_skipped else do.state
@@ -238,13 +243,14 @@ def add_message(
 ) -> TaskRecord:
     """Add a message to the outbox of this change. A notice is for the order's reply queue, if it has one.
 
-    Its id differs by epoch, kind and cause; one of a step may be repeated in an epoch, so it has the time.
+    Its id differs by epoch, kind and cause. Alerts and messages of steps may be repeated in an epoch: their
+    ids have the time.
     """
     is_notice = kind in NOTICES
     if is_notice and record.order.reply_to is None:
         return record
-    parts = [record.order.task, record.order.run_id, str(record.epoch), str(kind)]
-    parts += [] if step is None else [step, str(now.timestamp())]
+    parts = [record.order.task, record.order.run_id, str(record.epoch), str(kind), step]
+    parts += [] if is_notice else [str(now.timestamp())]
     message = Message(
         kind=kind,
         id=".".join(part for part in (*parts, (body or {}).get("cause")) if isinstance(part, str)),

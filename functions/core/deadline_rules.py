@@ -30,9 +30,7 @@ from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unk
 from functions.core.task_events import Due, GateReleased, Rejection
 
 #: Spans by which deadlines were extended that the record keeps.
-_MOST_STOPS = 20
-#: The error of an optional step that waited for `defer_for` behind a gate.
-DEFERRED_TOO_LONG = "deferred for too long"
+_MOST_STOPS = 150
 
 
 def act_on_deadlines(
@@ -74,14 +72,18 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
     credited = _credited(record, event.holds, now)
-    is_credited, record = credited is not record, credited
+    is_credited, record, counted = credited is not record, credited, set[str]()
     for spec, operation in record.operations:
         if operation.gate is not None:  # a credit changes all steps: the rows of all gates do not fit beside
             record = record if is_credited else _act_on_deferral(record, event, spec, now, settings)
         elif operation.find_by is not None and operation.find_by <= late:
             record = record.with_operation(spec.name, replace(operation, find_by=None))
-        elif operation.is_overdue(late):
+        elif operation.is_overdue(late) and spec.gate not in counted:
             record = _act_on_overdue_step(record, event, spec, now, settings)
+            ended = record.current(spec.name)
+            is_failed = ended.state in {OperationState.REFUSED, OperationState.UNKNOWN}
+            if spec.type is StepType.QUEUE and is_failed and ended.error != UNREACHED:
+                counted.add(spec.gate)  # a look decides on one failure of a queue, as its gate counts one
         elif operation.unsent_by is not None and operation.unsent_by <= late:
             unsent = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
             record = replace(unsent, run=run, start_by=start_by)
@@ -95,14 +97,16 @@ def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
-    is_held = current_hold(event.holds.get(spec.gate, ())) is not None
-    if is_once and is_held and spec.type is StepType.QUEUE:
-        waiting = replace(operation, complete_by=now + settings.longest_deferral)
-        return record.with_operation(spec.name, waiting)
+    sent_at, ends_at = operation.started_at or now, operation.complete_by or now
+    if is_once and spec.type is StepType.QUEUE:
+        until = now + settings.longest_deferral
+        held = stopped([(hold.start, hold.end or until) for hold in event.holds.get(spec.gate, ())], sent_at)
+        complete_by = sent_at + timedelta(seconds=spec.complete_within) + held
+        if complete_by > now:
+            return record.with_operation(spec.name, replace(operation, complete_by=complete_by))
     gate = event.queues.get(spec.gate)
     if gate is None and spec.type is StepType.QUEUE:
         return record
-    sent_at, ends_at = operation.started_at or now, operation.complete_by or now
     was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
     if is_once:
         return mark_unknown(record, spec, now, UNREACHED if was_unreached else None)
@@ -124,7 +128,8 @@ def _act_on_deferral(
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))
-    return fail_or_recover(record, spec, DEFERRED_TOO_LONG, now, settings, may_recover=event.may_recover)
+    text = "deferred for too long"
+    return fail_or_recover(record, spec, text, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_missed_pick_up(

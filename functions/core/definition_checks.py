@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import NAME_PATTERN, FailurePolicy, StepSpec, StepType
 from functions.core.step_definition import Retry
@@ -25,6 +25,10 @@ from functions.core.step_results import BaseStep
 
 #: Steps of one task, items included. One transaction holds 100 rows, and a change adds up to eight others.
 MOST_STEPS = 90
+#: Resources that the application itself serves below `/api/`.
+RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
+#: Characters of a snapshot of all steps (JSON), which the order's row holds beside the payload.
+MOST_SNAPSHOT_BYTES = 30_000
 #: Fields of a submission beside the payload.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 #: Roles that need no assignment: the submitter of the task, and any operator.
@@ -45,6 +49,10 @@ _OPTIONS = {
     StepType.EVENT: _EVERY_TYPE | {"event", "role", "on_timeout", "complete_within", "on_failure"},
     StepType.TIMER: _EVERY_TYPE | {"until"},
 }
+
+
+class DefinitionError(ValueError):
+    """A definition cannot work. The text names the file, the workflow, the step, the option and the fix."""
 
 
 class OptionError(ValueError):
@@ -235,6 +243,55 @@ def check_function(name: str, value: object, inputs: list[str]) -> None:
         raise OptionError(f"{name}: it takes other arguments ({fault}): use {arguments}") from None
 
 
+def check_workflow(workflow: Any, specs: Sequence[StepSpec]) -> None:
+    """Check the fields of a `Workflow`, whose steps are checked. Raises `OptionError`."""
+    check_name("name", workflow.name)
+    check_name("resource", workflow.resource)
+    if workflow.resource in RESERVED_RESOURCES:
+        names = ", ".join(sorted(RESERVED_RESOURCES))
+        raise OptionError(f'resource: "{workflow.resource}" is reserved ({names}): use another name')
+    if type(workflow.version) is not int or workflow.version < 1:
+        raise OptionError(f"version: {workflow.version!r} is no version: use an integer from 1 on")
+    check_model("payload", workflow.payload)
+    for name in sorted(ENVELOPE_FIELDS & sent_names(workflow.payload)):
+        raise OptionError(f'payload: "{name}" is a field of the submission: rename the field')
+    if workflow.output is not None:
+        check_function("output", workflow.output, ["the payload", "the results"])
+    if workflow.find_by is not None:
+        check_function("find_by", workflow.find_by, ["the payload"])
+    limits = {"cancel_within": workflow.cancel_within, "complete_within": workflow.complete_within}
+    for name, seconds in limits.items():
+        if seconds is not None:
+            check_seconds(name, seconds)
+    can_undo = any(spec.undo or spec.type is StepType.WORKFLOW for spec in specs)
+    if workflow.cancel_within is not None and not can_undo:
+        raise OptionError("cancel_within: no step has an undo: add undo=True to one")
+    size = len(json.dumps([spec_facts(spec) for spec in specs]))
+    if size > MOST_SNAPSHOT_BYTES:
+        raise OptionError(
+            f"steps: a snapshot of {size} characters, with at most {MOST_SNAPSHOT_BYTES}: shorten names"
+        )
+
+
+def check_overrides(workflows: Sequence[Any], step_seconds: Mapping[str, float]) -> None:
+    """Check that the overrides of time limits name steps. Raises `DefinitionError`."""
+    specs = ((each.name, spec) for each in workflows for spec in each.specs)
+    known = {f"{name}.{spec.name}" for name, spec in specs if spec.type is not StepType.TIMER}
+    for name in sorted(step_seconds.keys() - known):
+        steps = ", ".join(sorted(known))
+        raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")
+
+
+def calling_file() -> str:
+    """Return the file outside of this folder that defines a workflow, from the folder `functions` on."""
+    frame, folder = inspect.currentframe(), __file__.removesuffix("definition_checks.py")
+    while frame is not None and frame.f_code.co_filename.startswith(folder):
+        frame = frame.f_back
+    path = "" if frame is None else frame.f_code.co_filename.replace("\\", "/")
+    _, found, rest = path.rpartition("/functions/")
+    return f"functions/{rest}" if found else path.rpartition("/")[2]
+
+
 def check_needs(steps: Mapping[str, DefinedStep]) -> None:
     """Check that all needs are defined, without a cycle, and that functions use results of needed steps only.
 
@@ -269,8 +326,8 @@ def uses_of(function: object) -> Iterator[str]:
     read = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     for results, key, subscript in zip(read, read[1:], read[2:], strict=False):
         loaded = results.argval if isinstance(results.argval, tuple) else (results.argval,)
-        is_use = results.opname.startswith("LOAD") and loaded[-1] == parameter
-        if not is_use or subscript.opname != "BINARY_SUBSCR":
+        is_subscript = subscript.opname == "BINARY_SUBSCR" or subscript.argrepr == "[]"  # from Python 3.14 on
+        if not (is_subscript and results.opname.startswith("LOAD") and loaded[-1] == parameter):
             continue
         used = key.argval if key.opname == "LOAD_CONST" else variables.get(key.argval)
         if isinstance(used, str | BaseStep):

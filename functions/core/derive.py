@@ -5,11 +5,10 @@ No value depends on the time at which it is computed, so a stored column never b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import wraps
 from math import inf
 
 from functions.core.record import (
@@ -21,6 +20,7 @@ from functions.core.record import (
     StepSpec,
     StepType,
     TaskRecord,
+    once,
     scheduler_id,
 )
 
@@ -88,28 +88,14 @@ class Columns:
     calls_under_way: int
 
 
-def _once[ValueT](function: Callable[[TaskRecord], ValueT]) -> Callable[[TaskRecord], ValueT]:
-    """Compute a value once for each record, which never changes. Callers must not change the value."""
-
-    @wraps(function)
-    def kept(record: TaskRecord) -> ValueT:
-        values = vars(record)
-        if function.__name__ not in values:
-            values[function.__name__] = function(record)
-        value: ValueT = values[function.__name__]
-        return value
-
-    return kept
-
-
-@_once
+@once
 def derive(record: TaskRecord) -> Columns:
     """Return all derived columns of a task."""
     running = [(spec, op) for spec, op in record.operations if op.state is OperationState.RUNNING]
     calls = [(spec, op) for spec, op in running if spec.type not in WAITING_TYPES]
     if record.finished_at is not None:
         return Columns(final_state(record), None, None, None, None, WaitingFor.NONE, {}, len(calls))
-    runs = [op.run for _, op in calls if op.run is not None]
+    runs = [op.run for _, op in calls if op.run]
     pick_up = record.start_by if needs_run(record) else None
     calls_end = _earliest(op.complete_by for _, op in calls)
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
@@ -210,7 +196,7 @@ def step_state(record: TaskRecord, spec: StepSpec) -> StepState:
     return _DO_STATES[step.do.state]
 
 
-@_once
+@once
 def needs_run(record: TaskRecord) -> bool:
     """Return whether there is work that the newest run has not taken.
 
@@ -223,7 +209,7 @@ def needs_run(record: TaskRecord) -> bool:
     return not is_taken and bool(pending_work(record))
 
 
-@_once
+@once
 def pending_work(record: TaskRecord) -> set[tuple[str, str]]:
     """Return the work of a run as pairs of step and kind: steps that can start, outcomes to look up."""
     starts = {(name, str(record.direction)) for name in ready_steps(record)}
@@ -292,7 +278,7 @@ def questions(record: TaskRecord) -> list[str]:
     ]
 
 
-@_once
+@once
 def undo_order(record: TaskRecord) -> list[str]:
     """Return the names of the steps to undo: a step before the steps that it needs, else the latest first.
 

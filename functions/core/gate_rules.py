@@ -19,8 +19,8 @@ from functions.core.record import RuleSettings
 UNREACHED = "the Agent had not reached the request"
 #: Steps that one interval releases at most.
 _MOST_RELEASED = 100
-#: Holds that the row of a gate keeps.
-_MOST_HOLDS = 20
+#: Holds that the row of a gate keeps, and those of them that keep their reason.
+_MOST_HOLDS, _MOST_REASONS = 150, 10
 #: Time after a lag was recorded in which it decides on a deadline.
 _SERVED_VALID_FOR = timedelta(seconds=60)
 #: Time for which records of a lag are kept, and the shortest time between two of them, except the newest.
@@ -58,13 +58,12 @@ class Gate:
     """The state of one gate, shared by all instances.
 
     `amount` is the number of steps that the last interval released. `openings` counts openings of the
-    circuit without a success in between. `link` is the number of the next message of the release chain,
-    which is due at `next_at`; the message of another number has no effect. `calls_at_once` is the largest
-    number of calls that one instance has under way; None: no limit.
+    circuit without a success in between. Message `link` of the release chain is due at `next_at`; another one
+    has no effect. One instance has at most `calls_at_once` calls under way; None: no limit.
 
-    Only for the queue of an Agent: `failures` counts overdue requests in a row without a reply. The last
-    absence of the Agent is from `away_from`, the opening of the circuit, to `away_until`, the first reply
-    to a probe. `served` records how far the Agent had come, in the order of time, while it is behind.
+    Only for the queue of an Agent: `failures` counts overdue requests in a row without a reply, the first
+    deadline of which is `failing_since`. The last absence is from `away_from`, that deadline or the opening,
+    to `away_until`, the first reply to a probe. `served` records how far the Agent had come while behind.
     """
 
     name: str
@@ -78,6 +77,7 @@ class Gate:
     link: int = 1
     next_at: AwareDatetime | None = None
     failures: int = 0
+    failing_since: AwareDatetime | None = None
     away_from: AwareDatetime | None = None
     away_until: AwareDatetime | None = None
     served: tuple[Served, ...] = ()
@@ -166,8 +166,10 @@ def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, set
         return gate
     if is_unreached(gate, sent_at, ends_at, settings):
         return not_taken(gate, sent_at, now, settings)
-    counted = replace(gate, failures=gate.failures + 1)
-    return counted if counted.failures < settings.open_after else failed(counted, now, now, settings)
+    since = min(ends_at, gate.failing_since or ends_at)
+    counted = replace(gate, failures=gate.failures + 1, failing_since=since)
+    after = counted if counted.failures < settings.open_after else failed(counted, now, now, settings)
+    return after if after is counted else replace(after, away_from=since)
 
 
 def not_taken(gate: Gate, sent_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
@@ -181,7 +183,7 @@ def replied(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:
     `sent_at` is None if the request is no longer on record.
     """
     if gate.failures and gate.circuit is not Circuit.OPEN:
-        gate = replace(gate, failures=0)
+        gate = replace(gate, failures=0, failing_since=None)
     after = gate if sent_at is None else succeeded(gate, sent_at)
     if after is gate:
         return gate
@@ -202,8 +204,9 @@ def start_hold(gate: Gate, reason: str, who: str, now: datetime) -> Gate:
     """Close the gate for an operator; a gate with a hold stays as it is."""
     if gate.hold is not None:
         return gate
-    holds = (*gate.holds, Hold(start=now, reason=reason, who=who))[-_MOST_HOLDS:]
-    return replace(gate, holds=holds, link=gate.link + 1, next_at=None)
+    kept = (*gate.holds, Hold(start=now, reason=reason, who=who))[-_MOST_HOLDS:]
+    older = (replace(each, reason="", who="") for each in kept[:-_MOST_REASONS])
+    return replace(gate, holds=(*older, *kept[-_MOST_REASONS:]), link=gate.link + 1, next_at=None)
 
 
 def end_hold(gate: Gate, now: datetime) -> Gate:

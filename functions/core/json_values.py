@@ -19,8 +19,7 @@ MOST_ERROR_BYTES = 1024
 _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
 _TOO_LARGE = 2**1024 - 2**970
-#: Types of values that JSON can always hold.
-_PLAIN = frozenset({str, bool, type(None)})
+_ALWAYS_FIT = frozenset({str, bool, type(None)})
 
 
 class UnfitValueError(ValueError):
@@ -35,7 +34,7 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     """
     if not isinstance(value, dict):
         raise UnfitValueError(f"the {name} is of type {type(value).__name__}: return a dict")
-    fault = _fault(name, value, 1)
+    fault = _fault(name, value)
     if fault is not None:
         raise UnfitValueError(fault)
     try:
@@ -48,26 +47,25 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
     return text
 
 
-def _fault(place: str, value: Any, depth: int) -> str | None:  # noqa: PLR0911 - one for each kind of value
-    """Return the first member that JSON cannot hold and the fix, without any text of a value."""
-    if isinstance(value, dict | list | tuple) and depth > _MOST_DEPTH:
-        return f"{place} is nested deeper than {_MOST_DEPTH} levels"
-    match value:
-        case dict():
-            names = [name for name in value if not isinstance(name, str)]
-            if names:
-                return f"{place} has a name of type {type(names[0]).__name__}: use str"
-            others = [(name, each) for name, each in value.items() if type(each) not in _PLAIN]
-            members = ((f"{place}.{name}" if depth == 1 else place, each) for name, each in others)
-            return next(filter(None, (_fault(name, each, depth + 1) for name, each in members)), None)
-        case list() | tuple():
-            return next(filter(None, (_fault(place, item, depth + 1) for item in value)), None)
-        case float() | int() if not -_TOO_LARGE < value < _TOO_LARGE:
+def _fault(name: str, value: object) -> str | None:
+    """Return a member that JSON cannot hold and the fix, without any text of a value."""
+    waiting: list[tuple[str, Any, int]] = [(name, value, 1)]
+    while waiting:
+        place, each, depth = waiting.pop()
+        if isinstance(each, dict | list | tuple):
+            if depth > _MOST_DEPTH:
+                return f"{place} is nested deeper than {_MOST_DEPTH} levels"
+            members = each.items() if isinstance(each, dict) else (("", item) for item in each)
+            for key, member in members:
+                if not isinstance(key, str):
+                    return f"{place} has a name of type {type(key).__name__}: use str"
+                if type(member) not in _ALWAYS_FIT:
+                    waiting.append((f"{place}.{key}" if depth == 1 else place, member, depth + 1))
+        elif isinstance(each, float | int) and not -_TOO_LARGE < each < _TOO_LARGE:
             return f"{place} has a number that is no finite double: use a smaller number or a text"
-        case str() | int() | float() | None:
-            return None
-        case _:
-            return f"{place} has a value of type {type(value).__name__}, which JSON cannot hold"
+        elif not isinstance(each, str | float | int | None):
+            return f"{place} has a value of type {type(each).__name__}, which JSON cannot hold"
+    return None
 
 
 def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:

@@ -52,11 +52,18 @@ def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     for spec, operation in record.operations:
         moved = replace(operation, find_by=later(operation.find_by, length))
         is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
-        if not is_call and spec.type is not StepType.TIMER and operation.state is OperationState.RUNNING:
-            moved = replace(moved, complete_by=later(operation.complete_by, length))
-        elif is_call and not is_once and operation.is_overdue(now):
+        if is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
+    return _extend_waits(record, length)
+
+
+def _extend_waits(record: TaskRecord, length: timedelta) -> TaskRecord:
+    """Move the deadlines of steps that wait for an event or a child. A timer ends at its time."""
+    for spec, operation in record.operations:
+        if spec.type in WAITING_TYPES - {StepType.TIMER} and operation.state is OperationState.RUNNING:
+            moved = replace(operation, complete_by=later(operation.complete_by, length))
+            record = record.with_operation(spec.name, moved)
     return record
 
 
@@ -71,8 +78,8 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
     is_undoing = record.direction is Direction.UNDO and record.error is None
     if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
-    ends = UNDOING_ENDS - {EpochEnd.TIMED_OUT}  # which waits for an unknown outcome
-    if is_undoing or (record.decision is not None and record.decision.end in ends):
+    ends, decided = UNDOING_ENDS - {EpochEnd.TIMED_OUT}, record.decision  # that waits for an unknown outcome
+    if is_undoing or (decided is not None and decided.end in ends and not decided.is_derived):
         return record
     decision = Decision(end=EpochEnd.CANCELLED, reason=event.reason, who=event.who)
     return replace(record, decision=decision)
@@ -106,7 +113,8 @@ def act_in_error(
         return Rejection.NOT_IN_ERROR
     decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
     if isinstance(event, events.UndoRequested):
-        return replace(record, decision=decision)
+        is_undoing = record.direction is Direction.UNDO
+        return Rejection.NOT_OPEN if is_undoing else replace(record, decision=decision)
     if isinstance(event, events.Resubmitted):
         changed, end = _resubmitted(record, event), EpochEnd.RESUBMITTED
     else:
@@ -120,14 +128,17 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | 
     """Return the task, in which steps without a recorded result can start again.
 
     The step `rebuild` begins another generation, with a new request and effect key. A repeatable step whose
-    result is missing starts again with the same key.
+    result is missing starts again with the same key, and is never rebuilt.
     """
     by_name = record.order.by_name
     for name in questions(record):
         spec, do = by_name[name], record.do(name)
         if do.state is OperationState.UNKNOWN or spec.type in WAITING_TYPES or not spec.idempotent:
             return Rejection.OUTCOME_UNKNOWN
-        record = record.with_operation(name, replace(do, state=OperationState.NOT_STARTED, error=None))
+        again = replace(
+            do, state=OperationState.NOT_STARTED, error=None, unknown_starts=do.unknown_starts + 1
+        )
+        record = record.with_operation(name, again)
     if event.rebuild is not None:
         rebuilt, step = by_name.get(event.rebuild), record.step(event.rebuild)
         if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
@@ -151,6 +162,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
+    record = _extend_waits(record, now - (record.finished_at or now))
     limit = record.order.complete_within
     expires_at = None if limit is None else now + timedelta(seconds=limit)
     opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)

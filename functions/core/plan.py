@@ -17,15 +17,13 @@ from pydantic_core import from_json
 from functions.core import task_events as events
 from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ready_steps, with_needs
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_results import Results
 from functions.core.task_events import Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-
-_LONGEST_TIMER = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,15 +184,14 @@ class _Definition:
             raise NotDeployedError(f"{version} is not deployed")
         if workflow.digest != order.digest:
             raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
-        self.workflow: Workflow[Any] = workflow
+        self.workflow: Workflow[BaseModel] = workflow
         self._record, self._registry, self._version = record, registry, version
         self.payload()
 
     def payload(self) -> BaseModel:
         """Return a new copy of the payload. Raises `NotDeployedError` if its model rejects it."""
-        model: type[BaseModel] = self.workflow.payload
         try:
-            return model.model_validate_json(self._record.order.payload)
+            return self.workflow.payload.model_validate_json(self._record.order.payload)
         except Exception as error:
             fault = error_text(error)
             raise NotDeployedError(f"{self._version} is deployed with another payload: {fault}") from error
@@ -227,7 +224,7 @@ class _Definition:
         time = None if step.until is None else step.until(*self._inputs(spec, step))
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise UnfitValueError(f"until returned {type(time).__name__}: return a datetime with a time zone")
-        if time > now + _LONGEST_TIMER:
+        if time > now + timedelta(days=366):
             raise UnfitValueError(f"until returned {time:%Y-%m-%d}: return a time within a year")
         return time.astimezone(UTC)
 

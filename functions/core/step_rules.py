@@ -29,11 +29,13 @@ from functions.core.record import (
 )
 from functions.core.task_events import OutcomeKind, Rejection
 
+#: Earlier starts of a step that the record keeps. Each takes 35 bytes of the step's row.
+_MOST_STARTS = 500
 #: Begins the error of an optional step whose outcome is unknown.
 OUTCOME_UNKNOWN = "outcome unknown"
 _EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
 _DONE_TWICE = "a late outcome reports an earlier start as done, too"
-_REFUSED_AFTER_ANSWER = "recorded as done by an operator, but a late outcome reports it as refused"
+_NOT_DONE_AFTER = "recorded as done, but a late outcome reports that it was not done"
 #: Notes on a workflow step that has ended, by its state and whether the end of its child is "done".
 _CHILD_NOTES = {
     (OperationState.REFUSED, True): "recorded as refused, but its task was processed",
@@ -79,13 +81,11 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     return record
 
 
-def record_sent(record: TaskRecord, event: events.RequestsSent) -> TaskRecord | Rejection:
-    """Record which requests of a run were sent: no run sends them again."""
-    if event.epoch != record.epoch:
-        return Rejection.STALE_EPOCH
+def record_sent(record: TaskRecord, event: events.RequestsSent) -> TaskRecord:
+    """Record which requests were sent: no run sends them again."""
     for spec, operation in record.operations:
-        is_sent = operation.start_id in event.start_ids and operation.run == event.run
-        if is_sent and operation.unsent_by is not None:
+        ending = "" if operation.state is OperationState.RUNNING else ".find"
+        if f"{operation.start_id}{ending}" in event.start_ids and operation.unsent_by is not None:
             record = record.with_operation(spec.name, replace(operation, send_by=None))
     return record
 
@@ -100,7 +100,7 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
         is_running = operation.state is OperationState.RUNNING
         return Rejection.OTHER_START if is_running and event.epoch == record.epoch else rejection
     spec, step = record.order.by_name[event.step], record.step(event.step)
-    earlier = () if operation.start_id is None else (operation.start_id,)
+    earlier = () if operation.start_id is None else (*operation.earlier_starts, operation.start_id)
     started = replace(
         operation,
         state=OperationState.RUNNING,
@@ -108,7 +108,7 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
         unknown_starts=operation.unknown_starts + 1,
         run=event.run,
         start_id=event.start_id,
-        earlier_starts=(*operation.earlier_starts, *earlier) if spec.must_not_repeat(direction) else (),
+        earlier_starts=earlier[-_MOST_STARTS:] if spec.must_not_repeat(direction) else (),
         request=event.request if operation.request is None else operation.request,
         started_at=now,
         complete_by=event.complete_by,
@@ -208,14 +208,25 @@ def _end_once(
     """Record the outcome of a step that must not be repeated."""
     do = record.do(spec.name)
     is_done = event.kind in _DONE
+    open_states = {OperationState.RUNNING, OperationState.UNKNOWN, OperationState.NOT_STARTED}
+    open_states |= {OperationState.REFUSED} if is_done else set()
     if event.start_id in do.earlier_starts:
-        return add_note(record, spec.name, _DONE_TWICE, now) if is_done and not event.is_look_up else record
+        if not is_done or event.is_look_up:
+            return record
+        if do.state not in {OperationState.NOT_STARTED, OperationState.REFUSED}:
+            record = add_note(record, spec.name, _DONE_TWICE, now)
+        event = replace(event, start_id=do.start_id or "")  # known as done: the step needs no other start
     if event.start_id != do.start_id:
         return Rejection.OTHER_START
-    if do.state is OperationState.DONE and event.kind is OutcomeKind.REFUSED:  # done by a verdict
-        return add_note(record, spec.name, _REFUSED_AFTER_ANSWER, now)
-    if do.state not in {OperationState.RUNNING, OperationState.UNKNOWN, OperationState.NOT_STARTED}:
+    is_by_hand = do.last_outcome == OutcomeKind.UNKNOWN
+    contradicts = event.kind is OutcomeKind.REFUSED or (is_by_hand and event.kind is OutcomeKind.NOT_BEGUN)
+    if do.state is OperationState.DONE and contradicts:
+        return add_note(record, spec.name, _NOT_DONE_AFTER, now)
+    if do.state not in open_states:
         return record
+    is_known = do.unknown_starts == 0 or do.last_outcome == event.kind
+    if do.state is OperationState.NOT_STARTED and is_known and not is_done:
+        return record  # a repeated outcome of a start that may be repeated
     if event.kind is not OutcomeKind.UNKNOWN:
         record = _with_outcome(record, spec, event, now, settings)
         remains = is_done and record.direction is Direction.UNDO and not spec.undo
@@ -245,7 +256,8 @@ def _with_outcome(
     is_open = operation.state in {OperationState.RUNNING, OperationState.UNKNOWN}
     if is_open and event.kind is not OutcomeKind.UNKNOWN and not event.has_unanswered:
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
-    is_passed = spec.may_fail and operation.state is OperationState.UNKNOWN and operation.find_by is None
+    over = {OperationState.UNKNOWN, OperationState.REFUSED}
+    is_passed = spec.may_fail and operation.state in over and operation.find_by is None
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
@@ -363,7 +375,11 @@ def fail_or_recover(
     if record.direction is Direction.DO and spec.may_fail:
         failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=text)
         return record.with_operation(spec.name, failed)
-    if record.decision is not None or not may_recover:
+    if record.decision is not None:
+        ended = replace(operation.restartable(now, "no outcome"), gate=None, defer_by=None)
+        ended = ended if operation.gate is None else replace(ended, defer_left=timedelta())
+        return record.with_operation(spec.name, ended)
+    if not may_recover:
         return record
     decision = recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:

@@ -85,10 +85,8 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsSent:
-    """A run has sent the requests, or the look-ups, of these starts to the queues of their Agents."""
+    """The requests of these starts, or the look-ups `{start id}.find`, were sent to queues of Agents."""
 
-    epoch: int
-    run: int
     start_ids: frozenset[str]
 
 

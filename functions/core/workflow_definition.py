@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -18,16 +16,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.core import definition_checks as checks
-from functions.core.definition_checks import digest_of, items_of, spec_facts
+from functions.core.definition_checks import DefinitionError as DefinitionError  # noqa: PLC0414 - for others
+from functions.core.definition_checks import digest_of, items_of
 from functions.core.json_values import item_digest
 from functions.core.record import FailurePolicy, Order, StepSpec, StepType
 from functions.core.step_definition import Json, StopPolicy
 from functions.core.step_results import BaseStep, Results
 
-#: Resources that the application itself serves below `/api/`.
-RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
-#: Characters of a snapshot of all steps (JSON), which the order's row holds beside the payload.
-MOST_SNAPSHOT_BYTES = 30_000
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 SECONDS_BEFORE_CALL = 10
 #: Steps and Agents of a task: one transaction (100 rows) holds a change of all steps and gates.
@@ -35,10 +30,6 @@ _MOST_ROWS = 93
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
 _STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
-
-
-class DefinitionError(ValueError):
-    """A definition cannot work. The text names the file, the workflow, the step, the option and the fix."""
 
 
 class UnfitOrderError(ValueError):
@@ -72,13 +63,13 @@ class Workflow[P: BaseModel]:
         self.name, self.version, self.payload = name, version, payload
         self.output, self.find_by = output, find_by
         self.resource, self.noun = resource or name, noun or name
-        self.file = _calling_file()
+        self.file = checks.calling_file()
         try:
             self.steps = self._checked(steps)
             self.on_failure = checks.check_policy("on_failure", on_failure, _STOP_POLICIES)
             self.on_exhausted = checks.check_policy("on_exhausted", on_exhausted, _STOP_POLICIES)
             self.cancel_within, self.complete_within = cancel_within, complete_within
-            self._check_fields()
+            checks.check_workflow(self, self.specs)
         except checks.OptionError as fault:
             raise self.error(str(fault)) from None
         self.digest = digest_of(self.specs)
@@ -115,7 +106,10 @@ class Workflow[P: BaseModel]:
         if count + agents > _MOST_ROWS:
             raise UnfitOrderError(f"It has {count} steps and {agents} Agents; their limit is {_MOST_ROWS}.")
         needs = {name: step.spec.needs for name, step in self.steps.items()}
-        for empty in needs.keys() - {spec.step for spec in specs}:
+        all_empty = needs.keys() - {spec.step for spec in specs}
+        if not all_empty and finders.isdisjoint(spec.gate for spec in specs):
+            return specs
+        for empty in all_empty:
             needs |= {name: own | needs[empty] for name, own in needs.items() if empty in own}
         return tuple(replace(spec, needs=needs[spec.step], can_find=spec.gate in finders) for spec in specs)
 
@@ -178,44 +172,6 @@ class Workflow[P: BaseModel]:
         checks.check_needs(defined)
         return MappingProxyType(defined)
 
-    def _check_fields(self) -> None:
-        checks.check_name("name", self.name)
-        checks.check_name("resource", self.resource)
-        if self.resource in RESERVED_RESOURCES:
-            names = ", ".join(sorted(RESERVED_RESOURCES))
-            raise checks.OptionError(f'resource: "{self.resource}" is reserved ({names}): use another name')
-        if type(self.version) is not int or self.version < 1:
-            raise checks.OptionError(f"version: {self.version!r} is no version: use an integer from 1 on")
-        checks.check_model("payload", self.payload)
-        for name in sorted(checks.ENVELOPE_FIELDS & checks.sent_names(self.payload)):
-            raise checks.OptionError(f'payload: "{name}" is a field of the submission: rename the field')
-        if self.output is not None:
-            checks.check_function("output", self.output, ["the payload", "the results"])
-        if self.find_by is not None:
-            checks.check_function("find_by", self.find_by, ["the payload"])
-        limits = {"cancel_within": self.cancel_within, "complete_within": self.complete_within}
-        for name, seconds in limits.items():
-            if seconds is not None:
-                checks.check_seconds(name, seconds)
-        can_undo = any(spec.undo or spec.type is StepType.WORKFLOW for spec in self.specs)
-        if self.cancel_within is not None and not can_undo:
-            raise checks.OptionError("cancel_within: no step has an undo: add undo=True to one")
-        size = len(json.dumps([spec_facts(spec) for spec in self.specs]))
-        if size > MOST_SNAPSHOT_BYTES:
-            raise checks.OptionError(
-                f"steps: a snapshot of {size} characters, with at most {MOST_SNAPSHOT_BYTES}: shorten names"
-            )
-
-
-def _calling_file() -> str:
-    """Return the file that defines a workflow, from the folder `functions` on."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    path = "" if frame is None else frame.f_code.co_filename.replace("\\", "/")
-    _, found, rest = path.rpartition("/functions/")
-    return f"functions/{rest}" if found else path.rpartition("/")[2]
-
 
 class WorkflowRegistry:
     """All deployed workflows by name and version.
@@ -233,7 +189,7 @@ class WorkflowRegistry:
     ) -> None:
         for one, other in combinations(workflows, 2):
             _check_distinct(one, other)
-        _check_overrides(workflows, step_seconds)
+        checks.check_overrides(workflows, step_seconds)
         if step_seconds:
             workflows = [each.limited(step_seconds) for each in workflows]
         longest = run_seconds - SECONDS_BEFORE_CALL
@@ -289,11 +245,3 @@ def _check_distinct(one: Workflow[Any], other: Workflow[Any]) -> None:
         raise other.error(f'resource: its versions have "{one.resource}" and "{other.resource}": use one')
     elif one.resource == other.resource:
         raise other.error(f'resource: workflow "{one.name}" has "{one.resource}", too: use another one')
-
-
-def _check_overrides(workflows: Sequence[Workflow[Any]], step_seconds: Mapping[str, float]) -> None:
-    specs = ((each.name, spec) for each in workflows for spec in each.specs)
-    known = {f"{name}.{spec.name}" for name, spec in specs if spec.type is not StepType.TIMER}
-    for name in sorted(step_seconds.keys() - known):
-        steps = ", ".join(sorted(known))
-        raise DefinitionError(f"STEP_SECONDS: {name!r} is no step with complete_within: use one of {steps}")

@@ -12,8 +12,9 @@ from contextvars import Context
 from dataclasses import dataclass, field
 
 from functions.core.derive import derive, needs_run
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.record import Message, TaskRecord
+from functions.messaging.received_messages import within
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.record_rows import KEPT_UNTIL_HANDLED
 from functions.storage.task_inbox import Transition
@@ -80,8 +81,7 @@ class Announcer:
 
 async def _succeeds(work: Awaitable[bool | None], name: str) -> bool:
     try:
-        async with asyncio.timeout(_SEND_SECONDS):
-            return await work is not False
+        return await within(_SEND_SECONDS, work) is not False
     except Exception as fault:  # noqa: BLE001 - a client may raise anything
         _log.warning("%s is not sent: %s", name, error_text(fault))
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from pydantic import (
     ValidationError,
 )
 
-from functions.core.error_causes import faults_text
+from functions.core.error_texts import faults_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import NAME_PATTERN
 from functions.telemetry.spans import TRACEPARENT
@@ -45,6 +46,9 @@ DIGEST_CHARACTERS = 32
 #: Task ids are parts of keys of rows, ids of messages and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 STEP_PATTERN = rf"{NAME_PATTERN}(\.[0-9]{{1,3}})?"
+
+#: Half of a character, which UTF-8 cannot hold.
+_HALF = re.compile("[\ud800-\udfff]")
 
 TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.
@@ -97,7 +101,7 @@ class QueueMessage:
 
 
 def _is_property(value: object) -> bool:
-    return isinstance(value, str | int | float | bool)
+    return isinstance(value, int | float | bool) or (isinstance(value, str) and not _HALF.search(value))
 
 
 def size_of(properties: Mapping[str, object]) -> int:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.record import NotDeployedError
 from functions.messaging.message_format import QueueMessage, each_order
 from functions.messaging.queue_names import handling_seconds

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,18 @@ from functions.storage.table_contract import (
 
 _log = logging.getLogger(__name__)
 
+#: The time after which a delivery that did not renew it counts as dead.
+_LEASE = timedelta(seconds=20)
+#: The end of a delivery of an earlier version, which is not on record.
+_NEVER = "0001-01-01T00:00:00Z"
 #: The first digit of the digest of the start id.
 REQUEST_PARTITIONS = "0123456789abcdef"
+
+
+class Begun(Enum):
+    """The state of a request without a recorded reply."""
+
+    BY_ANOTHER = "another delivery carries it out"
 
 
 class RequestLedger:
@@ -38,14 +49,17 @@ class RequestLedger:
     def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
         self._table, self._now = table, now
 
-    async def begin(self, request: AgentRequest, delivery: str, late: AgentReply | None) -> AgentReply | None:
+    async def begin(
+        self, request: AgentRequest, delivery: str, late: AgentReply | None
+    ) -> AgentReply | Begun | None:
         """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
 
-        Otherwise return the recorded reply, or the reply that the outcome is unknown. With the reply of a
-        `late` request, no delivery ever begins it.
+        Otherwise return the recorded reply; without one, that another delivery carries it out, or the reply
+        that the outcome is unknown. With the reply of a `late` request, no delivery ever begins it.
         """
         partition, key = _place_of(request)
         row, day = self._row(request, delivery, late), f"!{request.complete_by:%Y%m%d}|{key}"
+        row = {**row, **self._lease()}
         changes = [RowChange("insert", key, row), RowChange("insert", day, {})]
         answer = await self._table.send(partition, changes)
         if not isinstance(answer, RefusedChanges):
@@ -56,15 +70,25 @@ class RequestLedger:
         reply = decoded(key, partial(_recorded_reply, request, found))
         if reply is not None or found.get("Delivery") == delivery:  # the answer to its insertion was lost
             return reply
+        if self._now() < decoded(key, lambda: datetime.fromisoformat(found.get("LivesUntil", _NEVER))):
+            return Begun.BY_ANOTHER
         reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
         _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
         return reply_to(request, ReplyOutcome.UNKNOWN, error=reason)
+
+    async def renew(self, request: AgentRequest) -> None:
+        """Record that the delivery that carries out a request lives. It must do so every few seconds."""
+        partition, key = _place_of(request)
+        await write(self._table, partition, [RowChange("merge", key, self._lease())])
 
     async def record(self, request: AgentRequest, delivery: str, reply: AgentReply) -> None:
         """Record the reply to a request that a delivery has begun."""
         partition, key = _place_of(request)
         change = RowChange("upsert", key, self._row(request, delivery, reply))
         await write(self._table, partition, [change])
+
+    def _lease(self) -> Row:
+        return {"LivesUntil": (self._now() + _LEASE).isoformat()}
 
     def _row(self, request: AgentRequest, delivery: str, reply: AgentReply | None) -> Row:
         row: dict[str, Any] = {

@@ -103,9 +103,13 @@ class SendBatches[MessageT]:
             try:
                 await self._send([each.message for each in batch])
             except BaseException as error:
+                name = f"{self._receiver}: {type(error).__name__}"
+                fault = error if isinstance(error, Exception) else SendError(name)
                 for result in (each for each in pending if not each.done()):
-                    result.set_exception(error)
-                if not isinstance(error, Exception):
+                    result.set_exception(fault)
+                task = asyncio.current_task()
+                is_of_client = isinstance(error, asyncio.CancelledError) and not (task and task.cancelling())
+                if not is_of_client and not isinstance(error, Exception):
                     raise
             for result in (each for each in pending if not each.done()):
                 result.set_result(None)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from functions.core.derive import ProcessState
-from functions.core.error_causes import faults_text
+from functions.core.error_texts import faults_text
 from functions.core.record import NAME_PATTERN, NOTICES, Message, MessageKind
 from functions.messaging.message_format import (
     STEP_PATTERN,

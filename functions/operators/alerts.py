@@ -15,12 +15,12 @@ import aiohttp
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from yarl import URL
 
-from functions.core.error_causes import error_class
 from functions.messaging.lost_messages import LostMessage
 from functions.messaging.message_format import read_message
 from functions.messaging.task_messages import AnnouncementMessage
 from functions.operators.alert_limit import AlertLimit, AlertMinute
 from functions.storage.table_contract import StorageError
+from functions.telemetry.error_causes import error_class
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from functions.core.derive import ProcessState
 from functions.core.record import TaskRecord
 from functions.operators.task_actions import Action, TaskActions
 from functions.operators.task_filters import (
-    CLOCK_SKEW,
     ListQuery,
     ListScope,
     Source,
@@ -217,10 +216,16 @@ class BulkActions:
             count, is_exact = sum(map(selection.has, records)), True
         return BulkCount(count=count, more=more, exact=is_exact, at=now)
 
-    def select(self, asked: TaskFilter, before: datetime) -> Selection:
-        """Return the selection of a filter as of `before`. Raises `ProblemError` 422 for a time to come."""
-        if before > self.actions.now() + CLOCK_SKEW:
+    async def select(self, asked: TaskFilter, before: datetime) -> Selection:
+        """Return the selection of a filter as of `before`. Raises `ProblemError` 422 for a time to come.
+
+        Another instance, whose clock may be ahead, gave the time. It is waited for: a repetition of the
+        request would select tasks that ended after the first one.
+        """
+        lead = before - self.actions.now()
+        if lead > self.actions.settings.skew:
             raise wrong_field("before", "the time is still to come")
+        await asyncio.sleep(lead.total_seconds())
         return Selection(self.actions.storage, asked, before)
 
     async def act(

@@ -12,8 +12,9 @@ from itertools import batched
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from functions.core.json_values import bounded
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
@@ -57,12 +58,20 @@ ACTION: dict[str, Any] = {
 }
 
 
+#: Bytes of UTF-8 of 500 characters.
+_MOST_REASON_BYTES = 2000
+
+
 class Reason(BaseModel):
-    """The reason of an operator's action."""
+    """The reason of an operator's action. Characters that cannot be printed become spaces."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "it was a test"}]})
 
-    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+    reason: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=500),
+        AfterValidator(lambda text: bounded(text, _MOST_REASON_BYTES)),
+    ]
 
 
 class DiscardAll(Reason):

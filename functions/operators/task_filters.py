@@ -22,12 +22,12 @@ from pydantic import (
 )
 
 from functions.core.derive import ProcessState, derive
-from functions.core.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.record import NAME_PATTERN, OperationState, Order, TaskRecord
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
 from functions.messaging.order_search import MOST_SEARCH_CHARACTERS
 from functions.storage.index_pages import ListedTask
 from functions.storage.row_keys import TaskIndex
+from functions.telemetry.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 from functions.web.plain_numbers import PLAIN_NUMBER
 from functions.web.problems import FieldFault, ProblemError
 

@@ -131,7 +131,8 @@ class TaskView(TaskLine):
     """One task: its steps, its history after the submission, and the actions that it accepts.
 
     `gates` are the times since which steps wait behind gates. A `decision` is carried out when all pending
-    outcomes are known, or at `decision_at`. `corrupt` are rows of the history that cannot be decoded.
+    outcomes are known, or at `decision_at`; one that `is_derived` ends with the state that it follows from.
+    `corrupt` are rows of the history that cannot be decoded.
     `rejected` are messages about the task that were not accepted.
     """
 

@@ -231,5 +231,5 @@ def _add_bulk(router: APIRouter, bulk: BulkActions) -> None:
         if body.filter == TaskFilter():
             raise wrong_field("filter", "it is empty: name at least the state")
         action = body.action(body.action_name, body.step)
-        selection = bulk.select(body.filter, body.before)
+        selection = await bulk.select(body.filter, body.before)
         return await bulk.act(selection, body.cursor, action, caller_of(request), body.reason)

@@ -69,7 +69,10 @@ class Receivers:
 
     async def reply(self, reply: AgentReply) -> Applied:
         """Record the reply of an Agent behind a queue, and count it at the gate. Raises `StorageError`."""
-        ended = with_valid_result(await self._cached(reply.task_id), self.registry, reply.event)
+        record, event = await self._cached(reply.task_id), reply.event
+        if record.step(event.step).operation(event.direction).start_id != event.start_id:
+            record = await self._cached(reply.task_id, is_newest=True)
+        ended = with_valid_result(record, self.registry, event)
         applied = await record_outcome(partial(self._record, reply.task_id), ended)
         if applied.rejection is not None:
             _log.info("task %s step %s: reply rejected: %s", reply.task_id, reply.step, applied.rejection)
@@ -79,8 +82,8 @@ class Receivers:
             is_current = operation.start_id == ended.start_id and not ended.is_look_up
             sent_at = operation.started_at if is_current else None
             is_taken = ended.is_look_up or ended.kind is not events.OutcomeKind.NOT_BEGUN
-            await self.gates.refresh()
-            await self.gates.reply(spec.gate, sent_at, is_taken=is_taken or applied.rejection is not None)
+            is_taken |= applied.rejection is not None and not is_current
+            await self.gates.reply(spec.gate, sent_at, is_taken=is_taken)
         return applied
 
     async def event(self, task: str, step: str, body: str, who: str) -> Applied:
@@ -89,7 +92,7 @@ class Receivers:
         Raises `NotDeployedError` if the version of the task is not deployed (the sender retries later),
         `UnfitValueError` if the step's model rejects the body, and `StorageError`.
         """
-        record = await self._cached(task)
+        record = await self._cached(task, is_newest=True)
         spec = record.order.by_name.get(step)
         if spec is not None and spec.type is StepType.EVENT and record.finished_at is None:
             check_deployed(record, self.registry)
@@ -179,8 +182,9 @@ class Receivers:
 
     async def _cancel_child(self, message: Message) -> None:
         """Cancel a child task. One that is not on record is recorded as undone, so that it never starts."""
-        reason = "its parent is undone"
-        cancelled = events.Cancelled(by=events.Canceller.PARENT, who=message.task, reason=reason)
+        cancelled = events.Cancelled(
+            by=events.Canceller.PARENT, who=message.task, reason="its parent is undone"
+        )
         try:
             await self._record(message.to, cancelled)
         except NoSuchTaskError:
@@ -199,15 +203,13 @@ class Receivers:
         step, name = child.order.parent_step, child.order.task
         is_done = state is ProcessState.PROCESSED
         ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)
+        result, error = None, None if is_done else child.reason or "its task was undone"
         try:
             if is_done:
                 result = checked_result(parent, self.registry, step, child.output or "{}")
-                ended = replace(ended, result=result)
-            else:
-                ended = replace(ended, error=child.reason or "its task was undone")
         except UnfitValueError as fault:  # an output that the step's model rejects is no result
-            ended = replace(ended, error=str(fault))
-        await self._record(parent.order.task, ended)
+            error = str(fault)
+        await self._record(parent.order.task, replace(ended, result=result, error=error))
 
 
 def _tombstone(message: Message, now: datetime) -> TaskRecord:

@@ -17,7 +17,7 @@ from typing import Any
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import pending_work
-from functions.core.error_causes import error_text
+from functions.core.error_texts import error_text
 from functions.core.json_values import bounded
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
 from functions.core.record import WAITING_TYPES, Operation, OperationState, StepSpec, StepType, TaskRecord
@@ -78,13 +78,9 @@ class Runs:
             task, epoch, run = scheduler.rsplit(".", 2)
             return "more" if await _Run(self, task, int(epoch), int(run)).complete() else "done"
         except Exception as fault:  # noqa: BLE001 - an activity raises nothing
-            _log_fault(f"run {scheduler}", fault)
+            is_defect = not isinstance(fault, StorageError)
+            _log.warning("run %s ends early: %s", scheduler, fault, exc_info=is_defect)
         return "done"
-
-
-def _log_fault(place: str, fault: Exception) -> None:
-    """Log an error, with its traceback if it is a defect. The Supervisor recovers the task."""
-    _log.warning("%s ends early: %s", place, fault, exc_info=not isinstance(fault, StorageError))
 
 
 async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: StepEnded) -> Applied:
@@ -122,18 +118,18 @@ class _Run:
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
                 self._begin(record, is_first=True)
-        newest = None if self._is_over else await self._runs.storage.cached(self._task)
-        if newest is None or newest.epoch != self._epoch:
+        is_long = any(until > self._records_until for until in self._sent.values())
+        newest = await self._runs.storage.cached(self._task) if is_long or not self._is_over else None
+        if newest is None:
             return False
-        has_work = bool(pending_work(newest) or self._look_ups_of(newest))
-        has_more = self._has_unsent or (self._has_started and has_work)
-        may_be_sent_again = has_more or any(until > self._records_until for until in self._sent.values())
-        if may_be_sent_again and record_sent(newest, self._requests_sent()) is not newest:
+        has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
+        has_more = newest.epoch == self._epoch and (self._has_unsent or has_work)
+        if (is_long or has_more) and record_sent(newest, self._requests_sent()) is not newest:
             await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
         return has_more
 
     def _requests_sent(self) -> RequestsSent:
-        return RequestsSent(epoch=self._epoch, run=self._run, start_ids=frozenset(self._sent))
+        return RequestsSent(start_ids=frozenset(self._sent))
 
     async def _change(self, event: Event | None, until: datetime) -> TaskRecord:
         """Record an event together with the starts that follow. Raises `StorageError`."""
@@ -228,7 +224,8 @@ class _Run:
                 event, until = None, self._ends_at
             self._begin(await self._change(event, until))
         except Exception as fault:  # noqa: BLE001 - as above
-            _log_fault(f"task {self._task}: a step", fault)
+            is_defect = not isinstance(fault, StorageError)
+            _log.warning("task %s: a step ends early: %s", self._task, fault, exc_info=is_defect)
 
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
@@ -264,6 +261,7 @@ class _Run:
                 await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
-                self._sent[call.start_id] = call.complete_by
+                sent = f"{call.start_id}.find" if call.is_look_up else call.start_id
+                self._sent[sent] = call.complete_by
                 return
         self._has_unsent |= self._runs.now() < call.complete_by <= self._records_until

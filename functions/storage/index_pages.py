@@ -75,13 +75,6 @@ def orders_query(prefix: str) -> RowQuery:
     return RowQuery(prefix, f"{prefix}~", columns=_ORDER, having="Specs")
 
 
-def due_task(row: Row) -> str:
-    """Return the task of an index row, from its key only. Raises `CorruptRowError`."""
-    key = str(row["RowKey"])
-    decoded(key, lambda: time_in(key))
-    return task_in(key)
-
-
 def listed_task(row: Row) -> ListedTask:
     """Return an index row for a list. Raises `CorruptRowError`."""
     key = str(row["RowKey"])

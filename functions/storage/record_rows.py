@@ -6,7 +6,7 @@ Values that operators filter by are columns; all other facts are JSON in few col
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
@@ -16,11 +16,11 @@ from pydantic_core import from_json
 
 from functions.core import record as core
 from functions.core.derive import derive
-from functions.core.error_causes import error_class, failed_step
 from functions.core.json_values import bounded
-from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord
+from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord, replace
 from functions.storage.row_keys import TaskIndex, find_key, gate_key, index_key, message_key, task_key
 from functions.storage.table_contract import CorruptRowError, Row, RowChange, UnwritableRowsError
+from functions.telemetry.error_causes import error_class, failed_step
 
 #: Ids of the latest writes in the task row. A writer whose answer was lost finds its own id there.
 _MOST_WRITES = 8
@@ -110,8 +110,8 @@ def _step_changes(record: TaskRecord, before: TaskRecord) -> Iterator[RowChange]
     for name, step in record.steps.items():
         old = before.steps.get(name)
         if (step is not old and step != old) or record.direction is not before.direction:
-            key, row = f"{record.order.task}|step|{name}", _step_row(record, step)
-            known = {} if old is None else _step_row(before, old)
+            key, state = f"{record.order.task}|step|{name}", str(step.operation(record.direction).state)
+            row, known = {"State": state, **_facts_of(step)}, {} if old is None else _facts_of(old)
             changed = {column: value for column, value in row.items() if known.get(column) != value}
             is_kept = known.keys() <= row.keys()
             yield RowChange("merge", key, changed) if is_kept else RowChange("upsert", key, row)
@@ -263,8 +263,9 @@ def _specs_of(text: str) -> tuple[StepSpec, ...]:
     return _SPECS.validate_json(text)
 
 
-def _step_row(record: TaskRecord, step: StepRecord) -> Row:
-    row: dict[str, Any] = {"State": str(step.operation(record.direction).state)}
+@core.once
+def _facts_of(step: StepRecord) -> Row:
+    row: dict[str, Any] = {}
     for column, operation in (("Do", step.do), ("Undo", step.undo)):
         if operation is not NOT_STARTED:
             row |= split(column, _json(_OPERATION, operation, _NOT_IN_OPERATION))

@@ -49,17 +49,16 @@ class PendingEvent:
 
 @dataclass(frozen=True, slots=True)
 class WriteAttempt:
-    """A transaction that was sent. It can be written only while the task row has the version `etag`."""
+    """A transaction that was sent. It can be written only while the task row is as in `base`."""
 
     write: str
-    etag: str
+    base: StoredTask
     events: Sequence[PendingEvent]
     answers: Sequence[Applied]
-    transition: Transition
 
     def settle(self) -> None:
         """Return the results: the transaction is written. The first waiting caller has the transition."""
-        transition: Transition | None = self.transition
+        transition: Transition | None = Transition(self.base.record, self.answers[-1].record)
         for pending, applied in zip(self.events, self.answers, strict=True):
             if not pending.result.done():
                 settle(pending.result, (applied, transition))
@@ -110,6 +109,7 @@ class TaskInbox:
         self.in_doubt.clear()  # an attempt on an older version can no longer be written
         self.base, self.newest_at, self.missing = base, last, frozenset()
         attempt.settle()
+        self._end_overdue()
 
     def conflicted(self, etag: str, suspects: frozenset[str]) -> None:
         """Read again. If the task has not changed, the index rows `suspects` do not exist."""
@@ -145,12 +145,15 @@ class TaskInbox:
         for attempt in self.in_doubt:
             if attempt.write in stored.writes:
                 attempt.settle()
-        self.in_doubt = [each for each in self.in_doubt if each.etag == stored.etag]
+        self.in_doubt = [each for each in self.in_doubt if each.base.etag == stored.etag]
+        self._end_overdue()
+        self.missing = self.missing | self._suspects if stored.etag == self._suspect_etag else frozenset()
+        self.base, self.newest_at = stored, last
+
+    def _end_overdue(self) -> None:
         for pending in self.waiting():
             if pending.overdue is not None:
                 settle(pending.result, pending.overdue)
-        self.missing = self.missing | self._suspects if stored.etag == self._suspect_etag else frozenset()
-        self.base, self.newest_at = stored, last
 
     def fail(self, error: Exception, last: int) -> None:
         """Raise an error at the callers of all events up to number `last`."""

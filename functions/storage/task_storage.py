@@ -165,8 +165,7 @@ class TaskStorage:
         for _ in range(_MOST_READS):
             pages = [each async for each in every_page(self.table, partition, record_of(task))]
             rows = [row for page in pages for row in page.rows]
-            previous = etag
-            tags = {row["RowKey"]: row["odata.etag"] for row in rows}
+            previous, tags = etag, {row["RowKey"]: row["odata.etag"] for row in rows}
             etag = tags.get(task_key(task), tags.get(f"{task}|order"))
             if len(pages) == 1 or etag in {None, previous}:
                 return stored_task(rows, task)
@@ -224,7 +223,7 @@ class TaskStorage:
         if after is base.record:
             inbox.unchanged(events, answers)
             return True
-        attempt = WriteAttempt(write, base.etag, events, answers, Transition(base.record, after))
+        attempt = WriteAttempt(write, base, events, answers)
         inbox.in_doubt.append(attempt)
         try:
             result = await self.commit(inbox.task, changes)

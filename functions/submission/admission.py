@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from functions.core.derive import needs_run
-from functions.core.error_causes import faults_text
+from functions.core.error_texts import faults_text
 from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
@@ -93,9 +93,8 @@ class Admission:
         try:
             submitted = read_message(SubmissionMessage, message.body)
             self._check_names(submitted)
-            if enqueued_at is not None:
-                await self._check_age(submitted, enqueued_at)
-            record, is_new = await self._admit(submitted)
+            sent_at = min(submitted.submitted_at, enqueued_at or submitted.submitted_at)
+            record, is_new = await self._admit(submitted, is_old=sent_at < self.now() - self.retention)
             if record is None:
                 await self._put_back(message, submitted)
                 return Admitted.PUT_BACK
@@ -116,12 +115,6 @@ class Admission:
         if submitted.reply_to is not None and submitted.reply_to not in self.reply_queues:
             raise _RejectedError("reply_to: not a queue for notices")
 
-    async def _check_age(self, submitted: SubmissionMessage, enqueued_at: datetime) -> None:
-        """Reject an old order whose task may have been deleted: it would be carried out twice."""
-        is_old = min(enqueued_at, submitted.submitted_at) < self.now() - self.retention
-        if is_old and await self.storage.load(submitted.task_id) is None:
-            raise _RejectedError("older than the retention of tasks: its task may have been deleted")
-
     async def _put_back(self, message: QueueMessage, submitted: SubmissionMessage) -> None:
         """Send an order again later, because another instance may have its version."""
         version = "" if submitted.version is None else f" of version {submitted.version}"
@@ -137,14 +130,19 @@ class Admission:
             "task %s waits: no '%s'%s is deployed here", submitted.task_id, submitted.workflow, version
         )
 
-    async def _admit(self, submitted: SubmissionMessage) -> tuple[TaskRecord | None, bool]:
+    async def _admit(
+        self, submitted: SubmissionMessage, *, is_old: bool = False
+    ) -> tuple[TaskRecord | None, bool]:
         """Return the record of the task and whether it is new. Raises `_RejectedError`.
 
-        The record is None if the version is not deployed here, and the order was not recorded before.
+        The record is None if the version is not deployed here, and the order was not recorded before. The
+        task of an old order may have been deleted: it would be carried out twice.
         """
         workflow = self.registry.find(submitted.workflow, submitted.version)
-        if workflow is None:
+        if workflow is None or is_old:
             record, is_new = await self.storage.load(submitted.task_id), False
+            if is_old and record is None:
+                raise _RejectedError("older than the retention of tasks: its task may have been deleted")
         else:
             order, keys = self._order(submitted, workflow)
             record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
@@ -160,7 +158,7 @@ class Admission:
                 submitted.task_id,
                 self.new_id()[:_RUN_ID_CHARACTERS],
                 payload_text(submitted.payload),
-                submitted.submitted_at,
+                min(submitted.submitted_at, self.now()),  # the sender's clock may be ahead
                 finders=self.finders,
                 content=submitted.digest,
                 submitter=submitted.submitter,

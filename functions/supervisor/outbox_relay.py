@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core.record import NOTICES, Message
+from functions.messaging.received_messages import within
 from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import KEPT_UNTIL_HANDLED, message_of
 from functions.storage.row_keys import OUTBOX, message_key, next_receiver
@@ -101,8 +102,7 @@ class OutboxRelay:
 
     async def _is_sent(self, message: Message) -> bool:
         try:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await self._send(message)
+            await within(_SEND_SECONDS, self._send(message))
         except Exception as error:  # noqa: BLE001 - a sender may raise anything
             self._report.add_failure(f"message {message.id}", error)
             return False

@@ -21,9 +21,9 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError, TaskRecord
 from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.index_pages import due_task, read_entries
+from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_key
+from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_in, task_key, time_in
 from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
@@ -197,6 +197,13 @@ async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) 
 
     for some in batched(tasks, _TASKS_AT_ONCE, strict=False):
         await asyncio.gather(*map(one, some))
+
+
+def due_task(row: Row) -> str:
+    """Return the task of an index row, from its key only. Raises `CorruptRowError`."""
+    key = str(row["RowKey"])
+    decoded(key, lambda: time_in(key))
+    return task_in(key)
 
 
 def _suspended(row: Row) -> tuple[str, str, int]:

@@ -93,13 +93,6 @@ async def test_undo_during_a_repeat_prevails(
     assert await parcels.put("task-1", {}) == 410
 
 
-@pytest.mark.parametrize("change", [{"weight_kg": 0}, {"weight_kg": "much"}, {"tip": 1}])
-async def test_wrong_order_is_422(change: dict[str, object], client: AsgiClient) -> None:
-    """Nothing is made."""
-    assert (await client.put(PARCEL, ORDER | change)).status == 422
-    assert (await client.get(PARCEL)).status == 404
-
-
 @pytest.fixture
 async def tables(service: TableServiceClient) -> TablesOf:
     """Create the services' tables."""

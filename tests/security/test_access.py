@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import azure.functions as func
 import pytest
 
-from functions.core.workflow_definition import RESERVED_RESOURCES
+from functions.core.definition_checks import RESERVED_RESOURCES
 from functions.web.access import Guard
 from functions.web.identification import PRINCIPAL_HEADER, Interface, identify_by
 from functions.wiring import Wiring

@@ -7,7 +7,6 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from functions.core.deadline_rules import DEFERRED_TOO_LONG
 from functions.core.derive import ProcessState, derive, needs_run
 from functions.core.gate_rules import UNREACHED, Circuit, Gate
 from functions.core.record import (
@@ -33,7 +32,7 @@ from functions.core.task_events import (
     UndoRequested,
 )
 from tests.simulation.host import SETTINGS
-from tests.simulation.record_checks import RecordChecks, is_same_generation
+from tests.simulation.record_checks import DEFERRED_TOO_LONG, RecordChecks, is_same_generation
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -170,7 +170,7 @@ class Host:
             announce=announcer.announce,
             random=Random(world.random.random()),
         )
-        self.storage.folds = world.table.folds
+        self.storage.folds, self.storage.registry = world.table.folds, self.registry
         self._announcer = announcer
         self.gates = ReleasingGates(
             self.storage,

@@ -97,7 +97,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "time_limit_runs_while_suspended": (Edit("core.operator_rules", "[(since, now)])", "[(now, now)])"),),
     "event_deadline_runs_while_suspended": (
-        Edit("core.operator_rules", "=later(operation.complete_by, length)", "=operation.complete_by"),
+        Edit("core.operator_rules", "(operation.complete_by, length)", "(operation.complete_by, 0 * length)"),
     ),
     "rebuild_after_an_unknown_start": (
         Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
@@ -188,7 +188,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "epoch_ends_during_a_payment": (
-        Edit("core.conclusions", "if is_pending(record) or (is_timed_out", "if (is_timed_out"),
+        Edit("core.conclusions", "if is_pending(record, decision.end) or (is_timed_out", "if (is_timed_out"),
+    ),
+    "decisions_are_forgotten": (Edit("core.conclusions", "or decision.is_derived", "or bool(decision.end)"),),
+    "undo_does_not_wait_for_a_payment_in_a_queue": (
+        Edit("core.conclusions", "is_kept = end is EpochEnd.RECOVERED", "is_kept = end in EpochEnd"),
     ),
     "run_repeats_a_payment": (
         Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
@@ -277,8 +281,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "request_is_sent_by_each_activity": (
         Edit(
             "core.step_rules",
-            "operation.run == event.run\n        if is_sent and",
-            "False\n        if is_sent and",
+            "in event.start_ids and operation.unsent_by",
+            "in event.start_ids and operation.defer_by",
         ),
     ),
     "request_that_was_not_sent_is_not_due": (
@@ -288,7 +292,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("scheduler.run", "operation.start_id in self._planned", "operation.start_id is not None"),
     ),
     "second_end_of_a_child_is_a_duplicate": (
-        Edit("core.conclusions", "[step, str(now.timestamp())]", "[step]"),
+        Edit("core.conclusions", "+= [] if is_notice else", "+= [] if is_notice or step else"),
     ),
     "end_of_a_child_names_no_child": (
         Edit("scheduler.receivers", "child=name, is_done=is_done)", "child=name[:0], is_done=is_done)"),
@@ -484,8 +488,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "undo_is_cancelled": (
         Edit(
             "core.operator_rules",
-            "if is_undoing or (record.decision",
-            "if record.failures or (record.decision",
+            "if is_undoing or (decided is not None",
+            "if record.failures or (decided is not None",
         ),
     ),
     "each_recovery_is_alerted": (
@@ -515,6 +519,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "if record.finished_at is not None or record.suspension is not None:",
             "if record.finished_at is not None:",
         ),
+    ),
+    "due_task_whose_version_is_missing_is_not_suspended": (
+        Edit("core.deadline_rules", "record.decision is None:  # an end", "record.epoch < 0:  # an end"),
     ),
     "operator_resumes_a_version_that_is_not_deployed": (
         Edit(

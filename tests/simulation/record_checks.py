@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from functions.core.deadline_rules import DEFERRED_TOO_LONG
 from functions.core.derive import ProcessState, derive, is_settled, needs_undo, step_state
 from functions.core.record import (
     WAITING_TYPES,
@@ -26,6 +25,8 @@ from functions.core.record import (
 if TYPE_CHECKING:
     from tests.simulation.services import Effect
 
+#: The error of an optional step whose deferral was too long.
+DEFERRED_TOO_LONG = "deferred for too long"
 _ENDED = {OperationState.DONE, OperationState.REFUSED}
 
 
@@ -136,10 +137,13 @@ class RecordChecks:
             do = after.do(name)
             is_broken = do.state is OperationState.NOT_STARTED and after.error == f"{name}: {do.error}"
             self.require(not is_broken, f"{task}: stopped at {after.error}, though no function raises")
+        is_recovery = all(each.end is EpochEnd.RECOVERED for each in after.closed)
         for name, step in after.steps.items() if after.epoch > before.epoch else ():
-            is_once = after.order.by_name[name].must_not_repeat(Direction.DO)
-            is_pending = step.do.state is OperationState.RUNNING and step.do == before.step(name).do
-            self.require(not (is_once and is_pending), f"{task} {name}: its epoch ended while it was pending")
+            spec, start_id = after.order.by_name[name], before.step(name).do.start_id
+            is_pending = step.do.state is OperationState.RUNNING and step.do.start_id == start_id
+            is_kept = is_recovery and spec.type is StepType.QUEUE
+            is_lost = spec.must_not_repeat(Direction.DO) and is_pending and not is_kept
+            self.require(not is_lost, f"{task} {name}: its epoch ended while it was pending")
 
     def _check_start(
         self, before: TaskRecord, after: TaskRecord, spec: StepSpec, direction: Direction

@@ -14,9 +14,10 @@ from pydantic import TypeAdapter
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
-from functions.core.record import Message, TaskRecord
+from functions.core.record import Direction, Message, TaskRecord
 from functions.core.rules import Applied
-from functions.core.task_events import Event
+from functions.core.task_events import Due, Event
+from functions.core.workflow_definition import WorkflowRegistry
 from functions.storage.record_rows import KEPT_UNTIL_HANDLED, StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange
@@ -41,18 +42,21 @@ class Fold:
     base: TaskRecord
     events: Sequence[Event | None]
     answers: Sequence[Applied]
+    is_deployed: bool
 
 
 class SearchStorage(TaskStorage):
     """The product's storage. It also notes the events of each write for the checks."""
 
     folds: dict[str, Fold]
+    registry: WorkflowRegistry
 
     def _fold(
         self, base: StoredTask, events: Sequence[PendingEvent], write: str, missing: Collection[str]
     ) -> tuple[list[Applied], list[RowChange], StoredTask]:
         folded = super()._fold(base, events, write, missing)
-        self.folds[write] = Fold(base.record, [each.event for each in events], folded[0])
+        is_deployed = self.registry.find(base.record.order.workflow) is not None
+        self.folds[write] = Fold(base.record, [each.event for each in events], folded[0], is_deployed)
         return folded
 
 
@@ -169,6 +173,9 @@ class SearchTable(IndexedTable):
         for event, applied in zip(fold.events, fold.answers, strict=False):
             after = applied.record
             if after is not before:
+                is_free = before.direction is Direction.UNDO or before.decision or after.suspension
+                is_allowed = fold.is_deployed or is_free or not isinstance(event, Due)
+                self.world.require(is_allowed, f"{after.order.task}: a deadline of a missing version counts")
                 closed, outbox = after.closed[len(before.closed) :], after.outbox[len(before.outbox) :]
                 self.world.commit(event, before, replace(after, closed=closed, outbox=outbox))
             before = after

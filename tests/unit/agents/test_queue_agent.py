@@ -269,7 +269,7 @@ async def test_request_with_another_start_id_is_another_one(bench: Bench) -> Non
 
 
 async def test_late_outcome_is_replied_and_recorded(bench: Bench) -> None:
-    """The Scheduler decides what it counts for."""
+    """The Scheduler decides what it counts for. A second delivery waits for it while the first one works."""
 
     async def slowly(_call: AgentCall) -> str:
         with suppress(asyncio.CancelledError):
@@ -277,24 +277,28 @@ async def test_late_outcome_is_replied_and_recorded(bench: Bench) -> None:
         raise RefusedError("no money")
 
     bench.script.behaviour = slowly
-    for _ in range(2):
-        await bench.take(within=5, idempotent=False)
+    await asyncio.gather(*(bench.take(within=60, idempotent=False) for _ in range(2)))
     assert bench.outcomes == ["refused"] * 2
     assert len(bench.script.calls) == 1
 
 
+@pytest.mark.parametrize("seconds", [20, 0], ids=["of this version", "of an earlier version"])
 @pytest.mark.parametrize("within", [LIMIT, -1], ids=["in time", "late"])
 async def test_delivery_after_a_crash_replies_unknown(
-    within: float, bench: Bench, caplog: pytest.LogCaptureFixture
+    within: float, seconds: float, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The earlier delivery may have called the service, which is not called again."""
+    """The earlier delivery may have called the service, which is not called again. It is dead."""
     bench.script.behaviour = _hang
-    dying = asyncio.create_task(bench.take(idempotent=False))
+    dying = asyncio.create_task(bench.take(within=3600, idempotent=False))
     await asyncio.sleep(1)
     dying.cancel()
     await asyncio.wait([dying])
     caplog.set_level(logging.WARNING)
+    began_at = virtual_now()
+    if not seconds:
+        del bench.requests[0]["LivesUntil"]
     await bench.take(within=within, idempotent=False)
+    assert (virtual_now() - began_at).total_seconds() == pytest.approx(seconds, abs=2)
     assert len(bench.script.calls) == 1
     assert bench.outcomes == ["unknown"]
     assert "task task-1 step payment: begun by an earlier delivery" in caplog.text

@@ -111,6 +111,15 @@ async def test_dates_are_texts_and_secrets_are_not_named() -> None:
     assert (await api.client.post(PATH, {"day": "2026-11-24"})).status == 200
 
 
+async def test_event_with_a_small_number_is_recorded_once() -> None:
+    """Python and the record write 0.00005 in two forms, and the same event gets the same answer."""
+    api = Api(flow := bookings(event=create_model("Rate", rate=(float, ...))))
+    await api.wait_for_approval(flow)
+    answer = await api.client.post(PATH, {"rate": 0.00005})
+    assert answer.status == 200
+    assert await api.client.post(PATH, {"rate": 0.00005}) == answer
+
+
 async def test_event_whose_model_fails_is_422() -> None:
     """With another error than `ValueError`."""
     api = Api(flow := bookings(event=Priced))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -25,7 +25,7 @@ from functions.core.gate_rules import (
     start_hold,
     succeeded,
 )
-from functions.core.record import Direction, FailurePolicy, StepType, TaskRecord
+from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, Resumed, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
@@ -299,11 +299,24 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     assert next_link(back, now, SETTINGS, is_waiting=True).amount == 2
     assert next_link(back, now, SETTINGS, is_waiting=False).circuit is Circuit.CLOSED
     assert is_unreached(back, NOW, now, SETTINGS)  # its deadline passed while the circuit was open
+    assert is_unreached(back, NOW, ends, SETTINGS)  # it was overdue with the first failure
     assert is_unreached(back, NOW, now + timedelta(seconds=30), SETTINGS)  # it was sent before the reply
     assert overdue(back, NOW, now, now, SETTINGS) is back
     later = now + timedelta(seconds=1)
     assert not is_unreached(back, later, later + timedelta(seconds=30), SETTINGS)
     assert replied(back, None, later) is not None
+
+
+def test_look_decides_on_one_failed_request_of_a_queue() -> None:
+    """Its gate counts one, too. Requests that the Agent had not reached are deferred at once."""
+    one_each, at_once = (Circuit.CLOSED, (2, 1, 0)), (Circuit.OPEN, (0,))
+    for idempotent, (circuit, left) in product((True, False), (one_each, at_once)):
+        optional = {"agent": "q", "on_failure": FailurePolicy.CONTINUE, "idempotent": idempotent}
+        record = new(*(queue(name, **optional) for name in "abc"))
+        record = after(record, *(start(record, name) for name in "abc"))
+        for number in left:
+            record = after(record, Due(queues={"queue:q": Gate(name="queue:q", circuit=circuit)}), seconds=40)
+            assert [each.state for _, each in record.operations].count(OperationState.RUNNING) == number
 
 
 def test_agent_with_a_lag_closes_the_gate_for_one_probe_interval() -> None:
@@ -356,11 +369,16 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     record = new(pay := payment(type=StepType.QUEUE, can_find=True))
     record = after(record, start(record, "pay"))
     held = after(record, Due(holds={pay.gate: (_HELD,)}), seconds=40)
-    assert (held.finished_at, derive(held).due_at) == (None, at(40) + SETTINGS.longest_deferral)
+    assert (held.finished_at, derive(held).due_at) == (None, at(40 + 30) + SETTINGS.longest_deferral)
     gate = Gate(name=pay.gate, holds=(replace(_HELD, end=at(50)),))
-    unknown = after(held, Due(queues={pay.gate: gate}), seconds=345)
-    found = after(unknown, end(unknown, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=346)
+    unknown = after(held, Due(holds={pay.gate: gate.holds}, queues={pay.gate: gate}), seconds=375)
+    found = after(unknown, end(unknown, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=376)
     assert (list(derive(found).gates), found.failures) == ([pay.gate], 0)
+    record = new(payment(type=StepType.QUEUE, complete_within=3_600))
+    past = replace(_HELD, start=at(60), end=at(3_590))
+    look = Due(holds={pay.gate: (past,)}, queues=LOOK.queues)
+    record = after(after(record, start(record, "pay", by=3_600)), look, seconds=3_605)
+    assert record.do("pay").complete_by == at(3_601 + 3_530)
 
 
 def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
@@ -435,26 +453,34 @@ def test_credits_delay_no_other_deadline() -> None:
 def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
     """The request is deferred at its deadline after a hold of seven hours; `DEFER_HOURS` is six."""
     record = new(queue("q", complete_within=28_800))
-    gate = Gate(name="queue:q", holds=(replace(_HELD, start=at(60), end=at(25_200)),))
-    due = Due(may_recover=True, holds={gate.name: gate.holds}, queues={gate.name: gate})
+    spans = [(60, 25_200), *((25_200 + 60 * n, 25_201 + 60 * n) for n in range(1, 51))]
+    holds = tuple(replace(_HELD, start=at(begin), end=at(until)) for begin, until in spans)
+    gate = Gate(name="queue:q", holds=holds)
+    due = Due(may_recover=True, holds={gate.name: holds}, queues={gate.name: gate})
     later = after(after(record, start(record, "q", by=28_800)), due, seconds=28_810)
-    assert (later.epoch, later.do("q").defer_by) == (1, at(_BOUND + 25_140 + 1))
+    assert (later.epoch, later.do("q").defer_by) == (1, at(_BOUND + 25_140 + 50 + 1))
+
+
+def test_long_hold_counts_after_many_short_ones() -> None:
+    """A look that comes after all of them extends the deadlines by each one."""
+    gate, pay = Gate(name="queue:pay"), new(payment(type=StepType.QUEUE, complete_within=14_400))
+    for begin, until in ((60, 18_000), *((18_000 + 60 * n, 18_030 + 60 * n) for n in range(1, 21))):
+        gate = end_hold(start_hold(gate, "maintenance", "op", at(begin)), at(until))
+    due = Due(may_recover=True, holds=dict.fromkeys(("s", gate.name), gate.holds), queues={gate.name: gate})
+    for record, seconds in ((_deferred(), 28_800), (after(pay, start(pay, "pay", by=14_400)), 21_600)):
+        looked = after(record, due, seconds=seconds)
+        found = looked.epoch, looked.error, rejection(looked, due, seconds + 60)
+        assert found == (1, None, Rejection.NOT_DUE)
 
 
 def test_hold_counts_once_after_many_further_holds() -> None:
     """The record keeps the latest stops only."""
     record = new(spec("a", agent="s"), spec("b", agent="t"))
     record = after(record, StepDeferred(epoch=1, step="a"), StepDeferred(epoch=1, step="b"))
-    starts = [
-        (gate, 600 * number + shift) for number in range(1, 12) for gate, shift in (("s", 0), ("t", 300))
-    ]
+    starts = {"s": range(600, 7200, 600), "t": range(900, 7500, 600)}
     holds = {
-        name: tuple(
-            Hold(start=at(time), end=at(time + 200), reason="m", who="op")
-            for gate, time in starts
-            if gate == name
-        )
-        for name in "st"
+        gate: tuple(replace(_HELD, start=at(time), end=at(time + 200)) for time in times)
+        for gate, times in starts.items()
     }
     look = Due(may_recover=True, holds=holds)
     record = after(record, look, seconds=_BOUND + 10)

@@ -11,7 +11,7 @@ from typing import Any, assert_type
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
-from functions.core import workflow_definition
+from functions.core import definition_checks
 from functions.core.record import FailurePolicy, StepSpec, StepType
 from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
 from functions.core.step_results import BaseStep, Results
@@ -381,7 +381,7 @@ def test_snapshot_that_no_row_can_hold_is_rejected(monkeypatch: pytest.MonkeyPat
     """The largest usual one fits."""
     steps = [Step(f"{'n' * 30}{number:02}", request=_request, needs=[]) for number in range(90)]
     assert Workflow("trips", payload=Trip, steps=steps).digest
-    monkeypatch.setattr(workflow_definition, "MOST_SNAPSHOT_BYTES", 10)
+    monkeypatch.setattr(definition_checks, "MOST_SNAPSHOT_BYTES", 10)
     assert "shorten names" in _text(CARD)
 
 

@@ -134,6 +134,17 @@ def test_task_stays_in_error_until_every_question_has_its_verdict() -> None:
     assert ready_steps(record) == ["pay"]
 
 
+def test_time_in_error_does_not_count_against_waits() -> None:
+    """Also if a verdict leaves another question open. A timer keeps its time."""
+    types = (StepType.EVENT, StepType.WORKFLOW, StepType.TIMER)
+    record = new(payment(), replace(payment(), name="tip"), *(spec(each, type=each) for each in types))
+    record = after(record, *(start(record, each, by=900) for each in types))
+    record = after(after(record, start(record, "pay"), start(record, "tip")), LOOK, seconds=40)
+    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=100)
+    record = after(record, answer(record, "tip", Verdict.DONE, "{}"), seconds=240)
+    assert [record.do(each).complete_by for each in types] == [at(1_100), at(1_100), at(900)]
+
+
 def test_resubmission_starts_refused_steps_again() -> None:
     """Optional steps that failed stay as they are."""
     record = new(spec("o", on_failure=FailurePolicy.CONTINUE), spec("a"), on_failure=FailurePolicy.KEEP)
@@ -146,11 +157,13 @@ def test_resubmission_starts_refused_steps_again() -> None:
 
 
 def test_each_entry_into_error_has_its_own_alert() -> None:
-    """The id of the message has the epoch, so that no receiver takes it for a repetition."""
+    """And so has each suspension: the id has the time, so that no receiver takes it for a repetition."""
     record = run(new(spec("a"), on_failure=FailurePolicy.KEEP), "a", OutcomeKind.REFUSED)
     record = run(after(record, resubmit(record)), "a", OutcomeKind.REFUSED)
     assert alerts(record) == ["error", "error"]
     assert len({message.id for message in record.outbox}) == len(record.outbox)
+    record = after(after(after(new(spec("a")), NOT_DEPLOYED), Resumed(), seconds=2), NOT_DEPLOYED, seconds=3)
+    assert len({message.id for message in record.outbox if message.kind == "alert"}) == 2
 
 
 def test_action_is_previewed_by_its_rule() -> None:
@@ -176,7 +189,10 @@ def test_undo_is_requested_in_error_only() -> None:
     assert rejection(record, undo_request(record)) is Rejection.NOT_IN_ERROR
     record = run(record, "a", OutcomeKind.REFUSED)
     assert rejection(record, replace(undo_request(record), epoch=9)) is Rejection.STALE_EPOCH
-    assert after(record, undo_request(record)).direction is Direction.UNDO
+    undoing = after(record, undo_request(record))
+    assert undoing.direction is Direction.UNDO
+    stopped = run(undoing, "a", OutcomeKind.REFUSED)
+    assert rejection(stopped, undo_request(stopped)) is Rejection.NOT_OPEN
 
 
 def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:

@@ -153,13 +153,16 @@ def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
 
 
 def test_request_with_an_unknown_start_is_never_rebuilt() -> None:
-    """An earlier request may still take effect under the old key."""
+    """An earlier request may still take effect under the old key, or has done so without a result."""
     task = new(spec("a"), on_failure=FailurePolicy.KEEP)
     lost = after(after(task, start(task, "a")), LOOK, seconds=60)
     lost = run(lost, "a", OutcomeKind.REFUSED, seconds=61)
     assert rejection(lost, resubmit(lost, "a")) is Rejection.NOT_OPEN
     retried = run(task, "a", OutcomeKind.REFUSED, has_unanswered=True)
     assert rejection(retried, resubmit(retried, "a")) is Rejection.NOT_OPEN
+    done = run(task, "a", OutcomeKind.DONE_WITHOUT_RESULT)
+    again = run(after(done, resubmit(done)), "a", OutcomeKind.REFUSED)
+    assert rejection(again, resubmit(again, "a")) is Rejection.NOT_OPEN
 
 
 def _child_ended(record: TaskRecord, generation: int, *, is_done: bool = False) -> ChildEnded:

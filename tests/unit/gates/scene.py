@@ -186,7 +186,6 @@ class Host(StorageProcess):
         operation = applied.record.do("s")
         sent_at = operation.started_at if operation.start_id == request.start_id else None
         is_deferred = applied.rejection is None and kind is OutcomeKind.NOT_BEGUN
-        await self.gates.refresh()
         await self.gates.reply(QUEUE, sent_at, is_taken=not is_deferred)
 
 

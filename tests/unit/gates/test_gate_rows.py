@@ -11,6 +11,7 @@ import pytest
 from functions.agents.gates import NoFreeSlotError
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
+from functions.operators.rejected_routes import Reason
 from functions.storage.table_contract import CorruptRowError, RowChange, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
@@ -81,6 +82,20 @@ async def test_lost_answer_does_not_hold_twice() -> None:
     assert len((await scene.gate()).holds) == 1
     await gates.end_hold(SERVICE)
     assert (await scene.gate()).circuit is Circuit.HALF_OPEN
+
+
+@pytest.mark.parametrize("character", ["\x01", '"', "\U0001f69a"])
+@virtual
+async def test_row_has_room_for_the_reasons_of_its_holds(character: str) -> None:
+    """A reason has 500 characters at most, which may be any, and each hold can be ended."""
+    scene = Scene()
+    gates = scene.hosts[0].gates
+    for _ in range(151):
+        await gates.hold(SERVICE, Reason(reason=f"x{498 * character}x").reason, "op")
+        await gates.end_hold(SERVICE)
+    gate = await scene.gate()
+    assert (len(gate.holds), gate.hold) == (150, None)
+    assert [each.reason != "" for each in gate.holds] == 140 * [False] + 10 * [True]
 
 
 @virtual
@@ -213,9 +228,10 @@ async def test_calls_of_an_instance_are_limited() -> None:
 
 @virtual
 async def test_healthy_traffic_costs_no_request() -> None:
-    """Neither a read nor a write, and an open circuit is not opened again."""
+    """Calls and replies read nothing while the view is fresh, and they open no open circuit again."""
     scene = Scene()
     gates = scene.hosts[0].gates
+    await gates.refresh()
     await gates.report("down", OutcomeKind.NOT_BEGUN, virtual_now())
     requests = scene.table.reads, len(scene.table.transactions)
     for _ in range(5):

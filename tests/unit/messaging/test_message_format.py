@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from functions.core.error_causes import faults_text
+from functions.core.error_texts import faults_text
 from functions.core.json_values import UnfitValueError
 from functions.core.record import Message, MessageKind
 from functions.messaging import queue_names

@@ -322,7 +322,7 @@ async def test_cancelling_waits_for_a_step_that_must_not_be_repeated(desk: Desk)
     assert (await _actions(desk))["cancel"] == waits
     await desk.change(Cancelled(by=Canceller.OPERATOR, who="ann", reason="no trip"))
     shown = await _page(desk)
-    assert shown["decision"] == {"end": "cancelled", "who": "ann", "reason": "no trip"}
+    assert shown["decision"] == {"end": "cancelled", "who": "ann", "reason": "no trip", "is_derived": False}
     assert (shown["decision_at"], shown["state"]) == (desk.at(5), "Processing")
     assert await _actions(desk) == {"None": waits, "suspend": waits}
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from functions.agents.agent_call import AgentCall, RefusedError
 from functions.core.derive import ProcessState, WaitingFor, derive
@@ -126,14 +127,15 @@ async def test_reply_of_an_earlier_start_changes_nothing() -> None:
 
 @virtual
 async def test_request_that_was_not_taken_is_deferred() -> None:
-    """The gate of the queue closes, and no failure is counted."""
+    """The gate of the queue closes, also if the reply comes again, and no failure is counted."""
     world = World(workflow(SHIP))
     world.replies_after = None
     record = await waiting(world)
-    applied = await world.reply(world.requests[0], outcome="not_taken", result=None, error="too late")
+    for _ in range(2):
+        applied = await world.reply(world.requests[0], outcome="not_taken", result=None, error="too late")
     do = applied.record.do("ship")
     assert (do.state, do.gate, applied.record.failures) == (OperationState.NOT_STARTED, "queue:ship", 0)
-    assert world.process.gates.replies == [("queue:ship", record.do("ship").started_at, False)]
+    assert world.process.gates.replies == [("queue:ship", record.do("ship").started_at, False)] * 2
 
 
 @virtual
@@ -193,6 +195,28 @@ async def test_receiver_starts_no_step(kind: str) -> None:
         WaitingFor.PICK_UP,
     )
     assert world.services.calls == []
+
+
+@virtual
+async def test_reply_and_event_count_for_the_newest_task_of_an_id() -> None:
+    """They are delivered to processes that have the earlier task in their caches."""
+    note = create_model("Note", text=(str, ...))
+    earlier = workflow(EventStep("approval", event=note, complete_within=600))
+    newest = workflow(SHIP, APPROVAL, name="v")
+    world = World(earlier, newest)
+    world.delivers, world.replies_after = False, None
+    await world.admit("t1")
+    other, new = Process(world), Process(world)
+    await other.storage.cached("t1")
+    await new.change("t1", Cancelled(by=Canceller.CALLER, who="me", reason="x"))
+    assert (await delete_finished(new.storage, 0, virtual_now() + timedelta(days=40))).deleted == 1
+    order = newest.new_order("t1", "r2", "{}", virtual_now(), submitter="me")
+    await new.storage.admit(admit(order, virtual_now(), new.settings))
+    await new.runs.run_agents("t1.1.1")
+    await other.receivers.event("t1", "approval", '{"number":4}', "boss")
+    await world.reply(world.requests[0])
+    record = await world.record("t1")
+    assert (record.step("approval").event, record.do("ship").result) == ('{"number":4}', '{"number":9}')
 
 
 # Timers

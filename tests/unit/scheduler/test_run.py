@@ -512,17 +512,22 @@ async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixtu
     assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("hangs", [False, True])
 @pytest.mark.parametrize("seconds", [200, 3600])
 @virtual
-async def test_request_that_its_agent_works_on_is_not_sent_again_by_the_same_run(seconds: float) -> None:
-    """The run needs another activity, since its calls take longer than one."""
+async def test_request_that_its_agent_works_on_is_not_sent_again(seconds: float, *, hangs: bool) -> None:
+    """The run needs another activity, since its calls take longer than one; or another epoch has begun."""
     pay = QueueStep("pay", request=request, result=Receipt, complete_within=seconds, idempotent=False)
-    world = World(workflow(pay, *chain(4, complete_within=100)))
-    world.services.seconds, world.replies_after = 60, 199
+    other = QueueStep("other", request=request, result=Receipt, complete_within=30 if hangs else 600)
+    world = World(workflow(pay, other, *chain(4, complete_within=100)))
+    world.services.seconds, world.replies_after = 60, min(seconds - 1, 400)
     await world.admit("t1")
+    await asyncio.sleep(15)
+    world.replies_after = 1
     record = await world.until_rest("t1")
-    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
-    assert world.activities == [(RUN, "more"), (RUN, "done")]
+    assert (derive(record).state, record.epoch) == (ProcessState.PROCESSED, 1 + hangs)
+    assert [each.step for each in world.requests].count("pay") == 1
+    assert hangs or world.activities == [(RUN, "more"), (RUN, "done")]
 
 
 @virtual

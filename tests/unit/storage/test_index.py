@@ -15,7 +15,6 @@ from functions.core.task_events import Cancelled, Canceller, GateReleased, StepD
 from functions.storage.index_pages import (
     EntryPage,
     ListedTask,
-    due_task,
     listed_order,
     listed_task,
     orders_query,
@@ -25,6 +24,7 @@ from functions.storage.record_rows import closed_epoch, message_of
 from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
 from functions.storage.table_contract import Row, RowChange, RowQuery
 from functions.storage.table_maintenance import IndexRepair, Maintained, delete_finished
+from functions.supervisor.task_sweep import due_task
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START, StorageProcess, line, order, virtual_now
 from tests.unit.storage.virtual import virtual

@@ -201,6 +201,15 @@ def test_children_can_be_resubmitted_again_and_again(number: int, times: int) ->
     assert number > 1 or read(written(record)).record == record
 
 
+def test_row_of_a_payment_that_is_never_begun_stays_small() -> None:
+    """Starts that are known as not begun are not kept."""
+    record = new(pay := payment(type=StepType.QUEUE))
+    for seconds in range(600):
+        record = run(record, "pay", OutcomeKind.NOT_BEGUN, seconds)
+        record = after(record, GateReleased(gate=pay.gate, most=1), seconds=seconds)
+    assert len(str(written(record).rows["000", "t|step|pay"])) < 7_000
+
+
 def test_rebuild_is_rejected_before_the_row_is_full() -> None:
     """The row has room for another request, its result, and the request of its undo."""
     do = Operation(number=1, request="ü" * 30_000)

@@ -305,23 +305,25 @@ async def test_corrupt_record_fails_its_own_task_only(page: int, *, is_missing: 
     assert not isinstance(results[1], BaseException)
 
 
+@pytest.mark.parametrize(("seconds", "last"), [(20, "{}"), (8, None)])
 @virtual
-async def test_event_that_cannot_be_written_fails_alone() -> None:
-    """Other events of the same moment are recorded."""
-    table = SimulatedTable(seconds=0.01)
+async def test_event_that_cannot_be_written_fails_alone(seconds: float, last: str | None) -> None:
+    """Other events of the same moment are recorded, or end when the event before them is written too late."""
+    table = SimulatedTable(seconds=1)
     process = StorageProcess(table)
     await process.admit("t1", *EVENTS)
-    too_large = '"' + "x" * 1024 * 1024 + '"'
-    results = await asyncio.gather(
-        process.change("t1", received("e0")),
-        process.change("t1", received("e1", too_large)),
-        process.change("t1", received("e2")),
-        return_exceptions=True,
-    )
-    assert isinstance(results[1], UnwritableRowsError)
+    too_large = '"' + "x" * 600_000 + '"'
+    async with asyncio.timeout(20):
+        results = await asyncio.gather(
+            process.change("t1", received("e1", too_large)),
+            process.change("t1", received("e0")),
+            process.change("t1", None, plan=lambda *_: [received("e2")], seconds=seconds),
+            return_exceptions=True,
+        )
+    assert isinstance(results[0], UnwritableRowsError)
     record = await process.storage.load("t1")
     assert record is not None
-    assert [record.step(spec.name).event for spec in EVENTS] == ["{}", None, "{}"]
+    assert [record.step(spec.name).event for spec in EVENTS] == ["{}", None, last]
 
 
 @virtual

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.core.derive import ProcessState, derive
-from functions.core.task_events import Cancelled, Canceller, Suspended
+from functions.core.task_events import Cancelled, Canceller, Resumed, Suspended
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.order_search import search_key
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
@@ -40,6 +40,17 @@ async def test_order_becomes_a_task_with_a_run(bench: Bench) -> None:
     assert bench.runs == ["t-1.1.1"]
     assert [str(getattr(each, "kind", "")) for each in bench.sent] == ["received"]
     assert await bench.rejections() == []
+
+
+async def test_suspension_extends_the_time_limit_of_an_order_whose_sender_is_ahead() -> None:
+    """The order counts as submitted when it is admitted, if the sender's clock says a later time."""
+    bench = Bench(workflow(complete_within=600))
+    await bench.take(body(submitted_at="2026-01-01T02:00:00Z"))
+    assert (await bench.record()).order.submitted_at == START
+    for event in (Suspended(reason="why", by_operator=True), Resumed(by_operator=True)):
+        bench.now += timedelta(seconds=300)
+        await bench.storage.change("t-1", event, until=bench.now + timedelta(seconds=20))
+    assert (await bench.record()).expires_at == START + timedelta(seconds=900)
 
 
 async def test_order_is_found_by_its_search_texts() -> None:

@@ -117,6 +117,19 @@ async def test_slow_queue_delays_no_other() -> None:
 
 
 @virtual
+async def test_send_that_its_client_cancels_ends_no_sweep() -> None:
+    """The send counts as a failure."""
+    process = Supervised(table := IndexedTable())
+    add(table, 2)
+    await asyncio.sleep(10)
+    cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cancelled.cancel()
+    process.supervisor._send = lambda message: cancelled if message.task == "m000" else asyncio.sleep(0)
+    report = await process.sweep()
+    assert (report.sent, report.failed) == (1, 1)
+
+
+@virtual
 async def test_failing_queue_of_the_application_is_tried_a_few_times_for_all_receivers() -> None:
     """Each child task is a receiver of its own, but all their messages go to one queue."""
     table = IndexedTable()

@@ -1,4 +1,4 @@
-"""Texts of errors, and the cause of a task's error: the failed step and the class.
+"""The cause of a task's error: the failed step and the class.
 
 Operators search and group tasks by cause. A class is the text of an error without the parts that differ
 between tasks that failed for one cause.
@@ -7,17 +7,12 @@ between tasks that failed for one cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from pydantic import ValidationError
-
-from functions.core.json_values import UnfitValueError, bounded
+from functions.core.json_values import bounded
 from functions.core.record import NAME_PATTERN, TaskRecord
 
 #: Bytes of a class, which is a column of an index row and a parameter of a list.
 MOST_CLASS_BYTES = 256
-#: Faults in the text of a validation error, and bytes of the place of each one.
-_MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
 _PLACEHOLDER = "…"
 #: The error of a step begins with its name. The number of an item does not belong to the cause.
 _STEP = re.compile(rf"((?:undo of )?({NAME_PATTERN}))(?:\.\d+)?: ")
@@ -25,37 +20,6 @@ _STATUS = r"answered \d{3}(?!\w)"
 _QUOTED = r""""[^"]*"|`[^`]*`|“[^”]*”|(?:^|(?<=[\s(\[{=:,]))'[^']*'(?=[\s)\]}=:,.;!?]|$)"""
 _WORD = r"[\w./:+@-]+(?:(?<=\w)'\w[\w./:+@-]*)*"  # with its apostrophes, as in "can't"
 _PARTS = re.compile(rf"({_STATUS})|{_QUOTED}|{_WORD}|[\"`“”']")
-
-
-def error_text(defect: BaseException) -> str:
-    """Return the type and the text of an exception, printable, in at most `MOST_ERROR_BYTES`.
-
-    The text of a validation error holds no input: it names fields of the model and no place below them, since
-    names below a field may be secret. An exception whose text cannot be made costs its text only.
-    """
-    if isinstance(defect, ValidationError):
-        return bounded(f"{defect.title} rejects it: {faults_text(defect, levels=1)}")
-    try:
-        text = str(defect)
-    except Exception as fault:  # noqa: BLE001 - an exception of a definition may raise anything
-        text = f"(its text raises {type(fault).__name__})"
-    return bounded(text if isinstance(defect, UnfitValueError) else f"{type(defect).__name__}: {text}")
-
-
-def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
-    """Return the first faults as `place: fault`, without values.
-
-    With `levels`, places have at most that number of names: names below a secret field are secret, too.
-    """
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
-    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
-
-
-def _fault_text(place: Sequence[str | int], text: str) -> str:
-    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
-    named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
-    text = text.removeprefix("Value error, ")
-    return f"{named}: {text}" if named else text
 
 
 def failed_step(record: TaskRecord) -> str | None:
