@@ -202,7 +202,7 @@ def test_children_can_be_resubmitted_again_and_again(number: int, times: int) ->
 
 
 def test_row_of_a_payment_that_is_never_begun_stays_small() -> None:
-    """Starts that are known as not begun are not kept."""
+    """Only the latest starts are kept."""
     record = new(pay := payment(type=StepType.QUEUE))
     for seconds in range(600):
         record = run(record, "pay", OutcomeKind.NOT_BEGUN, seconds)
