@@ -159,9 +159,10 @@ class HttpAgent:
                 return _result_text(await self.do(call))
             await self.undo(call)
         except RefusedError as error:
-            if changes.is_accepted and not call.idempotent:
+            is_later = changes.is_accepted and isinstance(error, StatusRefusedError)
+            if is_later and not call.idempotent:
                 raise ServiceError(f"{error}, after it had accepted another request") from error
-            error.has_unanswered |= changes.unanswered > 0 or changes.is_accepted
+            error.has_unanswered |= changes.unanswered > 0 or is_later
             raise
         else:
             return "{}"

@@ -82,15 +82,15 @@ def _decision(record: TaskRecord) -> Decision | None:
             return None
         reasons = (f"undo of {step.name}: {step.undo.error}" for step in refused)
         return Decision(end=EpochEnd.STOPPED, reason=bounded("; ".join(reasons)))
-    question = _question(record)
-    if question is not None:
-        return question
+    kept = None
     for spec, do in record.operations:
         if do.state is OperationState.REFUSED and not spec.may_fail:
-            policy = spec.on_failure or record.order.on_failure
-            end = EpochEnd.STOPPED if policy is FailurePolicy.KEEP else EpochEnd.REFUSED
-            return Decision(end=end, reason=f"{spec.name}: {do.error}")
-    return None
+            is_kept = (spec.on_failure or record.order.on_failure) is FailurePolicy.KEEP
+            end = EpochEnd.STOPPED if is_kept else EpochEnd.REFUSED
+            kept = Decision(end=end, reason=f"{spec.name}: {do.error}")
+            if not is_kept:
+                return kept  # an undo needs no answer
+    return _question(record) or kept
 
 
 def _question(record: TaskRecord) -> Decision | None:

@@ -93,7 +93,7 @@ class Admission:
         try:
             submitted = read_message(SubmissionMessage, message.body)
             self._check_names(submitted)
-            sent_at = min(submitted.submitted_at, enqueued_at or submitted.submitted_at)
+            sent_at = self.now() if enqueued_at is None else min(enqueued_at, submitted.submitted_at)
             record, is_new = await self._admit(submitted, is_old=sent_at < self.now() - self.retention)
             if record is None:
                 await self._put_back(message, submitted)
@@ -136,7 +136,7 @@ class Admission:
         """Return the record of the task and whether it is new. Raises `_RejectedError`.
 
         The record is None if the version is not deployed here, and the order was not recorded before. The
-        task of an old order may have been deleted: it would be carried out twice.
+        task of an old event may have been deleted: it would be carried out twice.
         """
         workflow = self.registry.find(submitted.workflow, submitted.version)
         if workflow is None or is_old:

@@ -252,7 +252,8 @@ async def test_read_without_a_usable_answer_after_a_change_is_no_refusal(service
 
 class _TwoChangesAgent(HttpAgent):
     async def do(self, call: Call) -> None:
-        await self.post("reservations", call.request, call)
+        if (await self.post("reservations", call.request, call)).get("declined"):
+            raise RefusedError("declined")
         await self.post("charges", call.request, call)
 
 
@@ -260,9 +261,10 @@ async def test_refusal_after_an_accepted_change(service: Service) -> None:
     """The step has an effect: its request is never rebuilt, or its outcome is unknown."""
     agent = _TwoChangesAgent(service.access())
     for idempotent, expected in ((True, (OutcomeKind.REFUSED, True)), (False, (OutcomeKind.UNKNOWN, False))):
-        service.answers = [Answer(201, ()), Answer(409)]
-        outcome = await agent_call.carry_out(agent, new_call(idempotent=idempotent), virtual_now())
-        assert (outcome.kind, outcome.has_unanswered) == expected
+        own = [saying({"declined": True})], (OutcomeKind.REFUSED, False)  # the Agent refuses by itself
+        for service.answers, found in (([Answer(201, ()), Answer(409)], expected), own):
+            outcome = await agent_call.carry_out(agent, new_call(idempotent=idempotent), virtual_now())
+            assert (outcome.kind, outcome.has_unanswered) == found
 
 
 # Retries

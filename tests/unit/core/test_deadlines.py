@@ -255,7 +255,6 @@ def test_recovery_does_not_wait_for_a_payment_in_a_queue() -> None:
     assert (recovered.epoch, recovered.do("pay").run, ready_steps(recovered)) == (2, 0, ["b"])
     assert ready_steps(after(recovered, Due(), seconds=70)) == ["b", "c"]
     begun = after(recovered, RunStarted(epoch=2, run=1, send_by=at(99)), seconds=41)
-    assert (begun.do("pay").run, begun.do("pay").send_by) == (0, at(60))
     unsent = after(begun, LOOK, seconds=62)
     taken = after(unsent, RunStarted(epoch=2, run=unsent.run, send_by=at(99)), seconds=63)
     assert (unsent.run, taken.do("pay").run, taken.do("pay").send_by) == (2, 2, at(99))
@@ -353,7 +352,8 @@ def test_question_that_a_late_outcome_answers_stops_no_task() -> None:
     answered = after(asked, done, seconds=34)
     assert (asked.decision is None, ready_steps(answered), answered.run) == (False, ["c", "d"], 2)
     refused = after(record, end(record, "b", OutcomeKind.REFUSED), done, seconds=20)
-    assert (refused.epoch, after(refused, end(record, "slow")).direction) == (1, Direction.UNDO)
+    for last in (end(record, "slow"), LOOK):  # its outcome may be unknown
+        assert (refused.epoch, after(refused, last, seconds=933).direction) == (1, Direction.UNDO)
     for event in (cancel(), StepBroken(epoch=1, step="d", error="KeyError"), LOOK):
         decided = after(record, event, seconds=45)
         kept = after(decided, done, seconds=46).decision
@@ -379,7 +379,7 @@ def test_late_outcomes_of_a_payment_are_kept() -> None:
     late_run = fold(deferred, end(started, "pay"), lambda _record, _now: [], at(63), SETTINGS).record
     assert (ready_steps(late_run), late_run.run) == (["b"], 2)
     failed = after(started, end(started, "pay", OutcomeKind.REFUSED))
-    assert after(failed, end(started, "pay"), seconds=62).do("pay").state is OperationState.DONE
+    assert after(failed, end(started, "pay")).do("pay").state is OperationState.DONE
 
 
 # Events, timers, tasks of other workflows

@@ -189,9 +189,8 @@ def test_undo_is_requested_in_error_only() -> None:
     assert rejection(record, undo_request(record)) is Rejection.NOT_IN_ERROR
     record = run(record, "a", OutcomeKind.REFUSED)
     assert rejection(record, replace(undo_request(record), epoch=9)) is Rejection.STALE_EPOCH
-    undoing = after(record, undo_request(record))
-    assert undoing.direction is Direction.UNDO
-    stopped = run(undoing, "a", OutcomeKind.REFUSED)
+    stopped = run(after(record, undo_request(record)), "a", OutcomeKind.REFUSED)
+    assert stopped.direction is Direction.UNDO
     assert rejection(stopped, undo_request(stopped)) is Rejection.NOT_OPEN
 
 
