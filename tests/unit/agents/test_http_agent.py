@@ -261,7 +261,7 @@ async def test_refusal_after_an_accepted_change(service: Service) -> None:
     """The step has an effect: its request is never rebuilt, or its outcome is unknown."""
     agent = _TwoChangesAgent(service.access())
     for idempotent, expected in ((True, (OutcomeKind.REFUSED, True)), (False, (OutcomeKind.UNKNOWN, False))):
-        own = [saying({"declined": True})], (OutcomeKind.REFUSED, False)  # the Agent refuses by itself
+        own = [saying({"declined": True})], (OutcomeKind.REFUSED, False)  # the Agent's own verdict
         for service.answers, found in (([Answer(201, ()), Answer(409)], expected), own):
             outcome = await agent_call.carry_out(agent, new_call(idempotent=idempotent), virtual_now())
             assert (outcome.kind, outcome.has_unanswered) == found
