@@ -226,7 +226,7 @@ def _end_once(
         return record
     is_known = do.unknown_starts == 0 or do.last_outcome == event.kind
     if do.state is OperationState.NOT_STARTED and is_known and not is_done:
-        return record  # a repeated outcome of a start that may be repeated
+        return record  # a repeated outcome: the step may already start again
     if event.kind is not OutcomeKind.UNKNOWN:
         record = _with_outcome(record, spec, event, now, settings)
         remains = is_done and record.direction is Direction.UNDO and not spec.undo

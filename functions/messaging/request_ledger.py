@@ -27,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 #: The time after which a delivery that did not renew it counts as dead.
 _LEASE = timedelta(seconds=20)
-#: The end of a delivery of an earlier version, which is not on record.
-_NEVER = "0001-01-01T00:00:00Z"
 #: The first digit of the digest of the start id.
 REQUEST_PARTITIONS = "0123456789abcdef"
 
@@ -70,7 +68,7 @@ class RequestLedger:
         reply = decoded(key, partial(_recorded_reply, request, found))
         if reply is not None or found.get("Delivery") == delivery:  # the answer to its insertion was lost
             return reply
-        if self._now() < decoded(key, lambda: datetime.fromisoformat(found.get("LivesUntil", _NEVER))):
+        if self._now() < decoded(key, lambda: datetime.fromisoformat(found["LivesUntil"])):
             return Begun.BY_ANOTHER
         reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
         _log.warning("task %s step %s: %s", request.task_id, request.step, reason)

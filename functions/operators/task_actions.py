@@ -137,6 +137,7 @@ _NOT_OPEN = {
     ActionName.DONE: "The outcome of this step is not in question, and it has not failed.",
     ActionName.SKIP: "The outcome of this step is not in question, and it has not failed.",
     ActionName.NOT_DONE: "The outcome of this step is not in question.",
+    ActionName.UNDO: "The task is being undone. Resubmit it, or answer the undos that were refused.",
     ActionName.UNDONE: "The undo of this step is not open.",
     ActionName.LEAVE: "The undo of this step is not open.",
     ActionName.EVENT: "Another event is recorded for this step, or the step has ended.",
