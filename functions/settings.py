@@ -109,7 +109,7 @@ class Settings(Connections):
         (60, 300, 900), max_length=20
     )
     """the seconds to wait before each further recovery, such as 60,300,900"""
-    skew_seconds: float = Field(5, ge=0, le=300)
+    skew_seconds: float = Field(5, ge=0, le=10)
     """the seconds that clocks may differ"""
     retention_days: float = Field(30, gt=0, le=36_500)
     """the days that finished tasks are kept"""

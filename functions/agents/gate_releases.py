@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease
-from functions.core.gate_rules import Circuit, Gate, end_hold, next_link, overdue, start_hold
+from functions.core.deadline_rules import counts
+from functions.core.gate_rules import Circuit, Gate, end_hold, is_unreached, next_link, overdue, start_hold
 from functions.core.record import RuleSettings, StepType, TaskRecord
-from functions.core.task_events import GateReleased
+from functions.core.task_events import Due, GateReleased
 from functions.storage.index_pages import read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
@@ -30,6 +30,9 @@ from functions.storage.table_contract import (
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
+
+#: An overdue request: its start, its deadline and its start id.
+type _Request = tuple[datetime, datetime, str]
 
 #: Time after which the message of a release chain counts as lost, and a shorter one for its releases.
 _LOST_AFTER, _RELEASE_TIME = timedelta(seconds=15), timedelta(seconds=10)
@@ -74,31 +77,35 @@ class ReleasingGates(Gates):
 
     # Overdue requests
 
-    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
-        """Count the overdue requests of a task at their queues' gates; return the gates as they were before.
+    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Due:
+        """Count one overdue request of a task for each queue: the first that its Agent had reached.
 
-        Two Supervisors at once, or the repetition after a lost answer, may count a request twice.
-        `Due` decides by these gates, so an absence of an Agent counts at most as many failures of tasks as
-        open the circuit. A gate that cannot be changed is left out, and its requests are not decided.
+        Return the event by which they are decided, with the gates as they were before. So an absence of an
+        Agent counts at most as many failures of tasks as open the circuit. Two Supervisors at once, or the
+        repetition after a lost answer, may count a request twice. A gate that cannot be changed is left out.
         """
-        now = self._now()
-        oldest: dict[str, tuple[datetime, datetime]] = {}
+        now, settings, late = self._now(), self._settings, dict[str, list[_Request]]()
         for spec, operation in record.operations:
-            may_count = spec.may_fail or (may_recover and record.decision is None)
-            may_count |= spec.must_not_repeat(record.direction)
-            if may_count and spec.type is StepType.QUEUE and operation.is_overdue(now - self._settings.skew):
-                request = (operation.started_at or now, operation.complete_by or now)
-                oldest[spec.gate] = min(oldest.get(spec.gate, request), request)
-        judged: dict[str, Gate] = {}
-        if oldest:
-            await self.refresh()
-        for name, (sent_at, ends_at) in oldest.items():
-            count = partial(overdue, sent_at=sent_at, ends_at=ends_at, now=now, settings=self._settings)
+            may_count = spec.type is StepType.QUEUE and counts(record, spec, may_recover=may_recover)
+            if may_count and operation.is_overdue(now - settings.skew):
+                times = (operation.started_at or now, operation.complete_by or now)
+                late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
+        judged, counted = dict[str, Gate](), set[str]()
+        await self.refresh()
+        for name, requests in late.items():
+
+            def chosen(gate: Gate, requests: Sequence[_Request] = sorted(requests)) -> _Request:
+                reached = (each for each in requests if not is_unreached(gate, *each[:2], settings))
+                return next(reached, requests[0])
+
             try:
-                judged[name] = await self.change(name, count)
+                gate = await self.change(name, lambda gate: overdue(gate, *chosen(gate)[:2], now, settings))
             except StorageError as error:
                 _log.warning("gate %s: an overdue request is not counted: %s", name, error)
-        return judged
+            else:
+                judged[name] = gate
+                counted.add(chosen(gate)[2])
+        return replace(await self.due(), may_recover=may_recover, queues=judged, counted=counted)
 
     # Operators
 
@@ -109,9 +116,9 @@ class ReleasingGates(Gates):
         """
         await self.change(name, lambda gate: start_hold(gate, reason, who, self._now()), is_operator=True)
 
-    async def end_hold(self, name: str) -> None:
-        """End an operator's hold, and start the release of the steps behind the gate."""
-        await self.change(name, lambda gate: end_hold(gate, self._now()), is_operator=True)
+    async def end_hold(self, name: str, since: datetime | None = None) -> None:
+        """End an operator's hold, or only that of `since`, and start the release of the steps behind it."""
+        await self.change(name, lambda gate: end_hold(gate, self._now(), since), is_operator=True)
 
     async def set_calls_at_once(self, name: str, limit: int | None) -> None:
         """Set the largest number of calls that one instance has under way, at least 1; None: no limit."""

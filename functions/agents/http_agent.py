@@ -159,7 +159,7 @@ class HttpAgent:
                 return _result_text(await self.do(call))
             await self.undo(call)
         except RefusedError as error:
-            is_later = changes.is_accepted and isinstance(error, StatusRefusedError)
+            is_later = changes.is_accepted and (error.has_unanswered or isinstance(error, StatusRefusedError))
             if is_later and not call.idempotent:
                 raise ServiceError(f"{error}, after it had accepted another request") from error
             error.has_unanswered |= changes.unanswered > 0 or is_later
@@ -223,7 +223,7 @@ class HttpAgent:
         try:
             text = json if isinstance(json, str) else json_text("request", dict(json))
         except UnfitValueError as error:
-            raise RefusedError(str(error)) from None
+            raise RefusedError(str(error), has_unanswered=_changes().is_accepted) from None
         content = await self._send(method, path, text.encode(), call)
         _changes().is_accepted = True
         try:

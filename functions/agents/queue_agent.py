@@ -32,7 +32,7 @@ from functions.messaging.agent_messages import (
     requests_queue,
 )
 from functions.messaging.message_format import MessageError, read_message
-from functions.messaging.request_ledger import Begun, RequestLedger
+from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError
 
@@ -113,7 +113,7 @@ class QueueAgent:
         is_late, delivery = self.now() >= request.complete_by, self.new_id()
         late = reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
         begin = partial(self.ledger.begin, request, delivery, late)
-        while (reply := await self._retried(begin)) is Begun.BY_ANOTHER:  # noqa: ASYNC110 - of any process
+        while isinstance(reply := await self._retried(begin), str):  # noqa: ASYNC110 - of any process
             await asyncio.sleep(_BUSY_SECONDS)
         if reply is None:
             renewing = asyncio.create_task(self._renew(request))

@@ -66,11 +66,10 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
 
 def is_pending(record: TaskRecord, end: EpochEnd) -> bool:
     """Return whether a step is under way that must not be repeated. A recovery keeps requests in queues."""
-    is_kept = end is EpochEnd.RECOVERED
     return any(
         operation.state is OperationState.RUNNING and spec.must_not_repeat(record.direction)
         for spec, operation in record.operations
-        if not (is_kept and spec.type is StepType.QUEUE)
+        if not (end is EpochEnd.RECOVERED and spec.type is StepType.QUEUE)
     )
 
 

@@ -72,18 +72,14 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
     credited = _credited(record, event.holds, now)
-    is_credited, record, counted = credited is not record, credited, set[str]()
+    is_credited, record = credited is not record, credited
     for spec, operation in record.operations:
         if operation.gate is not None:  # a credit changes all steps: the rows of all gates do not fit beside
             record = record if is_credited else _act_on_deferral(record, event, spec, now, settings)
         elif operation.find_by is not None and operation.find_by <= late:
             record = record.with_operation(spec.name, replace(operation, find_by=None))
-        elif operation.is_overdue(late) and spec.gate not in counted:
+        elif operation.is_overdue(late):
             record = _act_on_overdue_step(record, event, spec, now, settings)
-            ended = record.current(spec.name)
-            is_failed = ended.state in {OperationState.REFUSED, OperationState.UNKNOWN}
-            if spec.type is StepType.QUEUE and is_failed and ended.error != UNREACHED:
-                counted.add(spec.gate)  # a look decides on one failure of a queue, as its gate counts one
         elif operation.unsent_by is not None and operation.unsent_by <= late:
             unsent = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
             record = replace(unsent, run=run, start_by=start_by)
@@ -93,21 +89,30 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
     return _act_on_missed_pick_up(record, event, now, settings) if is_missed else record
 
 
+def counts(record: TaskRecord, spec: StepSpec, *, may_recover: bool) -> bool:
+    """Return whether an overdue request counts as failed. A required step beside a decision just ends."""
+    is_optional = spec.may_fail and record.direction is Direction.DO
+    return is_optional or spec.must_not_repeat(record.direction) or (may_recover and record.decision is None)
+
+
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
     sent_at, ends_at = operation.started_at or now, operation.complete_by or now
     if is_once and spec.type is StepType.QUEUE:
-        until = now + settings.longest_deferral
-        held = stopped([(hold.start, hold.end or until) for hold in event.holds.get(spec.gate, ())], sent_at)
-        complete_by = sent_at + timedelta(seconds=spec.complete_within) + held
+        complete_by = sent_at + timedelta(seconds=spec.complete_within)
+        for hold in event.holds.get(spec.gate, ()):
+            if hold.start < complete_by:
+                end = hold.end or now + settings.longest_deferral
+                complete_by += max(timedelta(), end - max(hold.start, sent_at))
         if complete_by > now:
             return record.with_operation(spec.name, replace(operation, complete_by=complete_by))
     gate = event.queues.get(spec.gate)
-    if gate is None and spec.type is StepType.QUEUE:
-        return record
     was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
+    may_fail = counts(record, spec, may_recover=True) and spec.type is StepType.QUEUE
+    if may_fail and not was_unreached and operation.start_id not in event.counted:
+        return record
     if is_once:
         return mark_unknown(record, spec, now, UNREACHED if was_unreached else None)
     if was_unreached:
@@ -128,8 +133,8 @@ def _act_on_deferral(
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))
-    text = "deferred for too long"
-    return fail_or_recover(record, spec, text, now, settings, may_recover=event.may_recover)
+    error = "deferred for too long"
+    return fail_or_recover(record, spec, error, now, settings, may_recover=event.may_recover)
 
 
 def _act_on_missed_pick_up(
@@ -140,7 +145,9 @@ def _act_on_missed_pick_up(
     if event.is_overloaded and now - since < settings.defer_for and record.decision is None:
         wait = settings.longest_deferral * (1 + spread(f"{record.order.task}.{record.run}")) / 2
         return replace(record, resume_at=now + wait, deferred_since=since)
-    if record.decision is not None or not event.may_recover:
+    if record.decision is not None:  # only look-ups are left
+        return replace(record, run=record.run + 1, start_by=now + settings.start_within)
+    if not event.may_recover:
         return record
     return replace(record, decision=recovery(record, settings, "the task"))  # no name of a step
 
@@ -179,7 +186,7 @@ def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: date
         (max(hold.start, start), min(until, end or until))
         for gate, start, end in _waits(record)
         for hold in holds.get(gate, ())
-        for until in [hold.end or now - (now - hold.start) % timedelta(minutes=5)]
+        for until in [hold.end or end or now - (now - hold.start) % timedelta(minutes=5)]
     ]
     return extended(record, spans)
 

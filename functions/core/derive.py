@@ -74,8 +74,7 @@ class Columns:
 
     `complete_by` is None in a new task. `due_at` is the next time at which the task must be examined, and
     `wake_at` the next one that is no failure. `gates` holds, for each gate behind which steps wait, the
-    earliest time and the number of steps since then. `calls_under_way` counts calls and requests without an
-    outcome.
+    earliest time and the number of steps since then. `calls_under_way` counts pending calls and requests.
     """
 
     state: ProcessState
@@ -100,11 +99,10 @@ def derive(record: TaskRecord) -> Columns:
     calls_end = _earliest(op.complete_by for _, op in calls)
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
     wake_at = _earliest((waits_end, record.resume_at))
-    look_ups_end = _earliest(op.find_by for _, op in record.operations)
-    sends_end = _earliest(op.unsent_by for _, op in record.operations)
-    deferrals_end = _earliest(op.defer_by for _, op in record.operations if op.gate is not None)
+    others_end = _earliest(time for _, op in record.operations for time in (op.find_by, op.unsent_by))
+    deferrals_end = _earliest(op.defer_by for _, op in record.operations if record.resume_at is None)
     expires_at = record.expires_at if may_expire(record) else None
-    due_at = _earliest((calls_end, pick_up, look_ups_end, sends_end, deferrals_end, expires_at, wake_at))
+    due_at = _earliest((calls_end, pick_up, others_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
     waits |= {spec.type for spec, op in record.operations if op.find_by and op.run}  # in its Agent's queue

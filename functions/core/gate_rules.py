@@ -209,9 +209,9 @@ def start_hold(gate: Gate, reason: str, who: str, now: datetime) -> Gate:
     return replace(gate, holds=(*older, *kept[-_MOST_REASONS:]), link=gate.link + 1, next_at=None)
 
 
-def end_hold(gate: Gate, now: datetime) -> Gate:
-    """End an operator's hold, and start the release chain with one step."""
-    if gate.hold is None:
+def end_hold(gate: Gate, now: datetime, since: datetime | None = None) -> Gate:
+    """End an operator's hold, or only the one of `since`, and start the release chain with one step."""
+    if gate.hold is None or since not in {None, gate.hold.start}:
         return gate
     is_open = gate.circuit is Circuit.OPEN
     return replace(

@@ -41,7 +41,7 @@ def json_text(name: str, value: object, most: int = MOST_TEXT_BYTES) -> str:
         text = to_json(value).decode()
     except PydanticSerializationError:
         raise UnfitValueError(f"the {name} holds half of a character (a lone surrogate)") from None
-    size = len(text.encode("utf-16-le"))
+    size = 2 * len(text) if text.isascii() else len(text.encode("utf-16-le"))
     if size > most:
         raise UnfitValueError(f"the {name} has {size} bytes in UTF-16; the limit is {most}")
     return text

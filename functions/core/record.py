@@ -307,19 +307,13 @@ class Operation:
         return replace(self, attempts=(*self.attempts, attempt)[-MOST_ATTEMPTS:])
 
     @property
-    def last_outcome(self) -> str | None:
-        """Return the outcome of the newest attempt."""
-        return self.attempts[-1].outcome if self.attempts else None
-
-    @property
     def unsent_by(self) -> datetime | None:
         """Return `send_by` of an operation or a look-up that is under way."""
         return self.send_by if self.state is OperationState.RUNNING or self.find_by is not None else None
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether the operation is under way beyond its deadline. `now` is in UTC."""
-        is_running = self.state is OperationState.RUNNING
-        return is_running and self.complete_by is not None and self.complete_by <= now
+        return bool(self.complete_by and self.state is OperationState.RUNNING and self.complete_by <= now)
 
 
 #: The operation of a step that has never started.
@@ -426,9 +420,10 @@ class TaskRecord:
 
     `run` is the number of the newest run of this epoch, which must start the ready steps until `start_by`.
     `resume_at` defers the whole task since `deferred_since`. `error` is the reason why the task is in
-    `Error`. At `expires_at` the task's own time limit ends; suspensions and holds move it.
-    `stops` are the latest spans of suspensions and holds by which it and the deferrals were extended.
-    `closed` and `outbox` are additions of one change; they are empty in a record that was read.
+    `Error`. At `expires_at` the task's own time limit ends; suspensions and holds move it. `acted_at` is the
+    time of an operator's latest action or of a cancel. `stops` are the latest spans of suspensions and holds
+    by which it and the deferrals were extended. `closed` and `outbox` are additions of one change, and empty
+    in a record that was read.
     """
 
     order: Order
@@ -443,6 +438,7 @@ class TaskRecord:
     error: str | None = None
     resume_at: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
+    acted_at: AwareDatetime | None = None
     stops: tuple[tuple[AwareDatetime, AwareDatetime], ...] = ()
     deferred_since: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
@@ -478,10 +474,8 @@ class TaskRecord:
         self, name: str, operation: Operation, direction: Direction | None = None
     ) -> TaskRecord:
         """Return the record with another operation of one step, by default in the task's direction."""
-        step = self.step(name)
-        if (direction or self.direction) is Direction.DO:
-            return self.with_step(replace(step, do=operation))
-        return self.with_step(replace(step, undo=operation))
+        changes: dict[str, Any] = {str(direction or self.direction): operation}
+        return self.with_step(replace(self.step(name), **changes))
 
 
 class NotDeployedError(LookupError):

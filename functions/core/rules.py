@@ -19,6 +19,7 @@ from functions.core.task_events import Event, Rejection
 
 #: Returns the events that follow from a record, for the same transaction. It is pure.
 Plan = Callable[[TaskRecord, datetime], Sequence[Event]]
+_ACTIONS = events.Cancelled | events.Resubmitted | events.UndoRequested | events.Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ def apply(record: TaskRecord, event: Event, now: datetime, settings: RuleSetting
     after = _apply(record, event, now, settings)
     if isinstance(after, Rejection) or after is record:
         return after
+    if getattr(event, "by_operator", isinstance(event, _ACTIONS)):
+        after = replace(after, acted_at=now)
     return conclude(after, now, settings)
 
 

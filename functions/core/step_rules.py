@@ -218,15 +218,14 @@ def _end_once(
         event = replace(event, start_id=do.start_id or "")  # known as done: the step needs no other start
     if event.start_id != do.start_id:
         return Rejection.OTHER_START
-    is_by_hand = do.last_outcome == OutcomeKind.UNKNOWN
+    is_by_hand = [each.outcome for each in do.attempts[-1:]] == [OutcomeKind.UNKNOWN]
     contradicts = event.kind is OutcomeKind.REFUSED or (is_by_hand and event.kind is OutcomeKind.NOT_BEGUN)
     if do.state is OperationState.DONE and contradicts:
         return add_note(record, spec.name, _NOT_DONE_AFTER, now)
     if do.state not in open_states:
         return record
-    is_known = do.unknown_starts == 0 or do.last_outcome == event.kind
-    if do.state is OperationState.NOT_STARTED and is_known and not is_done:
-        return record  # a repeated outcome: the step may already start again
+    if do.state is OperationState.NOT_STARTED and not is_done:
+        return record  # the step may already start again
     if event.kind is not OutcomeKind.UNKNOWN:
         record = _with_outcome(record, spec, event, now, settings)
         remains = is_done and record.direction is Direction.UNDO and not spec.undo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -173,14 +173,15 @@ class Due:
     """A scheduled message or the Supervisor looks at a task because a time has passed.
 
     Without `may_recover`, no recovery starts. With `is_overloaded`, a task that no run has picked up is
-    deferred, uncounted. `holds` are the operators' holds by gate. `queues` are the gates of Agents' queues
-    that decide on overdue requests; a request without its gate is not decided.
+    deferred, uncounted. `holds` are the operators' holds by gate. `queues` are the gates of Agents' queues by
+    which overdue requests are deferred. Only requests that their gates `counted` (start ids) may fail.
     """
 
     may_recover: bool = False
     is_overloaded: bool = False
     holds: Mapping[str, tuple[Hold, ...]] = field(default_factory=dict)
     queues: Mapping[str, Gate] = field(default_factory=dict)
+    counted: Collection[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

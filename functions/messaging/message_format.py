@@ -89,18 +89,20 @@ class QueueMessage:
         subject: str | None = None,
         correlation_id: str | None = None,
     ) -> QueueMessage:
-        """Return a message from the values of the host, without properties of other types."""
-        fitting = {str(key): each for key, each in (properties or {}).items() if _is_property(each)}
+        """Return a message from the values of the host, without those that cannot be sent again."""
+        named = ((str(key), each) for key, each in (properties or {}).items())
+        texts = (text if _can_be_sent(text) else None for text in (message_id, subject, correlation_id))
+        message_id, subject, correlation_id = texts
         return cls(
             message_id=message_id or "",
             body=body,
             subject=subject,
             correlation_id=correlation_id,
-            properties=fitting,
+            properties={key: each for key, each in named if _can_be_sent(key) and _can_be_sent(each)},
         )
 
 
-def _is_property(value: object) -> bool:
+def _can_be_sent(value: object) -> bool:
     return isinstance(value, int | float | bool) or (isinstance(value, str) and not _HALF.search(value))
 
 

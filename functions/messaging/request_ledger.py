@@ -6,9 +6,8 @@ import hashlib
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
@@ -31,12 +30,6 @@ _LEASE = timedelta(seconds=20)
 REQUEST_PARTITIONS = "0123456789abcdef"
 
 
-class Begun(Enum):
-    """The state of a request without a recorded reply."""
-
-    BY_ANOTHER = "another delivery carries it out"
-
-
 class RequestLedger:
     """The table of the requests that must not be repeated: a row for each start id, under its digest.
 
@@ -49,11 +42,11 @@ class RequestLedger:
 
     async def begin(
         self, request: AgentRequest, delivery: str, late: AgentReply | None
-    ) -> AgentReply | Begun | None:
+    ) -> AgentReply | Literal["busy"] | None:
         """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
 
-        Otherwise return the recorded reply; without one, that another delivery carries it out, or the reply
-        that the outcome is unknown. With the reply of a `late` request, no delivery ever begins it.
+        Otherwise return the recorded reply; without one, "busy" if another delivery carries it out, or the
+        reply that the outcome is unknown. With the reply of a `late` request, no delivery ever begins it.
         """
         partition, key = _place_of(request)
         row, day = self._row(request, delivery, late), f"!{request.complete_by:%Y%m%d}|{key}"
@@ -69,7 +62,7 @@ class RequestLedger:
         if reply is not None or found.get("Delivery") == delivery:  # the answer to its insertion was lost
             return reply
         if self._now() < decoded(key, lambda: datetime.fromisoformat(found["LivesUntil"])):
-            return Begun.BY_ANOTHER
+            return "busy"
         reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
         _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
         return reply_to(request, ReplyOutcome.UNKNOWN, error=reason)

@@ -107,8 +107,9 @@ class Selection:
         return state is ProcessState.ERROR or ((asked.suspended or is_ended) and not has_cause)
 
     def has(self, record: TaskRecord) -> bool:
-        """Return whether a task is selected. One that ended or was suspended after `before` is not."""
-        at = record.finished_at or record.order.submitted_at
+        """Return whether a task is selected. One that ended, or that was acted on, after `before` is not."""
+        ended_at, submitted_at = record.finished_at, record.order.submitted_at
+        at = max(ended_at or submitted_at, record.acted_at or submitted_at)
         if self._asked.suspended and record.suspension is not None:
             at = max(at, record.suspension.since)
         return at <= self._before and matches(self._asked, record, self._before)

@@ -2,11 +2,12 @@
 
 # ruff: noqa: I002 - FastAPI needs the classes of bodies, and not their names
 
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.gate_rules import Gate, Hold
@@ -38,12 +39,23 @@ class CallLimit(Reason):
     calls_at_once: Annotated[int | None, Field(ge=1, le=_MOST_CALLS, strict=True)]
 
 
+class HoldEnd(Reason):
+    """The hold that ends: `since` is its start. A repeated request ends no other hold."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "repaired", "since": "2026-01-31T12:00:00Z"}]}
+    )
+
+    since: AwareDatetime
+
+
 class GateState(BaseModel):
     """The hold of a gate after an action, null without a hold, and its limit."""
 
     gate: str
     held_by: str | None
     held_because: str | None
+    held_since: datetime | None
     calls_at_once: int | None
 
     @classmethod
@@ -54,6 +66,7 @@ class GateState(BaseModel):
             gate=gate.name,
             held_by=None if hold is None else hold.who,
             held_because=None if hold is None else hold.reason,
+            held_since=None if hold is None else hold.start,
             calls_at_once=gate.calls_at_once,
         )
 
@@ -84,11 +97,12 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
         return GateState.of(after)
 
     @router.post("/gates/{gate}/end-hold", **ACTION)
-    async def end_hold(gate: GatePath, body: Reason, request: Request) -> GateState:  # noqa: ARG001 - required of every action
+    async def end_hold(gate: GatePath, body: HoldEnd, request: Request) -> GateState:
         """End the hold of a gate. The steps behind the gate are released one after the other."""
-        if (await find(gate)).hold is None:
-            raise ProblemError(HTTPStatus.CONFLICT, "The gate is not held. Reload the overview.")
-        await gates.end_hold(gate)
+        current = (await find(gate)).hold
+        if current is None or current.start != body.since:
+            raise ProblemError(HTTPStatus.CONFLICT, "This hold has ended. Reload the overview.")
+        await gates.end_hold(gate, body.since)
         record_action(caller_of(request).name, "end-hold", f"gates/{gate}")
         return GateState.of(changed(gate))
 

@@ -98,7 +98,7 @@ class _Run:
     """One activity of a run.
 
     `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began, and
-    `_sent` the deadlines of the requests that it sent, by start id. It records these with its next change.
+    `_sent` the requests that it sent: whether a later run might repeat them. Its next change records these.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
@@ -106,7 +106,7 @@ class _Run:
         self._began_at = runs.now()
         self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
-        self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, datetime]()
+        self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, bool]()
         self._has_started = self._has_unsent = self._is_over = False
         self._group = asyncio.TaskGroup()
 
@@ -118,13 +118,13 @@ class _Run:
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
                 self._begin(record, is_first=True)
-        is_long = any(until > self._records_until for until in self._sent.values())
-        newest = await self._runs.storage.cached(self._task) if is_long or not self._is_over else None
+        is_kept = any(self._sent.values())
+        newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
         if newest is None:
             return False
         has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
         has_more = newest.epoch == self._epoch and (self._has_unsent or has_work)
-        if (is_long or has_more) and record_sent(newest, self._requests_sent()) is not newest:
+        if (is_kept or has_more) and record_sent(newest, self._requests_sent()) is not newest:
             await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
         return has_more
 
@@ -193,12 +193,12 @@ class _Run:
         is_running, is_activity = operation.state is OperationState.RUNNING, spec.type is StepType.ACTIVITY
         is_look_up = is_activity and not is_running
         key = f"{operation.start_id}.find" if is_look_up else operation.start_id
-        until = operation.complete_by if is_running else operation.find_by
+        end = operation.complete_by if is_running else operation.find_by
+        until = min(end, self._ends_at, operation.unsent_by or end) if end and is_activity else end
         if key is None or until is None or key in self._begun or (is_look_up and until <= self._runs.now()):
             return
         self._begun.add(key)
         self._has_started |= is_look_up
-        until = min(until, self._ends_at) if is_activity else until
         if spec.type not in WAITING_TYPES:
             call = call_of(record, spec, operation, until, self._runs.registry)
             self._group.create_task(self._work(record, spec, call))
@@ -247,8 +247,7 @@ class _Run:
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent, until its deadline or the end of the run."""
-        until, wait = min(call.complete_by, self._ends_at), _FIRST_WAIT
-        warn_from = self._runs.now()
+        until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
         while (now := self._runs.now()) < until:
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
@@ -262,6 +261,6 @@ class _Run:
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 sent = f"{call.start_id}.find" if call.is_look_up else call.start_id
-                self._sent[sent] = call.complete_by
+                self._sent[sent] = call.complete_by > self._records_until or not call.idempotent
                 return
         self._has_unsent |= self._runs.now() < call.complete_by <= self._records_until

@@ -56,6 +56,7 @@ _BATCH_HEADERS = {**_HEADERS, "Content-Type": form.CONTENT_TYPE, "Accept": "appl
 _READ_HEADERS = {**_HEADERS, "Accept": "application/json;odata=fullmetadata"}  # it includes the ETags
 #: Of the tokens for a table.
 SCOPE = "https://storage.azure.com/.default"
+_http_date = lru_cache(maxsize=8)(partial(formatdate, usegmt=True))
 _NEXT = ("NextPartitionKey", "NextRowKey")
 _TOKEN = TypeAdapter(dict[str, str])
 _ACCEPTED, _OK, _NOT_FOUND, _UNAUTHORIZED = 202, 200, 404, 401
@@ -125,7 +126,7 @@ class StorageSession:
 
     async def _signed(self, path: str) -> Mapping[str, str]:
         """Return the headers that authorize a request to a path, quoted as it is sent."""
-        date = formatdate(int(self._clock()), usegmt=True)
+        date = _http_date(int(self._clock()))
         if isinstance(self._credential, AzureNamedKeyCredential):
             return {"x-ms-date": date, "Authorization": _shared_key(*self._credential.named_key, date, path)}
         try:

@@ -53,11 +53,8 @@ class SweptGates(Protocol):
     async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
         """Return all gates. With `is_forced`, raise `TransientStorageError` if they cannot be read."""
 
-    async def due(self) -> Due:
-        """Return the event that a time has passed, with the holds of all gates."""
-
-    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Mapping[str, Gate]:
-        """Count overdue requests of a task, and return the gates by which they are decided."""
+    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Due:
+        """Count overdue requests of a task, and return the event by which they are decided."""
 
     async def start_missing_chains(self) -> None:
         """Start the release chains whose messages were lost. Raises `TransientStorageError`."""
@@ -151,9 +148,8 @@ class TaskSweep:
             await recoveries.acquire()
         is_recovered = False
         try:
-            queues = await self._gates.judge(before, may_recover=may_recover)
-            due = await self._gates.due()
-            due = replace(due, may_recover=may_recover, is_overloaded=is_overloaded, queues=queues)
+            due = await self._gates.judge(before, may_recover=may_recover)
+            due = replace(due, is_overloaded=is_overloaded)
             applied = await self._storage.change(task, due, until=self._now() + _EVENT_TIME)
             is_recovered = applied.rejection is None and applied.record.epoch > before.epoch
             report.recovered += is_recovered

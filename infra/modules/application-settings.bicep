@@ -70,7 +70,7 @@ type ApplicationSettings = {
 
   @description('The time by which clocks may differ.')
   @minValue(0)
-  @maxValue(300)
+  @maxValue(10)
   skewSeconds: int?
 
   @description('Days for which finished tasks are kept.')

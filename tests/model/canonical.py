@@ -88,6 +88,7 @@ def canonical(record: TaskRecord, under_way: frozenset[str]) -> tuple[TaskRecord
         decision=None if decision is None else Decision(end=decision.end, reason=""),
         error=None if record.error is None else "",
         finished_at=None if record.finished_at is None else START,
+        acted_at=None,
         reason=None,
         closed=(),
         outbox=(),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 #: Seconds after the return of a queue Agent within which every step that waited for it is released.
 _RELEASED_WITHIN = 180
+_SWEEP_SECONDS = 30  # the longest time between two sweeps: an absence that is shorter may count more
 #: Seconds after which every host has the newest view of a gate, with an allowance for its use.
 _VIEW_SECONDS = 4
 
@@ -297,7 +298,8 @@ class Checks(RecordChecks):
         if len(causes) == 1 and "hung" not in causes:
             agent = min(causes)
             self._counted[agent].append(task)  # one task alone may count all failures
-            is_bounded = len(self._counted[agent]) <= SETTINGS.open_after
+            is_short = services.outages[agent][1] - services.outages[agent][0] < _SWEEP_SECONDS
+            is_bounded = is_short or len(self._counted[agent]) <= SETTINGS.open_after
             self.require(is_bounded, f"{agent} away: {self._counted[agent]} counted")
         if not causes:
             is_on_its_way = self.world.replying[task]
@@ -328,7 +330,7 @@ class Checks(RecordChecks):
             self._released_at[after.order.task] = now
             limit, recent = (old.deferred_since or now) - timedelta(seconds=1), now - timedelta(seconds=1)
             older = [key for key in self._waiting(old.gate or "") if key[2] < limit]
-            older = [key for key in older if self._waits_since[key[1]][key] < recent]
+            older = [key for key in older if self._waits_since[key[1]].get(key, now) < recent]
             self.world.spawn(self._check_older(after.order.task, older))
 
     def _waiting(self, gate: str) -> list[tuple[str, str, datetime]]:
@@ -355,7 +357,8 @@ class Checks(RecordChecks):
         limit = self.world.now()
         await asyncio.sleep(_RELEASED_WITHIN)
         hung = {key.partition(".")[0] for key, at in services.hung.items() if at == agent}
-        left = [key for key in self._waiting(gate) if key[2] < limit and key[1] not in hung]
+        waits = ((key, self._waits_since[key[1]].get(key, limit)) for key in self._waiting(gate))
+        left = [key for key, since in waits if since < limit and key[1] not in hung]
         is_held = any(end is None or end > limit for _, end in self.holds[gate])
         self.require(is_held or not left, f"{agent} has returned, and {left} still wait")
 

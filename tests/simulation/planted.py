@@ -192,7 +192,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "decisions_are_forgotten": (Edit("core.conclusions", "or decision.is_derived", "or bool(decision.end)"),),
     "undo_does_not_wait_for_a_payment_in_a_queue": (
-        Edit("core.conclusions", "is_kept = end is EpochEnd.RECOVERED", "is_kept = end in EpochEnd"),
+        Edit("core.conclusions", "if not (end is EpochEnd.RECOVERED and", "if not (end in EpochEnd and"),
     ),
     "run_repeats_a_payment": (
         Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
@@ -286,7 +286,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_sent_is_not_due": (
-        Edit("core.derive", "sends_end = _earliest(op.unsent_by for", "sends_end = _earliest(op.find_by for"),
+        Edit("core.derive", "for time in (op.find_by, op.unsent_by))", "for time in [op.find_by])"),
     ),
     "run_begins_the_starts_of_another_run": (
         Edit("scheduler.run", "operation.start_id in self._planned", "operation.start_id is not None"),
@@ -346,7 +346,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "page.entries, examine, report)\n        return None",
         ),
     ),
-    "sweep_without_the_holds": (Edit("supervisor.task_sweep", "queues=queues)", "queues=queues, holds={})"),),
+    "sweep_without_the_holds": (
+        Edit(
+            "supervisor.task_sweep",
+            "is_overloaded=is_overloaded)\n            a",
+            "is_overloaded=is_overloaded, holds={})\n            a",
+        ),
+    ),
     "full_sweep_does_not_restore_index_rows": (
         Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
     ),

@@ -55,7 +55,7 @@ export function act({ id, epoch }, action, step, reason, content) {
   return post(path, { reason, epoch, ...(content && { [action === "event" ? "body" : "result"]: content }) });
 }
 
-// `action` is `hold`, `end-hold` or `limit`; `more` has the limit.
+// `action` is `hold`, `end-hold` or `limit`; `more` has the limit, or the start of the hold.
 export function actOnGate(gate, action, reason, more = {}) {
   return post(`gates/${encodeURIComponent(gate)}/${action}`, { reason, ...more });
 }

@@ -47,9 +47,9 @@ function askToHold({ gate }, acted) {
   askFor(gate, "Hold", el("p", {}, content), (reason) => api.actOnGate(gate, "hold", reason), acted);
 }
 
-function askToEnd({ deferred, gate }, acted) {
+function askToEnd({ deferred, gate, hold }, acted) {
   const content = `${tally(deferred)} deferred ${deferred.count === 1 ? "task is" : "tasks are"} released one after the other, in the order of waiting.`;
-  askFor(gate, "End hold of", el("p", {}, content), (reason) => api.actOnGate(gate, "end-hold", reason), acted);
+  askFor(gate, "End hold of", el("p", {}, content), (reason) => api.actOnGate(gate, "end-hold", reason, { since: hold.start }), acted);
 }
 
 function askForLimit({ calls_at_once: limit, gate }, acted) {

@@ -167,17 +167,23 @@ def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(
 
 
 def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
-    """Nobody writes to their own storage account by accident."""
+    """Nobody writes to their own account by accident. Only a connection to nothing local stays as it is."""
     _write(
         app / "local.settings.json",
         AzureWebJobsStorage="theirs",
         ServiceBusConnection="theirs",
         StateStore="theirs",
+        Orders="Endpoint=sb://localhost;SharedAccessKey=x;UseDevelopmentEmulator=true;",
+        Files="UseDevelopmentStorage=true",
+        Other="Endpoint=sb://theirs.servicebus.windows.net;SharedAccessKey=x",
     )
     settings = _settings(app, {"StateStore": "theirs"})
     assert "TableEndpoint=http://127.0.0.1:10102/devstoreaccount1;" in settings["StateStore"]
     assert settings["AzureWebJobsStorage"] == settings["StateStore"]
     assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
+    assert settings["Orders"] == settings["ServiceBusConnection"]
+    assert settings["Files"] == settings["StateStore"]
+    assert settings["Other"].startswith("Endpoint=sb://theirs")
 
 
 def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> None:
@@ -186,20 +192,6 @@ def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> N
     assert "EventHubConnection" not in _settings(app, {})
     for settings in (_settings(app, emulator), application_settings(app, {}, ADDRESSES, emulator)):
         assert settings["EventHubConnection"] == settings["ServiceBusConnection"]
-
-
-def test_a_connection_to_an_emulator_is_that_of_the_running_part(app: Path) -> None:
-    """Whatever its name; another connection stays as it is."""
-    _write(
-        app / "local.settings.json",
-        Orders="Endpoint=sb://localhost;SharedAccessKey=x;UseDevelopmentEmulator=true;",
-        Files="UseDevelopmentStorage=true",
-        Other="Endpoint=sb://theirs.servicebus.windows.net;SharedAccessKey=x",
-    )
-    settings = _settings(app)
-    assert settings["Orders"] == settings["ServiceBusConnection"]
-    assert settings["Files"] == settings["StateStore"]
-    assert settings["Other"].startswith("Endpoint=sb://theirs")
 
 
 def test_sample_services_follow_the_hosts_port(app: Path) -> None:

@@ -252,17 +252,19 @@ async def test_read_without_a_usable_answer_after_a_change_is_no_refusal(service
 
 class _TwoChangesAgent(HttpAgent):
     async def do(self, call: Call) -> None:
-        if (await self.post("reservations", call.request, call)).get("declined"):
+        made = await self.post("reservations", call.request, call)
+        if made.get("declined"):
             raise RefusedError("declined")
-        await self.post("charges", call.request, call)
+        await self.post("charges", made, call)
 
 
 async def test_refusal_after_an_accepted_change(service: Service) -> None:
-    """The step has an effect: its request is never rebuilt, or its outcome is unknown."""
-    agent = _TwoChangesAgent(service.access())
+    """Or one without an answer: the request is never rebuilt, or its outcome is unknown."""
+    agent, too_large = _TwoChangesAgent(service.access()), [saying({"id": "x" * 40_000})]  # for the second
     for idempotent, expected in ((True, (OutcomeKind.REFUSED, True)), (False, (OutcomeKind.UNKNOWN, False))):
         own = [saying({"declined": True})], (OutcomeKind.REFUSED, False)  # the Agent's own verdict
-        for service.answers, found in (([Answer(201, ()), Answer(409)], expected), own):
+        given = ([Answer(first, ()), Answer(409)] for first in (201, 503))
+        for service.answers, found in (*((each, expected) for each in (*given, too_large)), own):
             outcome = await agent_call.carry_out(agent, new_call(idempotent=idempotent), virtual_now())
             assert (outcome.kind, outcome.has_unanswered) == found
 
@@ -298,14 +300,6 @@ async def test_call_that_must_not_be_repeated_is_sent_once(
     with pytest.raises(ServiceError):
         await _do(service, idempotent=False, direction=direction)
     assert len(service.received) == 1
-
-
-async def test_refusal_after_an_attempt_without_answer_says_so(service: Service) -> None:
-    """The earlier request may still take effect, so no other request replaces this one."""
-    service.answers = [Answer(503), Answer(409)]
-    with pytest.raises(RefusedError) as refusal:
-        await _do(service)
-    assert refusal.value.has_unanswered
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,6 @@ async def test_issuer_that_does_not_answer(
     assert await first == "Bearer canary-1"
 
 
-async def test_key_is_sent_in_its_header() -> None:
-    """As the settings say."""
-    assert await HeaderKey("X-Key", SecretStr("pay")).headers() == {"X-Key": "pay"}
-
-
 class SdkCredential:
     """Stands in for the SDK's credential."""
 

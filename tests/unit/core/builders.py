@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -81,17 +82,24 @@ def new(*specs: StepSpec, settings: RuleSettings = SETTINGS, **order: Any) -> Ta
 def after(
     record: TaskRecord, *events: Event, seconds: float = 1, settings: RuleSettings = SETTINGS
 ) -> TaskRecord:
-    """Return the record after events that are accepted."""
+    """Return the record after events that are accepted. A look decides on all requests of its queues."""
     for event in events:
-        applied = fold(record, event, None, at(seconds), settings)
+        applied = fold(record, _counted(record, event), None, at(seconds), settings)
         assert applied.rejection is None, f"{event}: {applied.rejection}"
         record = applied.record
     return record
 
 
+def _counted(record: TaskRecord, event: Event) -> Event:
+    if not isinstance(event, Due) or event.counted:
+        return event
+    counted = {each.start_id for spec, each in record.operations if spec.gate in event.queues}
+    return replace(event, counted=counted)
+
+
 def rejection(record: TaskRecord, event: Event, seconds: float = 1) -> Rejection | None:
     """Return why an event is rejected; a rejected event leaves the record as it is."""
-    applied = fold(record, event, None, at(seconds), SETTINGS)
+    applied = fold(record, _counted(record, event), None, at(seconds), SETTINGS)
     assert applied.rejection is None or applied.record is record
     return applied.rejection
 

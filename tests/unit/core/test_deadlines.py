@@ -55,6 +55,7 @@ from tests.unit.core.builders import (
     end,
     new,
     payment,
+    queue,
     rejection,
     resubmit,
     run,
@@ -275,6 +276,15 @@ def test_overdue_steps_beside_a_decision_that_waits_are_over() -> None:
     assert (derive(over).due_at, rejection(over, LOOK, 40_000)) == (at(99_000), Rejection.NOT_DUE)
 
 
+def test_lost_run_of_a_look_up_is_replaced_beside_a_decision_that_waits() -> None:
+    """A recovery would have to wait for the other payment."""
+    record = new(payment(can_find=True, complete_within=3600), queue("b", idempotent=False))
+    record = after(record, start(record, "pay", by=3600), start(record, "b", by=99_000), cancel())
+    record = after(record, end(record, "pay", OutcomeKind.UNKNOWN))
+    record = after(record, LOOK, seconds=60)
+    assert (look_ups(record), record.run, derive(record).due_at) == (["pay"], 3, at(90))
+
+
 def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
     """That of "done", and any other late outcome of the step, counts at any time."""
     sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
@@ -337,11 +347,15 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
 def test_repeated_outcome_of_a_payment_that_may_start_again_changes_nothing() -> None:
     """Its reply is delivered twice. The task stays open."""
     record = new(payment(on_failure=FailurePolicy.KEEP))
-    record = after(record, start(record, "pay"))
-    for kind in (OutcomeKind.REFUSED, OutcomeKind.NOT_BEGUN):
-        ended = after(record, end(record, "pay", kind))
+    first = after(record, start(record, "pay"))
+    asked = after(first, LOOK, seconds=40)
+    record = after(asked, answer(asked, "pay", Verdict.NOT_DONE), seconds=50)
+    second = after(record, start(record, "pay", by=90), LOOK, seconds=100)
+    refused = OutcomeKind.REFUSED
+    for sent, kind in ((first, refused), (first, OutcomeKind.NOT_BEGUN), (second, refused)):
+        ended = after(sent, end(sent, "pay", kind), seconds=101)
         again = after(ended, GateReleased(gate="pay", most=1) if ended.error is None else resubmit(ended))
-        assert (ready_steps(again), after(again, end(record, "pay", kind))) == (["pay"], again)
+        assert (ready_steps(again), after(again, end(sent, "pay", kind))) == (["pay"], again)
 
 
 def test_question_that_a_late_outcome_answers_stops_no_task() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise, product
+from itertools import pairwise
 
 import pytest
 
@@ -96,8 +96,9 @@ def test_service_that_was_not_called_costs_no_recovery() -> None:
 
 
 def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
-    """The task continues without it."""
+    """The task continues without it. While it waits for its recovery, the deferral is not due."""
     record = _deferred(on_failure=FailurePolicy.CONTINUE)
+    assert derive(replace(record, resume_at=at(_BOUND + 60))).due_at == at(_BOUND + 60)
     record = after(record, LOOK, seconds=_BOUND + 10)
     assert (record.do("a").error, record.failures) == ("deferred for too long", 0)
     assert derive(record).state == "Processed"
@@ -307,18 +308,6 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     assert replied(back, None, later) is not None
 
 
-def test_look_decides_on_one_failed_request_of_a_queue() -> None:
-    """Its gate counts one, too. Requests that the Agent had not reached are deferred at once."""
-    one_each, at_once = (Circuit.CLOSED, (2, 1, 0)), (Circuit.OPEN, (0,))
-    for idempotent, (circuit, left) in product((True, False), (one_each, at_once)):
-        optional = {"agent": "q", "on_failure": FailurePolicy.CONTINUE, "idempotent": idempotent}
-        record = new(*(queue(name, **optional) for name in "abc"))
-        record = after(record, *(start(record, name) for name in "abc"))
-        for number in left:
-            record = after(record, Due(queues={"queue:q": Gate(name="queue:q", circuit=circuit)}), seconds=40)
-            assert [each.state for _, each in record.operations].count(OperationState.RUNNING) == number
-
-
 def test_agent_with_a_lag_closes_the_gate_for_one_probe_interval() -> None:
     """The row records the newest request that the Agent answered."""
     behind = served(Gate(name="queue:q"), at(20), at(40))
@@ -377,8 +366,11 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     record = new(payment(type=StepType.QUEUE, complete_within=3_600))
     past = replace(_HELD, start=at(60), end=at(3_590))
     look = Due(holds={pay.gate: (past,)}, queues=LOOK.queues)
-    record = after(after(record, start(record, "pay", by=3_600)), look, seconds=3_605)
-    assert record.do("pay").complete_by == at(3_601 + 3_530)
+    record = after(record, start(record, "pay", by=3_600))
+    assert after(record, look, seconds=3_605).do("pay").complete_by == at(3_601 + 3_530)
+    for start_at, state in ((7_130, OperationState.RUNNING), (7_132, OperationState.UNKNOWN)):
+        again = replace(look, holds={pay.gate: (past, replace(_HELD, start=at(start_at)))})
+        assert after(record, again, seconds=7_140).do("pay").state is state
 
 
 def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
@@ -386,9 +378,11 @@ def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
     record = new(queue("q"), spec("b", "q"), complete_within=600, on_failure=FailurePolicy.KEEP)
     record = after(record, start(record, "q", by=900))
     record = after(record, end(record, "q"), seconds=500)
-    look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=at(460)),)})
-    moved = after(after(record, StepDeferred(epoch=1, step="b"), seconds=501), look, seconds=610)
-    assert (moved.decision, moved.expires_at, moved.do("b").defer_by) == (None, at(1_000), at(501 + _BOUND))
+    for end_at, expires_at in ((None, at(1_040)), (at(460), at(1_000))):
+        look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=end_at),)})
+        moved = after(after(record, StepDeferred(epoch=1, step="b"), seconds=501), look, seconds=610)
+        assert (moved.decision, moved.expires_at) == (None, expires_at)
+        assert moved.do("b").defer_by == at(501 + _BOUND)
     record = run(record, "b", OutcomeKind.REFUSED, seconds=600)
     record = after(record, resubmit(record), seconds=700)
     assert rejection(record, look, 710) is Rejection.NOT_DUE

@@ -74,12 +74,14 @@ async def test_chain_continues_if_the_gate_changes_at_the_same_moment() -> None:
 
 @virtual
 async def test_lost_answer_does_not_hold_twice() -> None:
-    """The repeated change finds itself done."""
+    """The repeated change finds itself done. The end of another hold changes nothing."""
     scene = Scene()
     gates = scene.hosts[0].gates
     scene.table.fail_next(TableFault.REPEATED)
     await gates.hold(SERVICE, "maintenance", "op")
     assert len((await scene.gate()).holds) == 1
+    await gates.end_hold(SERVICE, since=virtual_now() + timedelta(seconds=1))  # another hold
+    assert (await scene.gate()).hold is not None
     await gates.end_hold(SERVICE)
     assert (await scene.gate()).circuit is Circuit.HALF_OPEN
 

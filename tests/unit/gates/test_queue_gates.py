@@ -6,13 +6,18 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from itertools import cycle
+from typing import Any
 
 import pytest
 
+from functions.core.deadline_rules import counts
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate, overdue
+from functions.core.record import Direction, FailurePolicy, OperationState
+from functions.core.rules import fold
 from tests.fakes.storage_process import START, virtual_now
-from tests.unit.gates.scene import QUEUE, REQUEST, QueueAgent, Scene
+from tests.unit.core.builders import after, cancel, new, payment, queue, start
+from tests.unit.gates.scene import QUEUE, REQUEST, SETTINGS, QueueAgent, Scene
 from tests.unit.storage.virtual import virtual
 
 
@@ -195,6 +200,46 @@ async def test_not_taken_closes_the_gate_at_once() -> None:
         assert gate.circuit is Circuit.OPEN
         assert gate.next_at is not None
         assert timedelta(seconds=4.9) < gate.next_at - virtual_now() <= timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("case", ["one", "other order", "no recovery left", "older one held", "cancelled"])
+@virtual
+async def test_look_decides_on_the_request_that_its_gate_counts(case: str) -> None:
+    """Its gate counts one request of a task in each look, so no other one fails."""
+    gates, began = Scene().hosts[0].gates, {"a": START, "b": START}
+    if case == "older one held":
+        await gates.hold(QUEUE, "short", "op")
+        await asyncio.sleep(5)
+        await gates.end_hold(QUEUE)
+        began["b"] += timedelta(seconds=6)
+    kinds: list[dict[str, Any]] = [{"idempotent": False}, {"on_failure": FailurePolicy.CONTINUE}]
+    for kind in kinds[:1] if case == "cancelled" else kinds:
+        record = new(queue("a", agent="card"), queue("b", agent="card", **kind))
+        for name in "ba" if case == "other order" else "ab":
+            record = fold(record, start(record, name), None, began[name], SETTINGS).record
+        if case == "cancelled":
+            record = after(record, cancel())
+        await asyncio.sleep(60)
+        failures = (await gates.read(QUEUE))[0].failures
+        due = await gates.judge(record, may_recover=case != "no recovery left")
+        record = fold(record, due, None, virtual_now(), SETTINGS).record
+        is_over = record.do("b").state in {OperationState.REFUSED, OperationState.UNKNOWN}
+        assert record.failures + is_over == (await gates.read(QUEUE))[0].failures - failures == 1
+
+
+@virtual
+async def test_request_beside_a_decision_ends_uncounted() -> None:
+    """An optional step may always fail, but its undo only where a recovery is left."""
+    gates = Scene().hosts[0].gates
+    record = new(optional := queue("a", agent="card"), payment(complete_within=3600))
+    record = after(record, start(record, "a"), start(record, "pay", by=3600), cancel())
+    await asyncio.sleep(60)
+    due = await gates.judge(record, may_recover=True)
+    ended = fold(record, due, None, virtual_now(), SETTINGS).record.do("a")
+    assert (due.counted, ended.state) == (set(), OperationState.NOT_STARTED)
+    undo = replace(record, direction=Direction.UNDO, decision=None)
+    optional = replace(optional, on_failure=FailurePolicy.CONTINUE)
+    assert counts(record, optional, may_recover=False) > counts(undo, optional, may_recover=False)
 
 
 @virtual

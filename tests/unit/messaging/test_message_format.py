@@ -317,10 +317,13 @@ def test_task_of_any_body_is_found(body: bytes, found: tuple[str | None, str | N
 
 
 def test_message_of_the_host_keeps_what_can_be_sent_again() -> None:
-    """No property of another type."""
-    properties = {"tenant": "blue", "weight": 2, "odd": [1], "none": None}
-    message = QueueMessage.received(None, b"{}", properties, "s", "c")
-    assert (message.message_id, message.properties) == ("", {"tenant": "blue", "weight": 2})
+    """No property of another type, and no half of a character."""
+    whole = {"tenant": "blue", "weight": 2}
+    properties = {**whole, "odd": [1], "none": None, "half": "\ud800", "\ud800": 1}
+    for text, kept in (("s", "s"), ("\ud800", None), (None, None)):
+        message = QueueMessage.received(text, b"{}", properties, text, text)
+        assert (message.message_id, message.properties) == (kept or "", whole)
+        assert (message.subject, message.correlation_id) == (kept, kept)
 
 
 def test_copy_has_another_id_each_time() -> None:

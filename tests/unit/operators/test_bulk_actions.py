@@ -13,7 +13,7 @@ import pytest
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, OperationState, TaskRecord
 from functions.core.step_definition import EventStep, Step
-from functions.core.task_events import EventReceived, OutcomeKind
+from functions.core.task_events import EventReceived, OutcomeKind, Suspended
 from functions.core.workflow_definition import Workflow
 from functions.operators import bulk_actions
 from functions.storage.row_keys import shard_of
@@ -87,27 +87,31 @@ async def test_task_that_goes_on_between_two_pages_is_selected(monkeypatch: pyte
     assert set(_ids(pages)) == names
 
 
-async def test_interrupted_action_that_starts_again_changes_no_task_twice(desk: Desk) -> None:
+@pytest.mark.parametrize("seconds", [5, -1.5], ids=["later", "on a host whose clock is behind"])
+async def test_interrupted_action_that_starts_again_changes_no_task_twice(desk: Desk, seconds: float) -> None:
     """A task that failed again since the count is left out, and would be resubmitted for ever."""
     for name in ("e-1", "e-2"):
         await desk.in_error(name)
     at = desk.at(0)
+    desk.clock.advance(1)
     assert _ids(await _all(desk, before=at)) == ["e-1", "e-2"]
-    desk.clock.advance(5)
+    desk.clock.advance(seconds)
     await desk.run("e-1")
     await desk.end("send", "e-1", error="again")
+    desk.clock.advance(60)
     [page] = await _all(desk, before=at)
     assert (page["done"], page["rejected"]) == ([], [])
     assert _ids(await _all(desk)) == ["e-1"]
 
 
 async def test_cancelled_tasks_are_not_cancelled_again(desk: Desk) -> None:
-    """A selection of any state also reads the index of ended tasks."""
+    """Another operator has resubmitted one since the count. The index of ended tasks is read, too."""
     names = sorted(f"c-{number}" for number in range(60))
     for number, name in enumerate(names):
         await (desk.in_error(name) if number % 2 else desk.submit(name))
     before = desk.at(0)
     desk.clock.advance(1)
+    await desk.act("resubmit", names.pop(1))
     pages = await _all(desk, filter={"prefix": "c-"}, action="cancel", before=before)
     assert (_ids(pages), _ids(pages, "rejected")) == (names, [])
 
@@ -184,18 +188,25 @@ async def test_page_has_a_bounded_number_of_reads(desk: Desk, monkeypatch: pytes
 
 
 async def test_suspended_tasks_are_selected_and_resumed(desk: Desk) -> None:
-    """Those that run are suspended first. A request that is repeated resumes no task suspended since then."""
+    """A request that is repeated acts on no task that was resumed or suspended since then."""
     for number in range(3):
         await desk.submit(f"p-{number}")
-    assert len(_ids(await _all(desk, filter={"under_way": True}, action="suspend"))) == 3
+    suspend = {"filter": {"under_way": True}, "action": "suspend", "before": desk.at(0)}
+    assert len(_ids(await _all(desk, **suspend))) == 3
     assert (await _counted(desk, "?suspended=true"))["count"] == 3
     resume = {"filter": {"suspended": True}, "action": "resume", "before": desk.at(0)}
+    desk.clock.advance(5)
     assert len(_ids(await _all(desk, **resume))) == 3
     assert (await _counted(desk, "?suspended=true"))["count"] == 0
+    assert _ids(await _all(desk, **suspend)) == []
     desk.clock.advance(5)
     await desk.act("suspend", "p-1")
     assert _ids(await _all(desk, **resume)) == []
     assert (await desk.record("p-1")).suspension is not None
+    cancel = {"filter": {"suspended": True}, "action": "cancel", "before": desk.at(10)}
+    desk.clock.advance(5)
+    await desk.change(Suspended(reason="its version is not deployed"), "p-2")
+    assert _ids(await _all(desk, **cancel)) == ["p-1"]
 
 
 async def _prepared(desk: Desk, action: str, task: str) -> None:

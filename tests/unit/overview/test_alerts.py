@@ -225,18 +225,6 @@ async def test_alerts_while_the_summary_is_posted_are_in_the_next(instances: Ins
     assert (len(instances.posted) - len(summaries), summaries) == (2 * LIMIT, [4, 3])
 
 
-async def test_alert_that_is_not_accepted_is_counted(instances: Instances) -> None:
-    """Its message does not become a dead letter while the webhook is down."""
-    instances.failure = DOWN
-    await instances.alert()
-    await instances.make().alert_lost(LOST)
-    instances.failure = None
-    await instances.pass_minutes()
-    [summary] = instances.posted
-    assert summary.facts["alerts"] == 2
-    assert "message lost: submissions (1)" in str(summary.facts["causes"])
-
-
 async def test_alert_that_is_neither_posted_nor_counted_is_delivered_again(instances: Instances) -> None:
     """The queue keeps it."""
     instances.failure, instances.table.read_fault = DOWN, lambda: True

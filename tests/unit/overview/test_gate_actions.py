@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -51,13 +52,16 @@ async def test_second_hold_names_the_first(office: Office) -> None:
 
 
 async def test_end_of_a_hold_starts_the_release(office: Office) -> None:
-    """Without a hold there is none to end."""
-    assert (await office.post(f"{GATE}/end-hold", REASON)).status == 409
-    await office.post(f"{GATE}/hold", REASON)
-    answer = await office.post(f"{GATE}/end-hold", REASON)
+    """A repeated request ends no other hold."""
+    end = REASON | {"since": (await office.post(f"{GATE}/hold", REASON)).json["held_since"]}
+    answer = await office.post(f"{GATE}/end-hold", end)
     assert (answer.status, answer.json["held_by"]) == (202, None)
     [gate] = (await office.overview())["gates"]
     assert (gate["circuit"], gate["hold"]) == (Circuit.HALF_OPEN, None)
+    assert (await office.post(f"{GATE}/end-hold", end)).status == 409
+    await office.post(f"{GATE}/hold", REASON)
+    assert (await office.post(f"{GATE}/end-hold", end)).status == 409
+    assert (await office.overview())["gates"][0]["hold"] is not None
 
 
 async def test_calls_of_an_instance_are_limited(office: Office) -> None:
@@ -69,18 +73,24 @@ async def test_calls_of_an_instance_are_limited(office: Office) -> None:
         assert (await office.post(f"{GATE}/limit", REASON | wrong)).status == 422
 
 
-@pytest.mark.parametrize("action", ["hold", "end-hold", "limit"])
-async def test_action_needs_a_known_gate_and_a_reason(office: Office, action: str) -> None:
+@pytest.mark.parametrize(
+    ("action", "more"),
+    [("hold", {}), ("end-hold", {"since": "2026-11-21T10:00:00Z"}), ("limit", {"calls_at_once": 1})],
+)
+async def test_action_needs_a_known_gate_and_a_reason(
+    office: Office, action: str, more: dict[str, Any]
+) -> None:
     """A gate without a row is known by the steps that use it."""
-    more = {"calls_at_once": 1} if action == "limit" else {}
     assert (await office.post(f"/gates/queue:nobody/{action}", REASON | more)).status == 404
     assert (await office.post(f"/gates/Wrong/{action}", REASON | more)).status == 422
     assert (await office.post(f"{GATE}/{action}", {"reason": " "} | more)).status == 422
 
 
 async def test_gates_that_cannot_be_read_are_not_changed(office: Office) -> None:
-    """The operator repeats the request."""
+    """The operator repeats the request. The next overview is read again."""
     office.table.read_fault = lambda: True
     assert (await office.post(f"{GATE}/hold", REASON)).status == 503
+    assert (await office.get("/overview")).status == 503
     office.table.read_fault = lambda: False
-    assert [(each["gate"], each["hold"]) for each in (await office.overview())["gates"]] == [("pay", None)]
+    gates = (await office.get("/overview")).json["gates"]
+    assert [(each["gate"], each["hold"]) for each in gates] == [("pay", None)]

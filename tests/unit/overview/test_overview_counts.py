@@ -144,14 +144,6 @@ async def test_operators_share_one_read_for_two_seconds(office: Office) -> None:
     assert office.depths_read == 2
 
 
-async def test_table_that_does_not_answer_is_503(office: Office) -> None:
-    """The next request reads again."""
-    office.table.read_fault = lambda: True
-    assert (await office.get("/overview")).status == 503
-    office.table.read_fault = lambda: False
-    assert (await office.get("/overview")).status == 200
-
-
 async def test_queues_sweeps_and_intake_are_shown(office: Office) -> None:
     """As the Supervisor wrote them; null before."""
     found = await office.overview()

@@ -10,12 +10,13 @@ import pytest
 
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
 from functions.core.derive import ProcessState, derive
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import Direction, OperationState, RuleSettings, TaskRecord
 from functions.core.step_definition import EventStep, QueueStep, Retry
 from functions.core.task_events import Answered, OutcomeKind, Verdict
 from functions.messaging.agent_messages import AgentRequest, Finding
 from tests.fakes.simulated_table import TableFault
+from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
@@ -410,6 +411,18 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
 
 
 @virtual
+async def test_look_up_ends_before_another_run_takes_it() -> None:
+    """It happens once, and an operator decides."""
+    world = World(workflow(once("pay", agent="finder", complete_within=225)), settings=PRODUCTION)
+    world.services.behaviour["pay"] = raising(ConnectionError("lost"))
+    world.services.findings["pay"] = Finding.DONE
+    world.services.find_seconds = 200
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.services.found)) == (ProcessState.ERROR, 1)
+
+
+@virtual
 async def test_look_up_of_a_lost_run_is_repeated_by_another_run() -> None:
     """Within its deadline, and without a person."""
     world = World(workflow(once("pay", agent="finder", complete_within=200)))
@@ -528,6 +541,20 @@ async def test_request_that_its_agent_works_on_is_not_sent_again(seconds: float,
     assert (derive(record).state, record.epoch) == (ProcessState.PROCESSED, 1 + hangs)
     assert [each.step for each in world.requests].count("pay") == 1
     assert hangs or world.activities == [(RUN, "more"), (RUN, "done")]
+
+
+@virtual
+async def test_request_is_not_sent_again_while_a_hold_extends_its_deadline() -> None:
+    """Its Agent works on it for longer than its step allows."""
+    pay = QueueStep("q", request=request, result=Receipt, complete_within=30, idempotent=False)
+    world = World(workflow(pay))
+    world.replies_after = 400
+    await world.admit("t1")
+    await asyncio.sleep(2)
+    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
+    world.process.gates.gates["queue:q"] = Gate(name="queue:q", holds=(hold,))
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
 
 
 @virtual

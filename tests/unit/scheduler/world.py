@@ -462,7 +462,9 @@ class World:
         queues = {
             spec.gate: Gate(name=spec.gate) for spec in record.order.specs if spec.type is StepType.QUEUE
         }
-        await process.change(task, Due(may_recover=True, queues=queues))
+        counted = {operation.start_id for _, operation in record.operations}
+        holds = {name: gate.holds for name, gate in process.gates.gates.items()}
+        await process.change(task, Due(may_recover=True, queues=queues, holds=holds, counted=counted))
 
     async def until_rest(self, task: str, *, seconds: float = 600) -> TaskRecord:
         """Sweep every five seconds until a task has ended."""

@@ -16,7 +16,7 @@ from functions.storage.table_contract import TransientStorageError
 from functions.submission.admission import Admitted
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
-from tests.unit.submission.bench import PICK, SEND, Bench, body, findable, workflow
+from tests.unit.submission.bench import SEND, Bench, body, findable, workflow
 
 
 @pytest.fixture
@@ -62,13 +62,6 @@ async def test_order_is_found_by_its_search_texts() -> None:
         bench = Bench(findable(lambda _, texts=texts: texts))
         assert await bench.take(body()) is Admitted.REJECTED
         assert "search texts" in (await bench.rejections())[0].reason
-
-
-async def test_task_has_a_step_for_each_item() -> None:
-    """Of its payload."""
-    bench = Bench(workflow(steps=[PICK, SEND]))
-    await bench.take(body(payload={"weight": 1, "items": [7, 8]}))
-    assert [spec.name for spec in (await bench.record()).order.specs] == ["pick", "send.0", "send.1"]
 
 
 async def test_repeated_order_is_one_task(bench: Bench) -> None:
@@ -138,14 +131,6 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     assert resent is not None
     assert resent[1] is not None
     assert (resent[1].body, resent[1].properties) == (content, {"tenant": "blue"})
-
-
-async def test_order_with_too_many_items_is_rejected() -> None:
-    """The sender did not use the API, which checks it, too."""
-    bench = Bench(workflow(steps=[SEND]))
-    await bench.take(body(payload={"weight": 1, "items": [1] * 91}))
-    [kept] = await bench.rejections()
-    assert (kept.task, kept.reason) == ("t-1", "It has 91 steps, items included; the limit is 90.")
 
 
 async def test_function_that_fails_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from functions.core.derive import WaitingFor, derive
-from functions.core.record import StepSpec, StepType
+from functions.core.record import StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied, admit
 from functions.core.step_definition import Step, WorkflowStep
 from functions.core.step_results import Results
-from functions.core.task_events import RunStarted, StepDeferred, Suspended
+from functions.core.task_events import Due, RunStarted, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.storage.row_keys import TaskIndex, gate_key, index_range, shard_name
@@ -378,14 +378,14 @@ async def test_hold_that_begins_during_a_sweep_counts() -> None:
     other = Supervised(table)
     held = asyncio.Event()
 
-    async def judge(_record: object, *, may_recover: bool) -> dict[str, object]:
+    async def judge(record: TaskRecord, *, may_recover: bool) -> Due:  # noqa: ARG001 - as the gates
         if may_recover and not held.is_set():
             held.set()
             await other.gates.hold("card", "maintenance", "op")
             await asyncio.sleep(2)
-        return {}
+        return replace(await process.gates.due(), may_recover=may_recover)
 
-    process.gates.judge = judge  # type: ignore[method-assign, assignment]
+    process.gates.judge = judge  # type: ignore[method-assign]
     assert (await process.sweep()).recovered == 0
     record = await process.record("t1")
     assert (record.error, record.epoch) == (None, 1)
