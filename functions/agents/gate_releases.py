@@ -91,7 +91,8 @@ class ReleasingGates(Gates):
                 times = (operation.started_at or now, operation.complete_by or now)
                 late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
         judged, counted = dict[str, Gate](), set[str]()
-        await self.refresh()
+        if late:
+            await self.refresh()
         for name, requests in late.items():
 
             def chosen(gate: Gate, requests: Sequence[_Request] = sorted(requests)) -> _Request:

@@ -99,10 +99,10 @@ def derive(record: TaskRecord) -> Columns:
     calls_end = _earliest(op.complete_by for _, op in calls)
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
     wake_at = _earliest((waits_end, record.resume_at))
-    others_end = _earliest(time for _, op in record.operations for time in (op.find_by, op.unsent_by))
+    outcomes_end = _earliest(time for _, op in record.operations for time in (op.find_by, op.unsent_by))
     deferrals_end = _earliest(op.defer_by for _, op in record.operations if record.resume_at is None)
     expires_at = record.expires_at if may_expire(record) else None
-    due_at = _earliest((calls_end, pick_up, others_end, deferrals_end, expires_at, wake_at))
+    due_at = _earliest((calls_end, pick_up, outcomes_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
     waits |= {spec.type for spec, op in record.operations if op.find_by and op.run}  # in its Agent's queue

@@ -108,8 +108,7 @@ class Selection:
 
     def has(self, record: TaskRecord) -> bool:
         """Return whether a task is selected. One that ended, or that was acted on, after `before` is not."""
-        ended_at, submitted_at = record.finished_at, record.order.submitted_at
-        at = max(ended_at or submitted_at, record.acted_at or submitted_at)
+        at = max(filter(None, (record.finished_at or record.order.submitted_at, record.acted_at)))
         if self._asked.suspended and record.suspension is not None:
             at = max(at, record.suspension.since)
         return at <= self._before and matches(self._asked, record, self._before)

@@ -33,7 +33,7 @@ from functions.web.problems import FieldFault, ProblemError
 
 #: The name of a step, or of an item of a for-each step.
 STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"
-#: The time by which clocks of two instances may differ in lists, more than settings allow.
+#: The largest difference between the clocks of two instances that lists allow for.
 CLOCK_SKEW = timedelta(minutes=5)
 
 
