@@ -127,9 +127,8 @@ def _act_on_deferral(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Count a step as overdue that was deferred for `defer_for`. A held gate extends the deferral."""
-    operation = record.current(spec.name)
-    is_over = operation.defer_by is not None and operation.defer_by <= now - settings.skew
-    if not is_over or record.resume_at is not None:
+    operation, late = record.current(spec.name), now - settings.skew
+    if operation.defer_by is None or operation.defer_by > late or record.resume_at is not None:
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))

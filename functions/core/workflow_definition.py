@@ -25,7 +25,7 @@ from functions.core.step_results import BaseStep, Results
 
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 SECONDS_BEFORE_CALL = 10
-#: Steps and Agents of a task: one transaction (100 rows) holds a change of all steps and gates.
+#: Steps, Agents and queues of a task: one transaction (100 rows) holds a change of all steps and gates.
 _MOST_ROWS = 93
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
@@ -103,8 +103,9 @@ class Workflow[P: BaseModel]:
         count, agents = len(specs), len({spec.gate for spec in specs if spec.agent})
         if count > checks.MOST_STEPS:
             raise UnfitOrderError(f"It has {count} steps, items included; the limit is {checks.MOST_STEPS}.")
-        if count + agents > _MOST_ROWS:
-            raise UnfitOrderError(f"It has {count} steps and {agents} Agents; their limit is {_MOST_ROWS}.")
+        queues = len({spec.gate for spec in specs if spec.type is StepType.QUEUE})
+        if count + agents + queues > _MOST_ROWS:
+            raise UnfitOrderError(f"{count} steps, {agents} Agents and {queues} queues exceed {_MOST_ROWS}.")
         needs = {name: step.spec.needs for name, step in self.steps.items()}
         all_empty = needs.keys() - {spec.step for spec in specs}
         if not all_empty and finders.isdisjoint(spec.gate for spec in specs):

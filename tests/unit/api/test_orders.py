@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from functions.api.pages import api_document
 from functions.core.record import Direction
-from functions.core.step_definition import Step
+from functions.core.step_definition import QueueStep, Step
 from functions.core.task_events import OutcomeKind, Suspended
 from functions.core.workflow_definition import Workflow
 from functions.messaging.senders import SendError
@@ -236,9 +236,10 @@ async def test_order_with_too_many_items_is_422(api: Api) -> None:
     results = (await client.post("/api/parcels/batch", sent)).json["results"]
     assert [each["status"] for each in results] == [202, 422, 202]
     assert "the limit is 90" in results[1]["problem"]["detail"]
-    agents = parcels(*(Step(f"s{number}", agent=f"a{number}", request=request) for number in range(47)))
-    detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
-    assert detail == "It has 47 steps and 47 Agents; their limit is 93."
+    for kind, number, queues in ((Step, 47, 0), (QueueStep, 32, 32)):
+        agents = parcels(*(kind(f"s{index}", agent=f"a{index}", request=request) for index in range(number)))
+        detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
+        assert detail == f"{number} steps, {number} Agents and {queues} queues exceed 93."
 
 
 @pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.core.gate_rules import Hold
+from functions.core.gate_rules import Gate, Hold
 from functions.core.record import FailurePolicy, Operation, OperationState, StepRecord, StepType, TaskRecord
 from functions.core.task_events import ChildEnded, Due, GateReleased, OutcomeKind, StepDeferred, Verdict
 from functions.storage.group_commits import fits
@@ -234,6 +234,20 @@ def test_changes_of_steps_behind_many_gates_fit() -> None:
         record = after(stored.record, due, seconds=6 * 3600 + 10)
         assert fits(difference(stored, record, "w2")[0])
         assert sum(do.error is not None for _, do in record.operations) == ended
+
+
+def test_deferrals_of_overdue_requests_in_many_queues_fit() -> None:
+    """Each moves the row of its gate, since another step waits there for a shorter time."""
+    record = new(*(queue(f"{name}{number}", agent=f"q{number}") for number in range(23) for name in "ab"))
+    for number in range(23):
+        record = after(record, start(record, f"a{number}", by=30))
+        record = after(record, StepDeferred(epoch=1, step=f"b{number}"), seconds=10)
+    holds = {each.gate: (Hold(start=at(5), reason="r", who="op"),) for each in record.order.specs}
+    queues = {gate: Gate(name=gate, holds=held) for gate, held in holds.items()}
+    _, stored = admission(record, "w1")
+    looked = after(stored.record, Due(may_recover=True, holds=holds, queues=queues), seconds=400)
+    assert {do.gate for _, do in looked.operations} == holds.keys()
+    assert fits(difference(stored, looked, "w2")[0])
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
