@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -14,7 +14,7 @@ from functions.core.derive import ready_steps
 from functions.core.record import Direction, Order, RuleSettings, StepSpec, TaskRecord
 from functions.core.rules import Applied, Plan, admit
 from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded, StepStarted
-from functions.storage.table_contract import Table
+from functions.storage.table_contract import RefusedChanges, Row, RowChange, RowPage, RowQuery, Table
 from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
 
@@ -64,6 +64,30 @@ def order(task: str, *specs: StepSpec, at: datetime = START, payload: str = "{}"
         submitter="me",
         submitted_at=at,
     )
+
+
+class ProcessTable:
+    """The table as one process reaches it: it may end before each request, and after each transaction."""
+
+    def __init__(self, table: Table, cross: Callable[[], Awaitable[None]]) -> None:
+        self._table, self._cross = table, cross
+
+    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
+        """Write all changes or none."""
+        await self._cross()
+        answer = await self._table.send(partition, changes)
+        await self._cross()
+        return answer
+
+    async def read(self, partition: str, key: str) -> Row | None:
+        """Return one row."""
+        await self._cross()
+        return await self._table.read(partition, key)
+
+    async def query(self, partition: str, query: RowQuery) -> RowPage:
+        """Read one page."""
+        await self._cross()
+        return await self._table.query(partition, query)
 
 
 class StorageProcess:

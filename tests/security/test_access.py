@@ -212,48 +212,24 @@ OTHER = ORDER | {"customer": "somebody else"}
 ORDER_PATH = f"/api/orders/{TASK}"
 
 
-class Two:
-    """Anna, whose order is recorded, and Bert."""
+async def test_order_is_its_submitters_who_keeps_its_id() -> None:
+    """Alone or in a batch. No field of the body can change it.
 
-    def __init__(self) -> None:
-        self.api = Api(guard=SIGN_IN)
-        self.anna = self.api.serving(headers=submitter(ANNA))
-        self.bert = self.api.serving(headers=submitter(BERT))
-
-    async def record(self) -> None:
-        """Submit Anna's order, and let it be recorded."""
-        assert (await self.anna.put(ORDER_PATH, ORDER)).status == 202
-        await self.api.admit_submitted()
-
-
-@pytest.fixture
-async def two() -> Two:
-    """Record Anna's order."""
-    two = Two()
-    await two.record()
-    return two
-
-
-@pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])
-async def test_an_id_that_another_caller_uses_is_refused(two: Two, order: object) -> None:
-    """The response does not reveal whether the order is the same, and nothing is submitted."""
-    before = len(two.api.submitted)
-    problem(await two.bert.put(ORDER_PATH, order), 409)
-    assert statuses(await two.bert.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [409]
-    assert len(two.api.submitted) == before
-
-
-async def test_orders_are_recorded_with_their_submitter(two: Two) -> None:
-    """Alone or in a batch; no field of the body can change it."""
-    await two.bert.post("/api/orders", ORDER)
-    await two.bert.post("/api/orders/batch", {"orders": [ORDER]})
-    assert [message.submitter for message in two.api.submitted] == [ANNA, BERT, BERT]
-    problem(await two.bert.post("/api/orders", ORDER | {"submitter": ANNA}), 422)
-
-
-def statuses(answer: HttpAnswer) -> list[int]:
-    """Return the status of each order of a batch."""
-    return [result["status"] for result in answer.json["results"]]
+    The answer to another caller does not reveal whether the order is the same, and nothing is submitted.
+    """
+    api = Api(guard=SIGN_IN)
+    anna, bert = (api.serving(headers=submitter(each)) for each in (ANNA, BERT))
+    assert (await anna.put(ORDER_PATH, ORDER)).status == 202
+    await api.admit_submitted()
+    for order in (ORDER, OTHER):
+        problem(await bert.put(ORDER_PATH, order), 409)
+        taken = await bert.post("/api/orders/batch", {"orders": [{"id": TASK, **order}]})
+        assert [result["status"] for result in taken.json["results"]] == [409]
+    assert [message.submitter for message in api.submitted] == [ANNA]
+    await bert.post("/api/orders", ORDER)
+    await bert.post("/api/orders/batch", {"orders": [ORDER]})
+    assert [message.submitter for message in api.submitted] == [ANNA, BERT, BERT]
+    problem(await bert.post("/api/orders", ORDER | {"submitter": ANNA}), 422)
 
 
 #: Open to everybody: the health check, and pages that contain no secrets.

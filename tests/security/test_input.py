@@ -107,20 +107,6 @@ async def test_numbers_are_written_in_plain_digits(office: Office, field: str, n
     problem(await office.get(f"/tasks?workflow=orders&{field}={number}"), 422)
 
 
-@pytest.mark.parametrize("reply_to", [ODATA, "scheduler-requests", "agent-payment-requests", "submissions"])
-async def test_notices_go_to_reply_queues_only(api: Api, reply_to: str) -> None:
-    """Never to a queue where they would be processed."""
-    for route in (each.values[0] for each in WITH_FIELDS):
-        assert isinstance(route, Route)
-        if "/orders" in route.path:
-            body: Any = route.body
-            orders = [{**order, "reply_to": reply_to} for order in body.get("orders", [body])]
-            sent = {"orders": orders} if "orders" in body else orders[0]
-            answer = await _send(api.application(), route, json.dumps(sent).encode())
-            assert 422 in {answer.status, *(each["status"] for each in answer.json.get("results", []))}
-    assert api.submitted == []
-
-
 @pytest.mark.parametrize("batch", HOSTILE.values(), ids=HOSTILE)
 async def test_hostile_batch_is_answered_and_other_requests_are_served(batch: HostileBatch) -> None:
     """Beside it and after it. `python -m tests.security.hostile` prints the CPU time of each."""

@@ -35,19 +35,12 @@ from functions.messaging.message_format import read_message
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs, scheduler
-from functions.storage.table_contract import (
-    CorruptRowError,
-    RefusedChanges,
-    Row,
-    RowChange,
-    RowPage,
-    RowQuery,
-)
+from functions.storage.table_contract import CorruptRowError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
 from functions.supervisor.sweep_progress import SweepReport
 from tests.fakes.simulated_table import SimulatedTable
-from tests.fakes.storage_process import no_client, virtual_now
+from tests.fakes.storage_process import ProcessTable, no_client, virtual_now
 
 _IDS = count(1)
 
@@ -195,30 +188,6 @@ class ProcessAgent:
         return await self.process.world.services.find(call)
 
 
-class ProcessTable:
-    """The table as one process reaches it."""
-
-    def __init__(self, process: Process) -> None:
-        self._process, self._table = process, process.world.table
-
-    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
-        """Write all changes or none."""
-        await self._process.cross()
-        answer = await self._table.send(partition, changes)
-        await self._process.cross()
-        return answer
-
-    async def read(self, partition: str, key: str) -> Row | None:
-        """Return one row."""
-        await self._process.cross()
-        return await self._table.read(partition, key)
-
-    async def query(self, partition: str, query: RowQuery) -> RowPage:
-        """Read one page."""
-        await self._process.cross()
-        return await self._table.query(partition, query)
-
-
 class Process:
     """One instance of the application. It crashes at request number `crash_at`.
 
@@ -238,7 +207,7 @@ class Process:
             check=lambda record: check_deployed(record, world.registry),
         )
         self.storage = TaskStorage(
-            ProcessTable(self),
+            ProcessTable(world.table, self.cross),
             shards=1,
             settings=self.settings,
             now=lambda: virtual_now() + ahead,

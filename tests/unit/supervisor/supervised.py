@@ -1,10 +1,11 @@
-"""A process with a Supervisor, over a table that may hang or end the process."""
+"""A process with a Supervisor, over a table that may end the process."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,11 +16,11 @@ from functions.core.rules import admit
 from functions.core.step_definition import Step
 from functions.core.step_results import Results
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.storage.table_contract import RefusedChanges, Row, RowChange, RowPage, RowQuery, Table
+from functions.storage.table_contract import Table
 from functions.supervisor.sweep_progress import SweepReport
 from functions.supervisor.task_sweep import TaskSweep
 from tests.fakes.indexed_table import IndexedTable
-from tests.fakes.storage_process import StorageProcess, virtual_now
+from tests.fakes.storage_process import ProcessTable, StorageProcess, virtual_now
 
 NONE = WorkflowRegistry([])
 
@@ -39,54 +40,15 @@ def workflow(steps: Sequence[str] = ("a",), version: int = 1) -> Workflow[Payloa
     )
 
 
-class ProcessTable:
-    """The table as one process reaches it. The process ends at request number `ends_at`.
+def ending_table(table: Table, ends_at: int) -> ProcessTable:
+    """Return the table as a process reaches it that ends at this number of its requests and answers."""
+    crossings = count(1)
 
-    With `is_answer_lost`, that request is carried out. `hangs` returns whether a read has no answer.
-    """
+    async def cross() -> None:
+        if next(crossings) >= ends_at:
+            await asyncio.get_running_loop().create_future()
 
-    def __init__(
-        self,
-        table: IndexedTable,
-        ends_at: int | None = None,
-        *,
-        is_answer_lost: bool = False,
-        hangs: Callable[[RowQuery], bool] = lambda _query: False,
-    ) -> None:
-        self._table, self._ends_at, self._is_answer_lost, self._hangs = table, ends_at, is_answer_lost, hangs
-        self.requests = 0
-
-    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
-        """Write all changes or none."""
-        await self._request()
-        answer = await self._table.send(partition, changes)
-        await self._return()
-        return answer
-
-    async def read(self, partition: str, key: str) -> Row | None:
-        """Return one row."""
-        await self._request()
-        return await self._table.read(partition, key)
-
-    async def query(self, partition: str, query: RowQuery) -> RowPage:
-        """Read one page."""
-        await self._request()
-        if self._hangs(query):
-            await asyncio.sleep(1e6)
-        return await self._table.query(partition, query)
-
-    async def _request(self) -> None:
-        self.requests += 1
-        if self._ends_at is not None and self.requests > self._ends_at - self._is_answer_lost:
-            await self._end()
-
-    async def _return(self) -> None:
-        if self._is_answer_lost and self.requests == self._ends_at:
-            await self._end()
-
-    @staticmethod
-    async def _end() -> None:
-        await asyncio.get_running_loop().create_future()
+    return ProcessTable(table, cross)
 
 
 class Supervised(StorageProcess):
