@@ -115,7 +115,8 @@ class Agent(Protocol):
 class RefusedError(Exception):
     """The service refused permanently.
 
-    `has_unanswered`: an earlier request of this start had no answer, and may still take effect.
+    `has_unanswered`: another request of this start had no answer, and may still take effect. The outcome of a
+    call that is not `idempotent` is unknown then.
     """
 
     def __init__(self, text: str, *, has_unanswered: bool = False) -> None:
@@ -137,7 +138,8 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
         async with asyncio.timeout((call.complete_by - now).total_seconds()):
             return CallOutcome(OutcomeKind.DONE, await agent.carry_out(call))
     except RefusedError as error:
-        return CallOutcome(OutcomeKind.REFUSED, bounded(str(error)), error.has_unanswered)
+        kind = OutcomeKind.REFUSED if call.idempotent or not error.has_unanswered else OutcomeKind.UNKNOWN
+        return CallOutcome(kind, bounded(str(error)), error.has_unanswered and call.idempotent)
     except NotBegunError as error:
         return CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))
     except UnusableResultError as error:

@@ -159,9 +159,7 @@ class HttpAgent:
                 return _result_text(await self.do(call))
             await self.undo(call)
         except RefusedError as error:
-            is_later = changes.is_accepted and (error.has_unanswered or isinstance(error, StatusRefusedError))
-            if is_later and not call.idempotent:
-                raise ServiceError(f"{error}, after it had accepted another request") from error
+            is_later = changes.is_accepted and isinstance(error, StatusRefusedError)
             error.has_unanswered |= changes.unanswered > 0 or is_later
             raise
         else:

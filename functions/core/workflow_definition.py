@@ -26,7 +26,7 @@ from functions.core.step_results import BaseStep, Results
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 SECONDS_BEFORE_CALL = 10
 #: Steps, Agents and queues of a task: one transaction (100 rows) holds a change of all steps and gates.
-_MOST_ROWS = 93
+_MOST_ROWS = 92
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
 _STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)

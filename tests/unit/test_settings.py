@@ -120,7 +120,7 @@ def test_empty_optional_setting_is_its_default(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blanks and a comma at the end do no harm. What is left out of a retry is as usual."""
+    """Blanks and a comma at the end do no harm. Other parts of a retry keep their defaults."""
     monkeypatch.setenv("RETRY", "first=1, longest=5")
     monkeypatch.setenv("REPLY_QUEUES", "notices-demo, other ,")
     monkeypatch.setenv("STEP_SECONDS", "orders.payment=0.5, deliveries.drone=60")

@@ -269,6 +269,21 @@ async def test_refusal_after_an_accepted_change(service: Service) -> None:
             assert (outcome.kind, outcome.has_unanswered) == found
 
 
+class _ParallelAgent(HttpAgent):
+    async def do(self, call: Call) -> None:
+        late = asyncio.create_task(self.post("charges", call.request, call))
+        await asyncio.sleep(0.05)
+        await asyncio.gather(late, self.post("fees", call.request, call))
+
+
+async def test_refusal_beside_an_unanswered_request_of_a_payment_is_unknown(service: Service) -> None:
+    """The request that is under way may take effect."""
+    service.answers = [Answer(201, (), seconds=0.5), Answer(409)]
+    call = new_call(idempotent=False)
+    outcome = await agent_call.carry_out(_ParallelAgent(service.access()), call, virtual_now())
+    assert outcome.kind is OutcomeKind.UNKNOWN
+
+
 # Retries
 
 FAULTS = {

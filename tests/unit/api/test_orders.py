@@ -239,7 +239,7 @@ async def test_order_with_too_many_items_is_422(api: Api) -> None:
     for kind, number, queues in ((Step, 47, 0), (QueueStep, 32, 32)):
         agents = parcels(*(kind(f"s{index}", agent=f"a{index}", request=request) for index in range(number)))
         detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
-        assert detail == f"{number} steps, {number} Agents and {queues} queues exceed 93."
+        assert detail == f"{number} steps, {number} Agents and {queues} queues exceed 92."
 
 
 @pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])

@@ -12,7 +12,7 @@ from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, 
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import Direction, OperationState, RuleSettings, TaskRecord
-from functions.core.step_definition import EventStep, QueueStep, Retry
+from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.task_events import Answered, OutcomeKind, Verdict
 from functions.messaging.agent_messages import AgentRequest, Finding
 from tests.fakes.simulated_table import TableFault
@@ -481,6 +481,32 @@ async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
     assert {progress for _, progress in world.activities[:-1]} == {"more"}
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@virtual
+async def test_plan_that_does_not_fit_begins_with_the_starts(*, is_held: bool) -> None:
+    """Before 50 items that are skipped or wait behind a gate, 40 children start; nothing is recovered."""
+    when = None if is_held else lambda *_: False
+    items = step("items", for_each=lambda parcel: parcel.items, at_once=90, when=when)
+    child = WorkflowStep(
+        "child",
+        workflow="c",
+        request=lambda *_: {"items": []},
+        for_each=lambda parcel: parcel.items[:40],
+        at_once=90,
+        complete_within=600,
+    )
+    world = World(workflow(items, child), workflow(step("one"), name="c"), settings=PRODUCTION)
+    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
+    world.process.gates.gates |= {"items": Gate(name="items", holds=(hold,))} if is_held else {}
+    await world.admit("t1", items=range(50))
+    for _ in range(20):
+        await asyncio.sleep(5)
+        await world.sweep()
+    record = await world.record("t1")
+    assert all(record.do(f"child.{number}").number is not None for number in range(40))
+    assert (record.epoch, record.failures) == (1, 0)
 
 
 @virtual

@@ -30,11 +30,13 @@ from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.core.builders import (
     LOOK,
     NOT_DEPLOYED,
+    SETTINGS,
     SUSPEND,
     after,
     answer,
     at,
     cancel,
+    end,
     new,
     payment,
     queue,
@@ -248,6 +250,27 @@ def test_deferrals_of_overdue_requests_in_many_queues_fit() -> None:
     looked = after(stored.record, Due(may_recover=True, holds=holds, queues=queues), seconds=400)
     assert {do.gate for _, do in looked.operations} == holds.keys()
     assert fits(difference(stored, looked, "w2")[0])
+
+
+def test_late_outcome_beside_a_decision_of_the_largest_task_fits() -> None:
+    """It has 47 steps and 45 Agents. An epoch and all waits end, with three alerts and a notice."""
+    pay = payment(undo=False, complete_within=600, agent="x0")
+    optional = spec("b", agent="x1", idempotent=False, on_failure=FailurePolicy.CONTINUE)
+    waiting = [spec(f"w{number}", agent=f"x{number}") for number in range(1, 45)]
+    settings = replace(SETTINGS, threshold=0, extended_waits=())
+    record = new(pay, optional, spec("c", agent="x2"), *waiting, on_exhausted=FailurePolicy.COMPENSATE)
+    first = record = after(record, start(record, "pay"), settings=settings)
+    record = after(record, LOOK, seconds=40, settings=settings)
+    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=50, settings=settings)
+    starts = [start(record, name, by=by) for name, by in (("pay", 900), ("b", 90), ("c", 100))]
+    waits = [StepDeferred(epoch=record.epoch, step=each.name) for each in waiting]
+    record = after(record, *starts, *waits, seconds=51, settings=settings)
+    for seconds in (95, 110):
+        record = after(record, LOOK, seconds=seconds, settings=settings)
+    _, stored = admission(replace(record, outbox=(), closed=()), "w1")
+    changed = after(stored.record, end(first, "pay"), seconds=120, settings=settings)
+    assert (len(changed.closed), len(changed.outbox)) == (1, 4)
+    assert fits(difference(stored, changed, "w2")[0])
 
 
 def test_gate_row_is_deleted_after_the_deferral() -> None:
