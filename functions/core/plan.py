@@ -56,8 +56,8 @@ class _ResultError(UnfitValueError):
 def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: datetime) -> list[Event]:
     """Return the events that start, skip or defer the ready steps. It raises nothing.
 
-    A recorded request is sent again as it is, so a retry needs no definition. Without it, the task is
-    suspended. Starts are first: a transaction may hold a part of a plan, and a run continues after a start.
+    A recorded request is sent again as it is, so a retry needs no definition. Without the definition, the
+    task is suspended.
     """
     if record.epoch != runner.epoch:
         return []
@@ -75,7 +75,7 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
         event = _planned(record, spec, runner, registry, now)
         room -= is_call and isinstance(event, events.StepStarted)
         planned.append(event)
-    return sorted(planned, key=lambda each: isinstance(each, events.StepSkipped | events.StepDeferred))
+    return planned
 
 
 def may_outlast(spec: StepSpec, ends_at: datetime, now: datetime) -> bool:

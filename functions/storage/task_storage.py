@@ -15,7 +15,7 @@ from random import Random
 
 from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
-from functions.core.task_events import Event
+from functions.core.task_events import Event, StepStarted
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
 from functions.storage.row_keys import message_key, record_of, shard_name, shard_of, task_key
@@ -266,6 +266,10 @@ class TaskStorage:
 
 
 def _limited(plan: Plan, most: int) -> Plan:
-    """Return a plan that returns at most `most` events in all."""
+    """Return a plan that starts at most `most` steps in all. A run continues only after a start."""
     left = iter(range(most))
-    return lambda record, now: [event for event, _ in zip(plan(record, now), left, strict=False)]
+    return lambda record, now: [
+        event
+        for event in plan(record, now)
+        if not isinstance(event, StepStarted) or next(left, None) is not None
+    ]

@@ -483,29 +483,30 @@ async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
     assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
 
 
-@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize(("kind", "items"), [("held", 50), ("skipped", 50), ("needed", 13), ("queue", 26)])
 @virtual
-async def test_plan_that_does_not_fit_begins_with_the_starts(*, is_held: bool) -> None:
-    """Before 50 items that are skipped or wait behind a gate, 40 children start; nothing is recovered."""
-    when = None if is_held else lambda *_: False
-    items = step("items", for_each=lambda parcel: parcel.items, at_once=90, when=when)
-    child = WorkflowStep(
-        "child",
-        workflow="c",
-        request=lambda *_: {"items": []},
-        for_each=lambda parcel: parcel.items[:40],
-        at_once=90,
-        complete_within=600,
-    )
-    world = World(workflow(items, child), workflow(step("one"), name="c"), settings=PRODUCTION)
+async def test_part_of_a_plan_has_a_start(kind: str, items: int) -> None:
+    """Beside items that are skipped or wait behind a gate, others start; nothing is recovered."""
+    when = None if kind == "held" else lambda *_: False
+    first = step("items", for_each=lambda parcel: parcel.items, at_once=90, when=when)
+    text = "ü" * 29_800 if kind in {"needed", "queue"} else ""
+    options: dict[str, Any] = {
+        "request": lambda *_: {"items": [], "text": text},
+        "needs": [first] if text else [],
+        "for_each": lambda parcel: parcel.items[:40],
+        "at_once": 90,
+        "complete_within": 600,
+    }
+    last = QueueStep("last", **options) if kind == "queue" else WorkflowStep("last", workflow="c", **options)
+    world = World(workflow(first, last), workflow(step("one"), name="c"), settings=PRODUCTION)
     hold = Hold(start=virtual_now(), reason="maintenance", who="op")
-    world.process.gates.gates |= {"items": Gate(name="items", holds=(hold,))} if is_held else {}
-    await world.admit("t1", items=range(50))
+    world.process.gates.gates |= {"items": Gate(name="items", holds=(hold,))} if kind == "held" else {}
+    await world.admit("t1", items=range(items))
     for _ in range(20):
         await asyncio.sleep(5)
         await world.sweep()
     record = await world.record("t1")
-    assert all(record.do(f"child.{number}").number is not None for number in range(40))
+    assert all(record.do(f"last.{number}").number is not None for number in range(min(40, items)))
     assert (record.epoch, record.failures) == (1, 0)
 
 
