@@ -34,7 +34,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.rules import Applied, Plan, apply
+from functions.core.rules import Applied, apply
 from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
@@ -196,7 +196,11 @@ class TaskActions:
         task, until = seen.order.task, self.now() + _RECORD_TIME
         is_under_way = seen.finished_at is None and seen.direction is Direction.DO
         if isinstance(event, events.Cancelled) and is_under_way:
-            record = (await self.storage.change(task, None, plan=_unless_ended(event), until=until)).record
+
+            def unless_ended(read: TaskRecord, _now: datetime) -> Sequence[Event]:
+                return [event] if read.finished_at is None else []
+
+            record = (await self.storage.change(task, None, plan=unless_ended, until=until)).record
             if record.finished_at is not None and record.direction is Direction.DO:
                 raise ProblemError(HTTPStatus.CONFLICT, "The task has ended meanwhile. Reload its page.")
             return record
@@ -256,15 +260,6 @@ class TaskActions:
         if applied.rejection is not None:
             raise _rejected(action, applied.rejection)
         return applied.record
-
-
-def _unless_ended(event: Event) -> Plan:
-    """Return a plan that applies an event to a task that has not ended."""
-
-    def events_of(record: TaskRecord, _now: datetime) -> Sequence[Event]:
-        return [event] if record.finished_at is None else []
-
-    return events_of
 
 
 def spec_of(record: TaskRecord, name: str) -> StepSpec:
