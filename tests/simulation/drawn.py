@@ -98,7 +98,7 @@ class Definitions:
             self._add_wide(finders, text)
 
     def _add_wide(self, finders: frozenset[str], text: str) -> None:
-        """Add a task of 90 steps: 88 items between two other steps."""
+        """Add a task of 90 steps, or 89 with three Agents: items between two other steps."""
         steps: list[BaseStep[Any]] = []
         for name in ("s0", "s1", "s2"):
             is_each = name == "s1"
@@ -106,7 +106,8 @@ class Definitions:
         self.workflows["wide"] = Workflow(
             "wide", payload=DrawnPayload, steps=steps, on_failure="compensate", output=self._output()
         )
-        payload = DrawnPayload(task="wide", items=list(range(88)), text=text)
+        agents = len({step.agent for step in self.workflows["wide"].specs})
+        payload = DrawnPayload(task="wide", items=list(range(min(88, 90 - agents))), text=text)
         self.tasks["wide"] = DrawnTask(self.workflows["wide"], payload, finders)
 
     def _add_steady(self) -> None:
