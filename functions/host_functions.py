@@ -8,10 +8,9 @@ this version, a decorator of Durable Functions must be the innermost one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, List  # noqa: UP035 - the worker recognises a batch by `List`
 
@@ -147,61 +146,46 @@ def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.
     return blueprint
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFunction:
-    """A function that receives the messages of one queue."""
+def queue_function(
+    name: str,
+    queue: str,
+    receive: ReceiveMessage,
+    *,
+    starts_runs: bool = False,
+    seconds: float | None = None,
+) -> func.Blueprint:
+    """Register a function that retries a message of a queue for `seconds`, by default within its lock.
 
-    name: str
-    queue: str
-    receive: ReceiveMessage
+    With `starts_runs`, it has the Durable client.
+    """
+    blueprint = func.Blueprint()
 
+    async def receive_message(message: func.ServiceBusMessage) -> None:
+        received = _message_of(message)
+        await handle(queue, received, partial(receive, received), seconds=seconds)
 
-def queue_function(name: str, queue: str, receive: ReceiveMessage) -> QueueFunction:
-    """Return a function that retries a message within its lock."""
+    async def receive_and_start(
+        message: func.ServiceBusMessage, client: df.DurableOrchestrationClient
+    ) -> None:
+        with durable_client(client):
+            await receive_message(message)
 
-    async def receive_within_lock(message: QueueMessage) -> None:
-        await handle(queue, message, partial(receive, message))
-
-    return QueueFunction(name, queue, receive_within_lock)
-
-
-def agent_function(agent: QueueAgent) -> QueueFunction:
-    """Return the function of an Agent's queue. Its message stays locked as long as the function runs."""
-    queue, seconds = requests_queue(agent.name), agent.function_seconds
-
-    async def receive(message: QueueMessage) -> None:
-        work = partial(agent.take, message.message_id, message.body)
-        await handle(queue, message, work, seconds=seconds)
-
-    return QueueFunction(f"agent_{agent.name.replace('-', '_')}", queue, receive)
-
-
-def queue_functions(functions: Iterable[QueueFunction], *, start_runs: bool = False) -> func.Blueprint:
-    """Register a function for each queue. With `start_runs`, each has the Durable client."""
-    blueprint, add = func.Blueprint(), _add_starting if start_runs else _add_receiving
-    for each in functions:
-        add(blueprint, each)
+    function: Any = receive_message
+    if starts_runs:
+        function = blueprint.durable_client_input(client_name="client")(receive_and_start)
+    trigger = blueprint.service_bus_queue_trigger("message", BUS_CONNECTION, queue)
+    blueprint.function_name(name)(trigger(function))
     return blueprint
 
 
-def _add_receiving(blueprint: func.Blueprint, function: QueueFunction) -> None:
-    @blueprint.function_name(function.name)
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=function.queue, connection=BUS_CONNECTION
-    )
-    async def receive(message: func.ServiceBusMessage) -> None:
-        await function.receive(_message_of(message))
+def agent_function(agent: QueueAgent) -> func.Blueprint:
+    """Register the function of an Agent's queue. Its message stays locked as long as the function runs."""
 
+    async def receive(message: QueueMessage) -> None:
+        await agent.take(message.message_id, message.body)
 
-def _add_starting(blueprint: func.Blueprint, function: QueueFunction) -> None:
-    @blueprint.function_name(function.name)
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=function.queue, connection=BUS_CONNECTION
-    )
-    @blueprint.durable_client_input(client_name="client")
-    async def receive(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
-        with durable_client(client):
-            await function.receive(_message_of(message))
+    name = f"agent_{agent.name.replace('-', '_')}"
+    return queue_function(name, requests_queue(agent.name), receive, seconds=agent.function_seconds)
 
 
 def http_functions(make: Callable[[], ASGIApp], *routes: HttpRoute) -> func.Blueprint:

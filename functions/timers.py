@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import batched
 
@@ -171,28 +170,16 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
             )
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFunction:
-    """A function that runs at the times of a schedule (NCRONTAB, UTC)."""
-
-    name: str
-    schedule: str
-    run: Callable[[], Awaitable[None]]
-
-
-def timer_functions(functions: Iterable[TimerFunction]) -> func.Blueprint:
-    """Register a function for each timer."""
+def timer_function(name: str, schedule: str, run: Callable[[], Awaitable[None]]) -> func.Blueprint:
+    """Register a function that runs at the times of a schedule (NCRONTAB, UTC)."""
     blueprint = func.Blueprint()
-    for each in functions:
-        _add_timer(blueprint, each)
+
+    @blueprint.function_name(name)
+    @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
+    async def on_time(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await run()
+
     return blueprint
-
-
-def _add_timer(blueprint: func.Blueprint, function: TimerFunction) -> None:
-    @blueprint.function_name(function.name)
-    @blueprint.timer_trigger(arg_name="timer", schedule=function.schedule)
-    async def run(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
-        await function.run()
 
 
 def purge_function(schedule: str, purge: Callable[[PurgeInstances], Awaitable[None]]) -> func.Blueprint:

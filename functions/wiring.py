@@ -57,7 +57,6 @@ from functions.task_parts import TaskParts
 from functions.telemetry.export import export_telemetry
 from functions.timers import (
     DeleteBefore,
-    TimerFunction,
     delete_minutes_before,
     delete_old_rows,
     delete_requests_before,
@@ -67,7 +66,7 @@ from functions.timers import (
     purge_instances,
     report_sweep,
     sweep_once,
-    timer_functions,
+    timer_function,
 )
 from functions.web.destinations import http_session, once_session
 from functions.workflows.registration import Registration, agent_classes, sample_services
@@ -253,14 +252,17 @@ class Wiring:
             hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
         handlers = QueueHandlers(tasks.receivers, self._rejected, alert=self._alert_reply, now=utc_now)
-        queues = [
-            host.queue_function("scheduler_requests", SCHEDULER_REQUESTS_QUEUE, handlers.scheduler_request),
-            host.queue_function("agent_replies", AGENT_REPLIES_QUEUE, handlers.agent_reply),
-        ]
+        queues = {
+            SCHEDULER_REQUESTS_QUEUE: handlers.scheduler_request,
+            AGENT_REPLIES_QUEUE: handlers.agent_reply,
+        }
         return [
             host.scheduler_functions(runs.run_agents),
             host.submission_function(SUBMISSIONS_QUEUE, partial(batches.handle, work=admission.take)),
-            host.queue_functions(queues, start_runs=True),
+            *(
+                host.queue_function(queue.replace("-", "_"), queue, receive, starts_runs=True)
+                for queue, receive in queues.items()
+            ),
             purge_function(_PURGE_SCHEDULE, partial(purge_instances, settings.retention, utc_now)),
             *hub,
         ]
@@ -285,7 +287,7 @@ class Wiring:
             )
             for name in served
         ]
-        return [host.queue_functions(map(host.agent_function, agents))]
+        return [host.agent_function(agent) for agent in agents]
 
     @cached_property
     def _requests(self) -> AzureTable:
@@ -306,14 +308,6 @@ class Wiring:
             "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, tasks.storage.table)),
             "requests": (retention, partial(delete_requests_before, self._requests)),
         }
-        timers = [
-            TimerFunction("supervisor", settings.supervisor_schedule, sweep_run),
-            TimerFunction("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
-            TimerFunction("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
-            TimerFunction("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
-            TimerFunction("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary),
-            TimerFunction("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
-        ]
         dead_letters = [
             host.queue_function(
                 f"dead_letter_{queue.replace('-', '_')}",
@@ -322,11 +316,16 @@ class Wiring:
             )
             for queue in QUEUES
         ]
-        alerts = host.QueueFunction("operator_alert", OPERATOR_ALERTS_QUEUE, self._take_alert)
         return [
             *self._http.operators(),
-            timer_functions(timers),
-            host.queue_functions([alerts, *dead_letters]),
+            timer_function("supervisor", settings.supervisor_schedule, sweep_run),
+            timer_function("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
+            timer_function("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
+            timer_function("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
+            timer_function("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary),
+            timer_function("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
+            host.queue_function("operator_alert", OPERATOR_ALERTS_QUEUE, self._take_alert),
+            *dead_letters,
         ]
 
     async def _take_alert(self, message: QueueMessage) -> None:

@@ -126,11 +126,11 @@ async def _nothing(*_: Any) -> None:
             {"ingestion": ["durableClient", "eventHubTrigger"]},
         ),
         (
-            lambda: host.queue_functions([host.QueueFunction("a", "queue-a", _nothing)], start_runs=True),
+            lambda: host.queue_function("a", "queue-a", _nothing, starts_runs=True),
             {"a": ["durableClient", "serviceBusTrigger"]},
         ),
         (
-            lambda: host.queue_functions([host.QueueFunction("b", "queue-b", _nothing)]),
+            lambda: host.queue_function("b", "queue-b", _nothing),
             {"b": ["serviceBusTrigger"]},
         ),
         (
@@ -165,8 +165,8 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
         assert message == QueueMessage(message_id="m1", body=b"{}", subject="run", properties={"a": 1})
         seen.append(await host.start_run(RUN))
 
-    starting = host.queue_functions([host.QueueFunction("a", "queue-a", receive)], start_runs=True)
-    other = host.queue_functions([host.QueueFunction("b", "queue-b", receive)])
+    starting = host.queue_function("a", "queue-a", receive, starts_runs=True, seconds=5)
+    other = host.queue_function("b", "queue-b", receive, seconds=5)
     functions = functions_of(starting) | functions_of(other)
     message = Message()
     await functions["b"].get_user_function()(message)
