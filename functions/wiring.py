@@ -1,14 +1,16 @@
 """The composition root: joins the parts of the application by its settings, and registers its functions.
 
-Nothing connects before it is used. FastAPI and the HTTP applications are imported with their first request.
+Nothing connects before it is used. FastAPI and the HTTP applications are imported with their first request,
+because a start pays for each import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
-from functools import cached_property, partial
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 
@@ -16,15 +18,16 @@ from functions import host_functions as host
 from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
-from functions.connections import Connection, connection_string_of
+from functions.connections import connection_string_of
+from functions.console.console_page import console_application
 from functions.core.record import queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.host_handlers import QueueHandlers, UnreadableReply, take_events
-from functions.http_applications import HttpApplications
+from functions.host_handlers import QueueHandlers, UnreadableReply, check_store, take_events
 from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.bus_clients import connect_bus, connect_hub
 from functions.messaging.hub_sender import HubSender
+from functions.messaging.intake_measurement import read_intake
 from functions.messaging.lost_messages import LostMessages
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import PeekedQueues
@@ -68,14 +71,22 @@ from functions.timers import (
     sweep_once,
     timer_function,
 )
+from functions.web.blueprint import HttpRoute
 from functions.web.destinations import http_session, once_session
 from functions.workflows.registration import Registration, agent_classes, sample_services
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from functions.web.access import Guard
+    from functions.web.identification import Interface
 
 #: Every hour; a full sweep without time left continues at its cursors.
 _FULL_SWEEP_SCHEDULE = "0 3 * * * *"
 #: Every five minutes, and not at the same second.
 _PURGE_SCHEDULE, _OLD_ROWS_SCHEDULE, _AGES_SCHEDULE = "15 */5 * * * *", "45 */5 * * * *", "55 */5 * * * *"
 _INTAKE_SCHEDULE, _SUMMARY_SCHEDULE = "*/15 * * * * *", "10/15 * * * * *"
+_METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
 #: The time for which counts of minutes are kept: the console shows one hour.
 _MINUTES_KEPT = timedelta(hours=2)
 
@@ -105,6 +116,7 @@ class Wiring:
         self._sender = self._make_sender(self._reach)
         self._agents = self._make_agents(registrations)
         self._services = sample_services(registrations) if settings.sample_services else ()
+        self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def _make_sender(self, reach: Reach) -> MessageSender:
         return MessageSender(self._bus, may_send=reach.sends_to, now=utc_now, figures=self._figures)
@@ -162,7 +174,7 @@ class Wiring:
         }
         blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
         if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
-            blueprints += self._http.pages()
+            blueprints += self._pages()
         return blueprints
 
     @cached_property
@@ -179,22 +191,12 @@ class Wiring:
         )
 
     @cached_property
-    def _http(self) -> HttpApplications:
-        hub, sender = self._settings.event_hubs_connection, self._sender
-        submits_to_hub = hub is not None and self._settings.submit_to == "hub" and self._reach.writes_hub
-        return HttpApplications(
-            self._settings,
-            self._registry,
-            self.tasks,
-            sender=self._hub_sender(hub) if hub is not None and submits_to_hub else sender,
-            bus=sender,
-            queues=self._peeked,
-            account=self._account,
-            services=self._services,
-        )
-
-    def _hub_sender(self, connection: Connection) -> HubSender:
-        return HubSender(connect_hub(connection, self._settings.event_hub_name), self._figures)
+    def _submitter(self) -> MessageSender | HubSender:
+        """Return the sender of the orders that the API accepts."""
+        settings, hub = self._settings, self._settings.event_hubs_connection
+        if hub is None or settings.submit_to != "hub" or not self._reach.writes_hub:
+            return self._sender
+        return HubSender(connect_hub(hub, settings.event_hub_name), self._figures)
 
     @cached_property
     def _rejected(self) -> RejectedMessages:
@@ -217,7 +219,13 @@ class Wiring:
         await self._alerts.alert_rejected(AGENT_REPLIES_QUEUE, reply.reason, task=reply.task, step=reply.step)
 
     def _front(self) -> list[func.Blueprint]:
-        return self._http.front()
+        _ = self.tasks, self._submitter  # their settings are checked at the start
+        health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
+        functions = [host.http_functions(self._callers, health, api)]
+        if self._services:
+            route = HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE"))
+            functions.append(host.http_functions(self._make_services, route))
+        return functions
 
     def _scheduler(self) -> list[func.Blueprint]:
         settings, tasks = self._settings, self.tasks
@@ -317,7 +325,7 @@ class Wiring:
             for queue in QUEUES
         ]
         return [
-            *self._http.operators(),
+            *self._operator_functions(),
             timer_function("supervisor", settings.supervisor_schedule, sweep_run),
             timer_function("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
             timer_function("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
@@ -334,6 +342,104 @@ class Wiring:
     @cached_property
     def _peeked(self) -> PeekedQueues:
         return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
+
+    def _operator_functions(self) -> list[func.Blueprint]:
+        # The console has open files without secrets.
+        page = HttpRoute("console_page", "ops", is_open=True)
+        files = HttpRoute("console_files", "ops/console/{name}", is_open=True)
+        operations = HttpRoute("operations", "ops/{*route}", ("GET", "POST"))
+        return [
+            host.http_functions(console_application, page, files),
+            host.http_functions(self._operators, operations),
+        ]
+
+    def _pages(self) -> list[func.Blueprint]:
+        # The page is open, because a browser sends no key for scripts; it sends the key for the document.
+        page = HttpRoute("docs", "docs/{name?}", is_open=True)
+        return [host.http_functions(self._make_pages, page, HttpRoute("openapi", "openapi.json"))]
+
+    def _make_callers(self) -> FastAPI:
+        from functions.api.callers_application import callers_application
+        from functions.api.event_routes import Events
+        from functions.api.intake_limit import IntakeLimit
+        from functions.api.orders import Orders
+
+        settings, storage = self._settings, self.tasks.storage
+        orders = Orders(
+            storage=storage,
+            submit=self._submitter.submit,
+            now=utc_now,
+            new_id=new_id,
+            reply_queues=settings.reply_queues,
+        )
+        events = Events(
+            storage=storage, record=self.tasks.receivers.event, registry=self._registry, now=utc_now
+        )
+        intake = IntakeLimit(partial(read_intake, storage.table), settings.intake_bounds, utc_now)
+        return callers_application(
+            self._registry,
+            orders,
+            events,
+            partial(check_store, storage.table),
+            guard=self._guard("api"),
+            intake=intake.check,
+        )
+
+    def _make_operators(self) -> FastAPI:
+        from functions.operators.operator_routes import operators_application
+        from functions.operators.overview import OverviewReader
+        from functions.operators.task_actions import TaskActions
+
+        storage, gates = self.tasks.storage, self.tasks.gates
+        actions = TaskActions(
+            storage=storage,
+            registry=self._registry,
+            settings=self.tasks.rules,
+            record_event=self.tasks.receivers.event,
+            now=utc_now,
+        )
+        overview = OverviewReader(
+            storage,
+            gates,
+            self._registry,
+            depths=self._peeked.depths,
+            bounds=self._settings.intake_bounds,
+            now=utc_now,
+        )
+        return operators_application(
+            actions,
+            gates,
+            overview,
+            rejected=self._rejected,
+            put=self._sender.put,
+            figures=lambda: {
+                "table_storage": self._account.figures,
+                "service_bus": asdict(self._sender.figures),
+            },
+            guard=self._guard("operations"),
+            trace_url_template=self._settings.trace_url_template,
+        )
+
+    def _make_services(self) -> FastAPI:
+        from functions.services.application import services_application
+
+        return services_application(self._services, self._account.client, utc_now)
+
+    def _make_pages(self) -> FastAPI:
+        from functions.api.pages import api_document, pages_application
+
+        made = {AppRole.FRONT: self._callers, AppRole.SUPERVISOR: self._operators}
+        applications = [make() for role, make in made.items() if role in self._settings.roles]
+        return pages_application(api_document("Scheduler Agent Supervisor", *applications))
+
+    def _guard(self, interface: Interface) -> Guard:
+        from functions.web.access import Guard
+        from functions.web.caps import Caps
+        from functions.web.identification import identify_by
+
+        settings = self._settings
+        caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
+        return Guard(identify_by(settings.auth_mode, interface), caps, utc_now)
 
 
 def _check_retention(registry: WorkflowRegistry, days: float) -> None:

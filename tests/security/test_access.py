@@ -179,12 +179,12 @@ async def test_setting_decides_how_callers_are_identified(
     auth_mode: str, own: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wiring applies it to both applications."""
-    monkeypatch.setattr("functions.http_applications.read_intake", AsyncMock(return_value=None))
+    monkeypatch.setattr("functions.wiring.read_intake", AsyncMock(return_value=None))
     registrations = load_registrations()
     wiring = wired(registrations, AUTH_MODE=auth_mode)
-    assert (await AsgiClient(wiring._http._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
+    assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
     path = f"/api/{registrations[0].workflow.resource}"
-    nobody = await AsgiClient(wiring._http._make_callers()).post(path, {})
+    nobody = await AsgiClient(wiring._make_callers()).post(path, {})
     assert nobody.status == (401 if auth_mode == "easyauth" else 422)
 
 

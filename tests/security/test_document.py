@@ -26,7 +26,7 @@ type Operation = tuple[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def applications(wiring: Wiring) -> list[FastAPI]:
     """Return the callers' application and the operators'."""
-    return [wiring._http._callers(), wiring._http._operators()]
+    return [wiring._callers(), wiring._operators()]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def document(applications: list[FastAPI]) -> dict[str, Any]:
 def shipped() -> dict[str, Any]:
     """Return the document with one workflow only: workflows of users need not have an example."""
     wiring = wired([load_registration(FOLDERS[0])])
-    return api_document("Test", wiring._http._callers(), wiring._http._operators())
+    return api_document("Test", wiring._callers(), wiring._operators())
 
 
 def undocumented(application: FastAPI, document: dict[str, Any]) -> list[str]:
