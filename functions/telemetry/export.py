@@ -1,4 +1,7 @@
-"""Starts the export of telemetry, if it is set; the SDK, a second of a start, is imported only then."""
+"""Starts the export of telemetry, if it is set; the SDK, a second of a start, is imported only then.
+
+Telemetry is sent to Application Insights, to an OTLP endpoint, to both, or nowhere.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import copy
 import logging
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -20,6 +23,11 @@ from opentelemetry.trace import get_tracer_provider
 from functions.telemetry.fields import FACTS, Fact, Field, attributes
 from functions.telemetry.spans import facts_of
 
+#: The instrumentation of the Azure Monitor distribution, none of which has an allow-list.
+_INSTRUMENTED = (
+    *("azure_sdk", "django", "fastapi", "flask", "httpx", "httpx2", "psycopg2", "requests", "urllib"),
+    "urllib3",
+)
 #: What every log record has; what others add to it (`extra=`) is not on the allow-list.
 _OWN = frozenset(vars(logging.makeLogRecord({})))
 
@@ -38,9 +46,7 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
     # The application's own loggers lie below this one; other libraries' lines may quote what they handle.
     logger = logging.getLogger("functions")
     if component is not None:
-        from functions.telemetry.azure_monitor import export_to_azure_monitor  # noqa: PLC0415 - see above
-
-        export_to_azure_monitor(**asdict(component), logger=logger, also_to_otlp=to_otlp)
+        export_to_azure_monitor(component, logger, to_otlp=to_otlp)
     elif to_otlp:
         from functions.telemetry.otlp import export_to_otlp  # noqa: PLC0415 - see above
 
@@ -52,6 +58,31 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
     atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
     for handler in logger.handlers:
         handler.addFilter(AllowedFields())
+
+
+def export_to_azure_monitor(component: ApplicationInsights, logger: logging.Logger, *, to_otlp: bool) -> None:
+    """Send spans, metrics and `logger`'s lines, which the host then no longer sends. Raises `ValueError`."""
+    from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - see above
+    from azure.monitor.opentelemetry import configure_azure_monitor  # noqa: PLC0415 - see above
+
+    beside: dict[str, Any] = {}
+    if to_otlp:
+        from functions.telemetry.otlp import exporters  # noqa: PLC0415 - see above
+
+        spans, records, metrics = exporters()
+        beside = {"span_processors": [spans], "log_record_processors": [records], "metric_readers": [metrics]}
+    configure_azure_monitor(
+        connection_string=component.connection_string,
+        credential=ManagedIdentityCredential(client_id=component.client_id)
+        if component.by_identity
+        else None,
+        logger_name=logger.name,
+        instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTED},
+        enable_live_metrics=False,
+        enable_performance_counters=False,
+        **beside,
+    )
+    logger.propagate = False
 
 
 def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -> None:

@@ -20,29 +20,27 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import set_tracer_provider
 
 
-def span_processor() -> BatchSpanProcessor:
-    """Make what sends spans."""
-    return BatchSpanProcessor(OTLPSpanExporter())
+def exporters() -> tuple[BatchSpanProcessor, BatchLogRecordProcessor, PeriodicExportingMetricReader]:
+    """Return the exporters of spans, log records and metrics.
 
-
-def log_record_processor() -> BatchLogRecordProcessor:
-    """Make what sends log records."""
-    return BatchLogRecordProcessor(OTLPLogExporter())
-
-
-def metric_reader() -> PeriodicExportingMetricReader:
-    """Make what reads and sends metrics, each minute unless `OTEL_METRIC_EXPORT_INTERVAL` says otherwise."""
-    return PeriodicExportingMetricReader(OTLPMetricExporter())
+    Metrics are exported each minute unless `OTEL_METRIC_EXPORT_INTERVAL` says otherwise.
+    """
+    return (
+        BatchSpanProcessor(OTLPSpanExporter()),
+        BatchLogRecordProcessor(OTLPLogExporter()),
+        PeriodicExportingMetricReader(OTLPMetricExporter()),
+    )
 
 
 def export_to_otlp(logger: logging.Logger, service: str) -> None:
     """Send spans, metrics and what `logger` and those below it write, under the name `service`."""
     resource = Resource.create({SERVICE_NAME: service})
+    span_exporter, record_exporter, metric_exporter = exporters()
     spans = TracerProvider(resource=resource)
-    spans.add_span_processor(span_processor())
+    spans.add_span_processor(span_exporter)
     set_tracer_provider(spans)
-    set_meter_provider(MeterProvider([metric_reader()], resource=resource))
+    set_meter_provider(MeterProvider([metric_exporter], resource=resource))
     records = LoggerProvider(resource=resource)
-    records.add_log_record_processor(log_record_processor())
+    records.add_log_record_processor(record_exporter)
     set_logger_provider(records)
     logger.addHandler(LoggingHandler(logger_provider=records))

@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from socket import socket
 from threading import Event
@@ -26,9 +25,8 @@ from functions.agents.agent_call import AgentCall
 from functions.connections import SettingsError
 from functions.scheduler import run
 from functions.settings import load_settings
-from functions.telemetry import azure_monitor, spans
-from functions.telemetry.azure_monitor import export_to_azure_monitor
-from functions.telemetry.export import AllowedFields, shut_down
+from functions.telemetry import spans
+from functions.telemetry.export import AllowedFields, export_to_azure_monitor, shut_down
 from functions.telemetry.fields import Facts, Field, record_action
 from functions.telemetry.spans import call_span, span
 from functions.wiring import start_telemetry
@@ -168,6 +166,7 @@ async def test_process_that_ends_sends_what_is_left() -> None:
 
 
 _LOGGER = logging.getLogger("functions.tests.azure_monitor")
+_DISTRIBUTION = "azure.monitor.opentelemetry.configure_azure_monitor"
 _CONNECTION = "InstrumentationKey=00000000-0000-0000-0000-00000000002a"
 _AZURE = {**SETTINGS, "APPLICATIONINSIGHTS_CONNECTION_STRING": _CONNECTION}
 
@@ -181,12 +180,12 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
 
     def configure(**settings: str) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        monkeypatch.setattr(azure_monitor, "configure_azure_monitor", lambda **options: told.update(options))
+        monkeypatch.setattr(_DISTRIBUTION, lambda **options: told.update(options))
         for name, value in {**_AZURE, **settings}.items():
             monkeypatch.setenv(name, value)
         component = load_settings().application_insights
         assert component
-        export_to_azure_monitor(**asdict(component), logger=_LOGGER, also_to_otlp=False)
+        export_to_azure_monitor(component, _LOGGER, to_otlp=False)
         return told
 
     return configure
