@@ -23,6 +23,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError, handle
 from functions.messaging.scheduler_messages import RunRequest
 from functions.scheduler.run import RUN_AGENTS_ACTIVITY, scheduler
+from functions.submission.event_batches import HubEvent, events_of
 from functions.web.blueprint import HttpRoute, http_handler
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", def
 #: Handles a message. After an error the host delivers the message again.
 type ReceiveMessage = Callable[[QueueMessage], Awaitable[None]]
 type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
-type ReceiveEvents = Callable[[Sequence[func.EventHubEvent]], Awaitable[None]]
+type ReceiveEvents = Callable[[Sequence[HubEvent]], Awaitable[None]]
 
 
 @contextmanager
@@ -141,7 +142,7 @@ def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.
     ) -> None:
         if events:
             with durable_client(client):
-                await receive(events)
+                await receive(events_of(events))
 
     return blueprint
 

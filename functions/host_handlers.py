@@ -1,13 +1,11 @@
-"""The handlers of the Scheduler's queues, of an event hub and of the health check. Times are UTC."""
+"""The handlers of the Scheduler's queues. Times are UTC."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 from functions.core.json_values import bounded
 from functions.core.task_events import Rejection
@@ -22,9 +20,7 @@ from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.task_messages import read_scheduler_message
 from functions.scheduler.receivers import Receivers
-from functions.storage.table_contract import NoSuchTaskError, Table
-from functions.submission.event_batches import EventBatches, events_of
-from functions.supervisor.sweep_progress import SUPERVISOR
+from functions.storage.table_contract import NoSuchTaskError
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import FORGED_REPLIES
 
@@ -34,20 +30,11 @@ _log = logging.getLogger(__name__)
 _ALERTED_ONCE_IN = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableReply:
-    """A reply that cannot be read, with the task and the step that it names, if it does."""
-
-    task: str | None
-    step: str | None
-    reason: str
-
-
 class QueueHandlers:
     """Handles the messages of `scheduler-requests` and `agent-replies`.
 
     A message that cannot be read is recorded in `Rejected`. Every other error is raised, so that the message
-    is handled again.
+    is handled again. `alert` is `Alerts.alert_rejected`.
     """
 
     def __init__(
@@ -55,7 +42,7 @@ class QueueHandlers:
         receivers: Receivers,
         rejected: RejectedMessages,
         *,
-        alert: Callable[[UnreadableReply], Awaitable[None]],
+        alert: Callable[..., Awaitable[None]],
         now: Callable[[], datetime],
     ) -> None:
         self._receivers, self._rejected = receivers, rejected
@@ -79,8 +66,9 @@ class QueueHandlers:
         try:
             reply: AgentReply | None = read_message(AgentReply, message.body)
         except MessageError as error:
-            await self._reject(AGENT_REPLIES_QUEUE, message, str(error))
-            await self._alert_once(message, str(error))
+            task, step = await self._reject(AGENT_REPLIES_QUEUE, message, str(error))
+            if self._is_first(step):
+                await self._alert(AGENT_REPLIES_QUEUE, bounded(str(error)), task=task, step=step)
             reply = _without_result(message.body, str(error))
         if reply is None:
             return
@@ -93,18 +81,20 @@ class QueueHandlers:
             spec = applied.record.order.by_name.get(reply.step)
             FORGED_REPLIES.add(1, {Field.AGENT.value: "" if spec is None else spec.agent})
 
-    async def _reject(self, queue: str, message: QueueMessage, reason: str) -> None:
+    async def _reject(self, queue: str, message: QueueMessage, reason: str) -> tuple[str | None, str | None]:
+        """Record a message, and return the task and the step that it names."""
         task, step = named_task(message.body)
         _log.warning("%s: message %s rejected: %s", queue, message.message_id, reason)
         await self._rejected.reject(queue, message, reason, task=task, step=step)
+        return task, step
 
-    async def _alert_once(self, message: QueueMessage, reason: str) -> None:
-        task, step = named_task(message.body)
+    def _is_first(self, step: str | None) -> bool:
+        """Return whether no unreadable reply about a step was alerted in the last hour."""
         now = self._now()
         self._alerted = {name: at for name, at in self._alerted.items() if now - at < _ALERTED_ONCE_IN}
-        if step not in self._alerted:
-            self._alerted[step] = now
-            await self._alert(UnreadableReply(task, step, bounded(reason)))
+        is_first = step not in self._alerted
+        self._alerted.setdefault(step, now)
+        return is_first
 
 
 def _without_result(body: bytes, reason: str) -> AgentReply | None:
@@ -118,13 +108,3 @@ def _without_result(body: bytes, reason: str) -> AgentReply | None:
         return read_message(AgentReply, json.dumps(fields | {"no_result": text}).encode())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None  # another field is wrong, too
-
-
-async def take_events(batches: EventBatches, events: Sequence[Any]) -> None:
-    """Handle a batch of the host: `azure.functions.EventHubEvent`."""
-    await batches.take(events_of(events))
-
-
-async def check_store(table: Table) -> None:
-    """Read one row. Raises `TransientStorageError` if the store does not answer."""
-    await table.read(SUPERVISOR, "sweep")

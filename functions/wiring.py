@@ -22,7 +22,7 @@ from functions.connections import connection_string_of
 from functions.console.console_page import console_application
 from functions.core.record import queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.host_handlers import QueueHandlers, UnreadableReply, check_store, take_events
+from functions.host_handlers import QueueHandlers
 from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.bus_clients import connect_bus, connect_hub
@@ -52,6 +52,7 @@ from functions.settings import Settings
 from functions.storage.azure_table import AzureTable
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
+from functions.supervisor.sweep_progress import SUPERVISOR
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
 from functions.table_clients import TableAccount
@@ -215,9 +216,6 @@ class Wiring:
             post = Webhook(address, settings.alert_format, session=http_session).post
         return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
 
-    async def _alert_reply(self, reply: UnreadableReply) -> None:
-        await self._alerts.alert_rejected(AGENT_REPLIES_QUEUE, reply.reason, task=reply.task, step=reply.step)
-
     def _front(self) -> list[func.Blueprint]:
         _ = self.tasks, self._submitter  # their settings are checked at the start
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
@@ -257,9 +255,10 @@ class Wiring:
         if settings.event_hubs_connection is not None:
             batch = EventBatches(settings.event_hub_name, admission, self._lost.lose)
             group = settings.event_hub_consumer_group
-            hub = [host.hub_function(settings.event_hub_name, group, partial(take_events, batch))]
+            hub = [host.hub_function(settings.event_hub_name, group, batch.take)]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
-        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=self._alert_reply, now=utc_now)
+        alert = self._alerts.alert_rejected
+        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=alert, now=utc_now)
         queues = {
             SCHEDULER_REQUESTS_QUEUE: handlers.scheduler_request,
             AGENT_REPLIES_QUEUE: handlers.agent_reply,
@@ -380,7 +379,7 @@ class Wiring:
             self._registry,
             orders,
             events,
-            partial(check_store, storage.table),
+            partial(storage.table.read, SUPERVISOR, "sweep"),
             guard=self._guard("api"),
             intake=intake.check,
         )

@@ -38,7 +38,7 @@ def callers_application(
     registry: WorkflowRegistry,
     orders: Orders,
     events: Events,
-    check_store: Callable[[], Awaitable[None]],
+    check_store: Callable[[], Awaitable[object]],
     *,
     guard: Guard,
     intake: Gate | None = None,
@@ -82,7 +82,7 @@ async def _answer(request: Request, error: Exception) -> Response:
 class StoreHealth:
     """The health of the state store, which is checked at most once a second for all requests."""
 
-    def __init__(self, check: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, check: Callable[[], Awaitable[object]]) -> None:
         self._check_store = check
         self._checking: asyncio.Task[str | None] | None = None
         self._next_at = 0.0

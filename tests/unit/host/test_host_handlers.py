@@ -12,7 +12,7 @@ import pytest
 
 from functions.core.rules import Applied
 from functions.core.task_events import OutcomeKind, Rejection
-from functions.host_handlers import QueueHandlers, UnreadableReply
+from functions.host_handlers import QueueHandlers
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
@@ -71,14 +71,14 @@ class Desk:
 
     def __init__(self, **fields: Any) -> None:
         self.receivers, self.rejected = Receivers(**fields), Rejected()
-        self.alerts: list[UnreadableReply] = []
+        self.alerts: list[tuple[str | None, str | None]] = []
         self.time = NOW
         self.handlers = QueueHandlers(
             cast("Any", self.receivers), cast("Any", self.rejected), alert=self._alert, now=lambda: self.time
         )
 
-    async def _alert(self, reply: UnreadableReply) -> None:
-        self.alerts.append(reply)
+    async def _alert(self, _queue: str, _reason: str, *, task: str | None, step: str | None) -> None:
+        self.alerts.append((task, step))
 
     async def reply(self, **changes: Any) -> None:
         """Handle a reply with other fields; None removes one."""
@@ -126,7 +126,7 @@ async def test_unreadable_reply_is_rejected_and_alerted(changes: dict[str, Any],
     [(queue, text, task, step)] = desk.rejected.messages
     assert (queue, task, step) == ("agent-replies", "t1", "card")
     assert reason in text
-    assert [(alert.task, alert.step) for alert in desk.alerts] == [("t1", "card")]
+    assert desk.alerts == [("t1", "card")]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> N
     await desk.reply(outcome="finished")
     await desk.reply(outcome="finished")
     await desk.reply(outcome="finished", step="hotel")
-    assert [alert.step for alert in desk.alerts] == ["card", "hotel"]
+    assert [step for _, step in desk.alerts] == ["card", "hotel"]
     desk.time = NOW + timedelta(hours=1)
     await desk.reply(outcome="finished")
-    assert [alert.step for alert in desk.alerts] == ["card", "hotel", "card"]
+    assert [step for _, step in desk.alerts] == ["card", "hotel", "card"]
     assert len(desk.rejected.messages) == 4
 
 
