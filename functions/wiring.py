@@ -26,7 +26,6 @@ from functions.host_handlers import QueueHandlers
 from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.bus_clients import connect_bus, connect_hub
-from functions.messaging.hub_sender import HubSender
 from functions.messaging.intake_measurement import read_intake
 from functions.messaging.lost_messages import LostMessages
 from functions.messaging.message_format import QueueMessage
@@ -41,7 +40,7 @@ from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
-from functions.messaging.senders import BusFigures, MessageSender
+from functions.messaging.senders import BusFigures, HubSender, MessageSender
 from functions.operators.alert_limit import AlertLimit
 from functions.operators.alerts import Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of

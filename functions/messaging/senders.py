@@ -1,4 +1,4 @@
-"""Sends messages to queues of Service Bus over a client that stays connected.
+"""Sends messages to queues of Service Bus, and orders to an event hub, over clients that stay connected.
 
 Messages that wait at the same moment are sent in one batch. An idle sender sends immediately.
 """
@@ -41,14 +41,19 @@ from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, current_traceparent, links_to, span
 
 if TYPE_CHECKING:
+    from azure.eventhub import EventData
+    from azure.eventhub.aio import EventHubProducerClient
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 #: Seconds for one message, with the wait for its batch.
-SEND_SECONDS = 10
+_SEND_SECONDS = 10
 _CLOSE_SECONDS = 1
 #: Bytes of a batch: 256 KB on the Standard tier, less the headers; and of the headers of a message.
-_MOST_BATCH_BYTES, HEADER_BYTES = 200_000, 400
+_MOST_BATCH_BYTES, _HEADER_BYTES = 200_000, 400
+#: Bytes of a batch of events: 1 MiB, less the headers. A batch is in one partition, so one with more events
+#: would leave the others idle.
+_MOST_HUB_BYTES, _MOST_EVENTS = 900_000, 128
 
 
 class SendError(Exception):
@@ -91,7 +96,7 @@ class SendBatches[MessageT]:
             # It sends messages of several callers, so it has no context of a caller.
             self._worker = asyncio.create_task(self._work(), context=Context())
         try:
-            async with asyncio.timeout(SEND_SECONDS):
+            async with asyncio.timeout(_SEND_SECONDS):
                 await result
         except (AzureError, TimeoutError) as error:
             raise SendError(f"{self._receiver}: {type(error).__name__}") from error
@@ -142,7 +147,7 @@ class _QueueSender:
         try:
             # A batch encodes each message twice, so a single message is sent without one.
             batch = list(messages) if len(messages) > 1 else messages[0]
-            await self._sender.send_messages(batch, timeout=SEND_SECONDS)
+            await self._sender.send_messages(batch, timeout=_SEND_SECONDS)
         except OperationTimeoutError:
             # The client keeps a connection that loses everything. The next message opens another one.
             sender, self._sender = self._sender, None
@@ -225,7 +230,7 @@ class MessageSender:
 
     async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
         """Submit orders of one workflow, several in a message; return the error of each order, or None."""
-        groups = list(order_messages(messages, traces_of(messages)))
+        groups = list(order_messages(messages, _traces_of(messages)))
         puts = (self.put(SUBMISSIONS_QUEUE, message) for message, _ in groups)
         results = await asyncio.gather(*puts, return_exceptions=True)
         return [result for (_, orders), result in zip(groups, results, strict=True) for _ in range(orders)]
@@ -246,12 +251,44 @@ class MessageSender:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
             self._senders[queue] = _QueueSender(self._client(), queue, self.figures)
-        size = len(message.body) + size_of(message.properties) + HEADER_BYTES
+        size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
         encoded = _encoded(message, not_before, seconds)
         await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)
 
 
-def traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:
+class HubSender:
+    """Sends each order as an event without a key. The hub drops no duplicates; the state store finds them."""
+
+    def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
+        self._client, self._figures = client, figures
+        self._batches: SendBatches[EventData] = SendBatches("event hub", self._send)
+
+    async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
+        """Submit orders; return the error of each order, or None. The hub may have an order with an error."""
+        sends = map(self._submit, messages, _traces_of(messages))
+        return await asyncio.gather(*sends, return_exceptions=True)
+
+    async def _submit(self, message: SubmissionMessage, trace: str | None) -> None:
+        from azure.eventhub import EventData  # noqa: PLC0415 - with the first event
+
+        event = EventData(message.body)
+        event.content_type = "application/json"
+        if trace is not None:
+            event.properties = {TRACEPARENT: trace}
+        share = (len(message.body) + _HEADER_BYTES) / _MOST_HUB_BYTES
+        await self._batches.add(event, max(1 / _MOST_EVENTS, share))
+
+    async def _send(self, events: Sequence[EventData]) -> None:
+        from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first event
+
+        try:
+            await self._client().send_batch([*events], timeout=_SEND_SECONDS)
+        except EventHubError as error:
+            raise SendError(f"event hub: {type(error).__name__}") from error
+        self._figures.messages += len(events)
+
+
+def _traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:
     """Return the trace of each order: the current one for a single order, otherwise linked to it."""
     is_single = len(messages) == 1
     parent, links = (None, []) if is_single else (TraceContext(), links_to(current_traceparent()))

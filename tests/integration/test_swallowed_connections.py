@@ -80,7 +80,7 @@ async def _until_sent(send: Callable[[], Awaitable[None]]) -> int:
 
 @pytest.fixture(autouse=True)
 def _short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functions.messaging.senders.SEND_SECONDS", 2)
+    monkeypatch.setattr("functions.messaging.senders._SEND_SECONDS", 2)
 
 
 async def test_message_for_a_queue_goes_over_another_connection() -> None:

@@ -11,8 +11,7 @@ from itertools import batched
 from functions.connections import Connection
 from functions.machine import utc_now
 from functions.messaging.bus_clients import connect_bus, connect_hub
-from functions.messaging.hub_sender import HubSender
-from functions.messaging.senders import BusFigures, MessageSender
+from functions.messaging.senders import BusFigures, HubSender, MessageSender
 from tests.e2e.hub.letters import letter
 
 HUB = "order-events"

@@ -23,10 +23,9 @@ from functions.connections import Connection
 from functions.core.record import Direction, Message, MessageKind
 from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
 from functions.messaging.bus_clients import HubNameError, connect_bus, connect_hub, namespace_of
-from functions.messaging.hub_sender import HubSender
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
-from functions.messaging.senders import BusFigures, MessageSender, SendError
+from functions.messaging.senders import BusFigures, HubSender, MessageSender, SendError
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission
 

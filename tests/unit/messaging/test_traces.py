@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from functions.messaging.hub_sender import HubSender
 from functions.messaging.message_format import QueueMessage, each_order
-from functions.messaging.senders import BusFigures
+from functions.messaging.senders import BusFigures, HubSender
 from functions.telemetry.spans import span
 from tests.unit.messaging.test_message_format import submission
 from tests.unit.messaging.test_senders import Bus, Producer
