@@ -41,8 +41,7 @@ from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessag
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import BusFigures, HubSender, MessageSender
-from functions.operators.alert_limit import AlertLimit
-from functions.operators.alerts import Alerts, Webhook
+from functions.operators.alerts import AlertLimit, Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.run import Runs
 from functions.service_credentials import ManagedIdentity

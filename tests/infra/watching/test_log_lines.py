@@ -20,8 +20,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import Backlog, Depth, QueueDepth
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.task_messages import addressed
-from functions.operators.alert_limit import AlertLimit
-from functions.operators.alerts import Alerts
+from functions.operators.alerts import AlertLimit, Alerts
 from functions.timers import log_queue_ages, measure_intake, report_sweep
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import START, virtual_now

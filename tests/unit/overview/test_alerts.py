@@ -17,12 +17,11 @@ from functions.messaging.lost_messages import LostMessage
 from functions.messaging.message_format import MessageError
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, handling_seconds
 from functions.messaging.task_messages import addressed
-from functions.operators import alert_limit as limit_module
 from functions.operators import alerts as alerts_module
-from functions.operators.alert_limit import AlertLimit
 from functions.operators.alerts import (
     Alert,
     AlertFormat,
+    AlertLimit,
     Alerts,
     Webhook,
     WebhookError,
@@ -249,7 +248,7 @@ async def test_queued_alert_is_counted_within_the_handling_of_its_message(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A webhook that does not answer leaves time for both counts."""
-    seconds = alerts_module._QUEUED_SECONDS + 2 * limit_module._COUNT_SECONDS
+    seconds = alerts_module._QUEUED_SECONDS + 2 * alerts_module._COUNT_SECONDS
     assert seconds < handling_seconds(OPERATOR_ALERTS_QUEUE)
     monkeypatch.setattr(alerts_module, "_QUEUED_SECONDS", 0.01)
     await Alerts(lambda _: asyncio.sleep(3_600), instances.limit()).take(_body())
@@ -265,7 +264,7 @@ async def test_alerts_are_posted_singly_while_they_cannot_be_counted(
     for number in range(LIMIT + 1):
         await instances.alert(number)
     instances.table.read_fault, instances.table.seconds = lambda: False, 3_600
-    monkeypatch.setattr("functions.operators.alert_limit._COUNT_SECONDS", 0.01)
+    monkeypatch.setattr("functions.operators.alerts._COUNT_SECONDS", 0.01)
     await instances.alert()
     assert len(instances.posted) == LIMIT + 2
 
