@@ -436,7 +436,7 @@ class Wiring:
 
         settings = self._settings
         caps = Caps(settings.rate_per_minute, settings.requests_in_flight)
-        return Guard(identify_by(settings.auth_mode, interface), caps, utc_now)
+        return Guard(identify_by(settings.auth_mode, interface), caps)
 
 
 def _check_retention(registry: WorkflowRegistry, days: float) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
+from time import monotonic_ns
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -94,11 +94,14 @@ type Gate = Callable[[Scope], None]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What stands before an application: how callers are known, and how much each may ask for."""
+    """What stands before an application: how callers are known, and how much each may ask for.
+
+    `time` returns the nanoseconds of a clock that is never set back.
+    """
 
     identify: Identify
     caps: Caps
-    now: Callable[[], datetime]
+    time: Callable[[], int] = monotonic_ns
 
     def protect(self, app: FastAPI, access: Access, bodies: BodyLimits, gate: Gate | None = None) -> None:
         """Guard `app`, to which routes are added afterwards; a `gate` may be closed to all."""
@@ -115,7 +118,7 @@ class Entrance:
     ) -> None:
         self._app = app
         self._identify = guard.identify
-        self._caps = CallerCaps(guard.caps, guard.now)
+        self._caps = CallerCaps(guard.caps, guard.time)
         self._access = access
         self._bodies = bodies
         self._gate = gate

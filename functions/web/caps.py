@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from fastapi import Request
@@ -27,10 +26,13 @@ class Caps:
 
 
 class Allowance:
-    """A caller's token bucket for a minute's requests (`time` in milliseconds); a batch may overdraw it."""
+    """A caller's token bucket for a minute's requests; a batch may overdraw it.
+
+    `time` returns the nanoseconds of a clock that is never set back.
+    """
 
     def __init__(self, per_minute: int, time: Callable[[], int]) -> None:
-        self._time = time
+        self._nanoseconds = time
         self._rate = Rate(per_minute, Duration.MINUTE)
         self._overdraft = Rate(per_minute, Duration.MINUTE, burst=1_000_000_000)  # more than any batch holds
         self._state = _BUCKET.initial([self._rate])
@@ -38,40 +40,26 @@ class Allowance:
 
     def spend(self, tokens: int) -> None:
         """Draw tokens, even more than there are."""
-        self._state, _ = _BUCKET.step([self._overdraft], self._state, self._time(), tokens)
+        self._state, _ = _BUCKET.step([self._overdraft], self._state, self._now(), tokens)
 
     def wait(self) -> float:
         """Tell in how many seconds the next request may come; 0: now."""
-        _, decision = _BUCKET.step([self._rate], self._state, self._time(), 1)
+        _, decision = _BUCKET.step([self._rate], self._state, self._now(), 1)
         return (decision.retry_after_ms or 0) / 1_000
+
+    def _now(self) -> int:
+        return self._nanoseconds() // 1_000_000  # the bucket counts milliseconds
 
     def is_idle(self) -> bool:
         """Tell whether forgetting this would change nothing."""
-        return self.in_flight == 0 and _BUCKET.consumed([self._rate], self._state, self._time()) == 0
-
-
-class RunningTime:
-    """Counts the milliseconds that pass by a clock; nothing passes while it is set back."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-        self._last = now()
-        self._passed = timedelta()
-
-    def __call__(self) -> int:
-        """Return the milliseconds since the start."""
-        now = self._now()
-        self._passed += max(timedelta(), now - self._last)
-        self._last = now
-        return self._passed // timedelta(milliseconds=1)
+        return self.in_flight == 0 and _BUCKET.consumed([self._rate], self._state, self._now()) == 0
 
 
 class CallerCaps:
     """Refuses requests beyond a caller's caps on this instance: each counts for itself."""
 
-    def __init__(self, caps: Caps, now: Callable[[], datetime]) -> None:
-        self._caps = caps
-        self._time = RunningTime(now)
+    def __init__(self, caps: Caps, time: Callable[[], int]) -> None:
+        self._caps, self._time = caps, time
         self._allowances: dict[str, Allowance] = {}
 
     @contextmanager

@@ -18,6 +18,10 @@ class FakeClock:
         """Return the time, in UTC."""
         return self._now
 
+    def nanoseconds(self) -> int:
+        """Return the nanoseconds since the start."""
+        return (self._now - START) // timedelta(microseconds=1) * 1_000
+
     def advance(self, seconds: float) -> None:
         """Advance the time by `seconds`."""
         self._now += timedelta(seconds=seconds)

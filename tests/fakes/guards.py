@@ -9,7 +9,6 @@ from functions.web.access import Guard
 from functions.web.callers import Caller, Identify, Role, identify_as
 from functions.web.caps import Caps
 from functions.web.identification import PRINCIPAL_HEADER, signed_in
-from tests.fakes.clock import FakeClock
 
 #: Limits that no test reaches accidentally.
 WIDE = Caps(per_minute=1_000_000, in_flight=1_000)
@@ -21,9 +20,9 @@ def one_caller(name: str) -> Identify:
 
 
 #: Treats every request as from the one caller that owns the fakes' tasks.
-KEYS = Guard(one_caller("tester"), WIDE, FakeClock().now)
+KEYS = Guard(one_caller("tester"), WIDE)
 #: Trusts the platform's sign-in.
-SIGN_IN = Guard(signed_in, WIDE, FakeClock().now)
+SIGN_IN = Guard(signed_in, WIDE)
 
 ANNA = "11111111-1111-4111-8111-111111111111"
 BERT = "22222222-2222-4222-8222-222222222222"

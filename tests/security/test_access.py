@@ -18,7 +18,6 @@ from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.fakes.clock import FakeClock
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, encoded, operator, principal, reader, submitter
 from tests.security.routes import Route, routes_of
 from tests.unit.api.samples import ORDER, problem
@@ -123,7 +122,7 @@ YES: Any = {"approved": True}
 
 
 def _guard(auth_mode: Any, interface: Interface) -> Guard:
-    return Guard(identify_by(auth_mode, interface), WIDE, FakeClock().now)
+    return Guard(identify_by(auth_mode, interface), WIDE)
 
 
 async def _bookings(guard: Guard, headers: dict[str, str], owner: str = "another") -> AsgiClient:

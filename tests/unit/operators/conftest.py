@@ -129,7 +129,7 @@ class Desk:
         )
         self.application = bare_application("Operators", responses=GUARDED)
         access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
-        self.guard = guard or Guard(identify_as(_OPERATOR), WIDE, self.clock.now)
+        self.guard = guard or Guard(identify_as(_OPERATOR), WIDE)
         self.guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)))
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
         add_task_routes(

@@ -368,7 +368,7 @@ async def _booked(**guard: Any) -> Desk:
 
 def _caller(*roles: str) -> Guard:
     caller = Caller("anna", frozenset({Role.OPERATOR, *roles}))
-    return Guard(identify_as(caller), WIDE, Desk().clock.now)
+    return Guard(identify_as(caller), WIDE)
 
 
 async def test_event_is_sent_in_the_place_of_its_sender() -> None:
