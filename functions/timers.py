@@ -58,22 +58,6 @@ async def report_sweep(kind: str, sweep: Callable[[], Awaitable[SweepReport]]) -
     _log.log(logging.WARNING if is_bad else logging.INFO, "%s %s", kind, json.dumps(dict(report.figures)))
 
 
-#: Purges the ended Durable instances that were created before a time (UTC), and returns their number.
-type PurgeInstances = Callable[[datetime], Awaitable[int]]
-
-
-async def purge_instances(retention: timedelta, now: Callable[[], datetime], purge: PurgeInstances) -> None:
-    """Purge the Durable instances of old runs. It raises nothing, as the next purge continues."""
-    before = now() - min(retention, _INSTANCES_KEPT_FOR)
-    try:
-        async with asyncio.timeout(_PURGE_SECONDS):
-            number = await purge(before)
-    except Exception as error:  # noqa: BLE001 - the client raises nothing narrower
-        _log.warning("Durable instances are not purged: %s", type(error).__name__)
-        return
-    _log.info("purge %s", json.dumps({"instances": number}))
-
-
 #: Deletes at most a number of rows that were written before a time (UTC), and returns their number.
 type DeleteBefore = Callable[[datetime, int], Awaitable[int]]
 
@@ -182,18 +166,24 @@ def timer_function(name: str, schedule: str, run: Callable[[], Awaitable[None]])
     return blueprint
 
 
-def purge_function(schedule: str, purge: Callable[[PurgeInstances], Awaitable[None]]) -> func.Blueprint:
-    """Register the timer that purges Durable instances; `purge` decides their age."""
+def purge_function(schedule: str, retention: timedelta, now: Callable[[], datetime]) -> func.Blueprint:
+    """Register the timer that purges the Durable instances of old runs.
+
+    It raises nothing, as the next purge continues.
+    """
     blueprint = func.Blueprint()
 
     @blueprint.function_name("purge")
     @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
     @blueprint.durable_client_input(client_name="client")
     async def run(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
-        async def purge_before(before: datetime) -> int:
-            result = await client.purge_instance_history_by(_FIRST_TIME, before, _ENDED)
-            return int(result.instances_deleted)
-
-        await purge(purge_before)
+        before = now() - min(retention, _INSTANCES_KEPT_FOR)
+        try:
+            async with asyncio.timeout(_PURGE_SECONDS):
+                result = await client.purge_instance_history_by(_FIRST_TIME, before, _ENDED)
+        except Exception as error:  # noqa: BLE001 - the client raises nothing narrower
+            _log.warning("Durable instances are not purged: %s", type(error).__name__)
+            return
+        _log.info("purge %s", json.dumps({"instances": int(result.instances_deleted)}))
 
     return blueprint

@@ -65,7 +65,6 @@ from functions.timers import (
     log_queue_ages,
     measure_intake,
     purge_function,
-    purge_instances,
     report_sweep,
     sweep_once,
     timer_function,
@@ -268,7 +267,7 @@ class Wiring:
                 host.queue_function(queue.replace("-", "_"), queue, receive, starts_runs=True)
                 for queue, receive in queues.items()
             ),
-            purge_function(_PURGE_SCHEDULE, partial(purge_instances, settings.retention, utc_now)),
+            purge_function(_PURGE_SCHEDULE, settings.retention, utc_now),
             *hub,
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError
 from functions.messaging.scheduler_messages import RunRequest
 
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = RunRequest(task="t1", epoch=1, run=2)
 
 
@@ -35,7 +37,9 @@ class Client:
         return instance
 
     async def purge_instance_history_by(self, since: datetime, until: datetime, states: list[Any]) -> Any:
-        """Purge instances."""
+        """Purge instances, or raise the fault."""
+        if self.fault is not None:
+            raise self.fault
         self.purged.append((since, until, [state.name for state in states]))
 
         class Result:
@@ -134,7 +138,7 @@ async def _nothing(*_: Any) -> None:
             {"b": ["serviceBusTrigger"]},
         ),
         (
-            lambda: timers.purge_function("0 * * * * *", _nothing),
+            lambda: timers.purge_function("0 * * * * *", timedelta(days=1), lambda: NOW),
             {"purge": ["durableClient", "timerTrigger"]},
         ),
     ],
@@ -175,18 +179,29 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
     assert seen == [False, True]
 
 
-async def test_purge_deletes_ended_instances_of_an_age() -> None:
-    """Never one that is running."""
-    client, before, numbers = Client(), datetime(2026, 1, 2, tzinfo=UTC), list[int]()
-
-    async def purge(purge_before: timers.PurgeInstances) -> None:
-        numbers.append(await purge_before(before))
-
-    function = functions_of(timers.purge_function("0 * * * * *", purge))["purge"].get_user_function()
+async def _purge(client: Client, *, days: float) -> None:
+    """Run the timer at `NOW`; tasks are kept for some days."""
+    blueprint = timers.purge_function("0 * * * * *", timedelta(days=days), lambda: NOW)
+    function = functions_of(blueprint)["purge"].get_user_function()
     timer: Any = None
     await getattr(function, "client_function", function)(timer, client)
+
+
+@pytest.mark.parametrize(("days", "hours"), [(30, 24), (0.5, 12)])
+async def test_purge_deletes_ended_instances_of_an_age(days: float, hours: float) -> None:
+    """Never one that is running. They are kept for a day at most, and no longer than the tasks."""
+    client = Client()
+    await _purge(client, days=days)
     [(since, until, states)] = client.purged
-    assert since < before - timedelta(days=1_000)
-    assert until == before
+    assert since < NOW - timedelta(days=1_000)
+    assert until == NOW - timedelta(hours=hours)
     assert states == ["Completed", "Failed", "Terminated"]
-    assert numbers == [7]
+
+
+async def test_purge_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It raises nothing; the next purge continues. One that succeeds logs the number of instances."""
+    with caplog.at_level(logging.INFO, "functions"):
+        await _purge(Client(ConnectionError("no answer")), days=1)
+        await _purge(Client(), days=1)
+    lines = [each.getMessage() for each in caplog.records if each.name == "functions.timers"]
+    assert lines == ["Durable instances are not purged: ConnectionError", 'purge {"instances": 7}']

@@ -11,11 +11,10 @@ from azure.core.credentials import AzureNamedKeyCredential
 
 from functions.connections import Connection, Connections, SettingsError
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.machine import utc_now
 from functions.settings import Settings, load_settings
 from functions.supervisor.sweep_progress import SweepReport
 from functions.table_clients import TableAccount
-from functions.timers import purge_instances, report_sweep
+from functions.timers import report_sweep
 from tests.fakes.application import SETTINGS
 
 
@@ -47,19 +46,6 @@ def test_application_has_at_most_forty_settings_of_its_own() -> None:
     assert len(Settings.model_fields.keys() - Connections.model_fields.keys()) <= 40
 
 
-@pytest.mark.parametrize(("days", "age"), [(30, timedelta(days=1)), (0.5, timedelta(hours=12))])
-async def test_durable_instances_are_kept_for_a_day_at_most(days: float, age: timedelta) -> None:
-    """No longer than the tasks."""
-    asked: list[datetime] = []
-
-    async def purge(before: datetime) -> int:
-        asked.append(before)
-        return 3
-
-    await purge_instances(timedelta(days=days), utc_now, purge)
-    assert abs(utc_now() - age - asked[0]) < timedelta(minutes=1)
-
-
 @pytest.mark.parametrize(
     ("fields", "level"),
     [
@@ -89,12 +75,10 @@ async def _fail(*_: object) -> Any:
     raise ConnectionError("no answer")
 
 
-async def test_timers_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """They raise nothing; the next purge continues, and the next sweep tries again."""
-    await purge_instances(timedelta(days=1), utc_now, _fail)
+async def test_sweep_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It raises nothing; the next sweep tries again."""
     await report_sweep("supervisor sweep", _fail)
     assert [record.getMessage() for record in caplog.records] == [
-        "Durable instances are not purged: ConnectionError",
         "supervisor sweep failed",
     ]
 
