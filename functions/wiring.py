@@ -27,7 +27,6 @@ from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.bus_clients import connect_bus, connect_hub
 from functions.messaging.intake_measurement import read_intake
-from functions.messaging.lost_messages import LostMessages
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import PeekedQueues
 from functions.messaging.queue_names import (
@@ -37,7 +36,7 @@ from functions.messaging.queue_names import (
     dead_letter_queue,
 )
 from functions.messaging.received_messages import QueueBatches
-from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessages
+from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import BusFigures, HubSender, MessageSender

@@ -3,6 +3,9 @@
 Each message has a row whose key begins with its time, the newest first, a row `!known|` by its content, and a
 row `!task|` if its task is known. One transaction writes all three. A discarded message has one row without
 its body. Times are UTC.
+
+Messages that no function handles any more are recorded there, too: dead letters, and messages that failed too
+often.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import batched
 from typing import Any
@@ -21,7 +25,14 @@ from pydantic import AwareDatetime, TypeAdapter
 from pydantic_core import from_json
 
 from functions.core.json_values import bounded
-from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, QueueMessage, digest_of
+from functions.messaging.message_format import (
+    STEP_PATTERN,
+    TASK_ID_PATTERN,
+    QueueMessage,
+    digest_of,
+    each_order,
+)
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import newest_first
@@ -52,6 +63,10 @@ _MOST_PAGES = 20
 _MOST_TRIES = 3
 _DELETED_AT_ONCE = 20
 _COLUMNS = (*KEYS, "Facts")
+#: The properties in which Service Bus says why a message is a dead letter.
+_REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,3 +336,48 @@ def named_task(body: bytes) -> tuple[str | None, str | None]:
         task if isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) else None,
         step if isinstance(step, str) and re.fullmatch(STEP_PATTERN, step) else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A message that no function handles any more, with the reason. `task` is the task that it names."""
+
+    queue: str
+    message_id: str
+    task: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessages:
+    """Records, logs and alerts messages that are lost. A repetition is recorded once, and alerted again."""
+
+    rejected: RejectedMessages
+    alert: Callable[[LostMessage], Awaitable[None]]
+
+    async def take(self, queue: str, message: QueueMessage) -> None:
+        """Handle a dead letter of a queue, each of its orders separately. Raises `StorageError`."""
+        texts = (message.properties.get(name) for name in (_REASON, _DESCRIPTION))
+        reason = ": ".join(str(text) for text in texts if text) or "no reason given"
+        lost = (self.lose(queue, each, reason) for each in each_order(message))
+        results = await asyncio.gather(*lost, return_exceptions=True)
+        for error in (each for each in results if each is not None):
+            raise error
+
+    async def lose(self, queue: str, message: QueueMessage, reason: str) -> None:
+        """Record a lost message with the task that it names, and alert it unless it is an alert.
+
+        Raises `StorageError`; nothing is alerted then.
+        """
+        reason = bounded(reason)
+        task, step = named_task(message.body)
+        kept = {
+            name: each for name, each in message.properties.items() if name not in {_REASON, _DESCRIPTION}
+        }
+        await self.rejected.reject(
+            dead_letter_queue(queue), replace(message, properties=kept), reason, task=task, step=step
+        )
+        lost = LostMessage(queue, message.message_id, task, reason)
+        _log.error("message lost %s", json.dumps(asdict(lost)))
+        if queue != OPERATOR_ALERTS_QUEUE:
+            await self.alert(lost)

@@ -15,10 +15,9 @@ import pytest
 from functions.core.record import FailurePolicy, Message, MessageKind, TaskRecord
 from functions.core.task_events import OutcomeKind
 from functions.messaging.intake_measurement import IntakeBounds
-from functions.messaging.lost_messages import LostMessages
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import Backlog, Depth, QueueDepth
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.rejected_messages import LostMessages, RejectedMessages
 from functions.messaging.task_messages import addressed
 from functions.operators.alerts import AlertLimit, Alerts
 from functions.timers import log_queue_ages, measure_intake, report_sweep

@@ -12,10 +12,9 @@ from random import Random
 import pytest
 
 from functions.core.record import NotDeployedError
-from functions.messaging.lost_messages import LostMessage, LostMessages
 from functions.messaging.message_format import QueueMessage, order_messages
 from functions.messaging.received_messages import NotHandledError, QueueBatches, handle
-from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.rejected_messages import LostMessage, LostMessages, RejectedMessages
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import CorruptRowError, TransientStorageError

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.core.record import Message, MessageKind
-from functions.messaging.lost_messages import LostMessage
 from functions.messaging.message_format import MessageError
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, handling_seconds
+from functions.messaging.rejected_messages import LostMessage
 from functions.messaging.task_messages import addressed
 from functions.operators import alerts as alerts_module
 from functions.operators.alerts import (

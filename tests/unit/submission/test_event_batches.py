@@ -14,7 +14,7 @@ import pytest
 
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.lost_messages import LostMessage, LostMessages
+from functions.messaging.rejected_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.table_maintenance import delete_finished
 from functions.submission import event_batches
