@@ -6,14 +6,14 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
-from functions.operators.rejected_routes import ACTION
+from functions.operators.rejected_routes import ACTION, Reason
 from functions.operators.task_actions import (
     CONTENT_FIELDS,
     WHOLE_TASK,
@@ -43,12 +43,9 @@ ActionPath = Annotated[ActionName, Path(examples=["resubmit"])]
 StepActionPath = Annotated[ActionName, Path(examples=["rebuild"])]
 
 
-class _ActionBody(BaseModel):
+class _ActionBody(Reason):
     """The reason of an action. `result` and `body` (of an event) belong to the actions that need them."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
     result: dict[str, Any] | None = None
     body: dict[str, Any] | None = None
 
@@ -110,22 +107,7 @@ def add_task_routes(
     """Add the routes to a router, and the answers to errors of the storage to its application."""
     handle_storage_errors(app)
     tasks = TaskList(actions.storage, actions.now)
-    _add_lists(router, actions, tasks)
-    _add_pages(router, actions, tasks, rejected, trace_url_template)
-    _add_actions(router, actions, tasks)
-    _add_bulk(router, BulkActions(actions, tasks))
 
-
-def handle_storage_errors(app: FastAPI) -> None:
-    """Answer errors of the storage: 404 for a deleted task, 500 for a corrupt row, otherwise 503."""
-
-    async def answer(request: Request, error: Exception) -> JSONResponse:
-        return answer_to(as_problem(error), request.scope)
-
-    app.add_exception_handler(StorageError, answer)
-
-
-def _add_lists(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None:
     @router.get("/tasks", responses=documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
         """List the tasks that match a filter, page by page in the order of time.
@@ -139,14 +121,6 @@ def _add_lists(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None
         """Group the newest tasks in `Error` by cause; `before` continues with earlier ones."""
         return await error_groups(actions.storage, query)
 
-
-def _add_pages(
-    router: APIRouter,
-    actions: TaskActions,
-    tasks: TaskList,
-    rejected: RejectedMessages,
-    trace_url_template: str | None,
-) -> None:
     @router.get("/tasks/{task_id}", responses=documented_problems(404, 422, 503))
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what would follow each action."""
@@ -169,6 +143,18 @@ def _add_pages(
         """Show the recorded requests and the result of a step, without secret fields."""
         record = await tasks.find(task_id)
         return Contents(record, actions.registry).step(spec_of(record, step))
+
+    _add_actions(router, actions, tasks)
+    _add_bulk(router, BulkActions(actions, tasks))
+
+
+def handle_storage_errors(app: FastAPI) -> None:
+    """Answer errors of the storage: 404 for a deleted task, 500 for a corrupt row, otherwise 503."""
+
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        return answer_to(as_problem(error), request.scope)
+
+    app.add_exception_handler(StorageError, answer)
 
 
 def _add_actions(router: APIRouter, actions: TaskActions, tasks: TaskList) -> None:
