@@ -205,8 +205,7 @@ class MessageSender:
 
     async def send(self, message: SchedulerMessage) -> None:
         """Send a request to `scheduler-requests`, a notice to its reply queue, or an alert to operators."""
-        found = addressed(message)
-        await self.put(found.queue, found.message, found.not_before)
+        await self.put(*addressed(message))
 
     async def send_request(self, agent: str, request: AgentRequest) -> None:
         """Send a request to the queue of an Agent, where it expires at its deadline."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, assert_never
 
@@ -69,29 +68,17 @@ _CHILD = TypeAdapter(Message)
 _READERS: Mapping[str, TypeAdapter[Any]] = {"run": _RUN, "wake": _WAKE, "release": _RELEASE}
 
 
-@dataclass(frozen=True, slots=True)
-class AddressedMessage:
-    """A message, its queue, and the time before which it is not delivered."""
-
-    queue: str
-    message: QueueMessage
-    not_before: datetime | None = None
-
-
-def addressed(message: SchedulerMessage) -> AddressedMessage:
-    """Return a message of the application as its queue receives it."""
+def addressed(message: SchedulerMessage) -> tuple[str, QueueMessage, datetime | None]:
+    """Return the queue of a message, the message as its queue receives it, and its first delivery time."""
     match message:
         case RunRequest():
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request("run", message.id, _RUN, message))
+            return SCHEDULER_REQUESTS_QUEUE, _request("run", message.id, _RUN, message), None
         case WakeRequest(not_before=time):
-            return AddressedMessage(
-                SCHEDULER_REQUESTS_QUEUE, _request("wake", message.id, _WAKE, message), time
-            )
+            return SCHEDULER_REQUESTS_QUEUE, _request("wake", message.id, _WAKE, message), time
         case ReleaseRequest(at=time):
-            written = _request("release", message.id, _RELEASE, message)
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, written, time)
+            return SCHEDULER_REQUESTS_QUEUE, _request("release", message.id, _RELEASE, message), time
         case Message(kind=MessageKind.ALERT):
-            return AddressedMessage(OPERATOR_ALERTS_QUEUE, _announcement(message, message.body))
+            return OPERATOR_ALERTS_QUEUE, _announcement(message, message.body), None
         case Message(kind=kind, body=body) if kind in NOTICES:
             public = {
                 **body,
@@ -99,9 +86,9 @@ def addressed(message: SchedulerMessage) -> AddressedMessage:
                 "reason": caller_reason(body.get("reason")),
                 "output": None if body.get("output") is None else from_json(str(body["output"])),
             }
-            return AddressedMessage(message.to, _announcement(message, public))
+            return message.to, _announcement(message, public), None
         case Message(kind=kind):
-            return AddressedMessage(SCHEDULER_REQUESTS_QUEUE, _request(kind, message.id, _CHILD, message))
+            return SCHEDULER_REQUESTS_QUEUE, _request(kind, message.id, _CHILD, message), None
         case _:
             assert_never(message)
 

@@ -56,7 +56,7 @@ def _checked(query_name: str, record: logging.LogRecord) -> dict[str, Any]:
 async def _alert(messages: Sequence[Message], caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
     """Return the facts of the only alert among messages, as the function `operator_alert` logs it."""
     [alert] = [each for each in messages if each.kind is MessageKind.ALERT]
-    await _alerts().take(addressed(alert).message.body)
+    await _alerts().take(addressed(alert)[1].body)
     return _checked("operator-alerts", caplog.records[-1])
 
 

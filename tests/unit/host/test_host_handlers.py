@@ -98,12 +98,12 @@ async def test_message_that_cannot_be_read_is_rejected(body: bytes) -> None:
 async def test_message_of_a_deleted_task_has_no_effect() -> None:
     """Every other error has the message handled again."""
     desk = Desk(fault=NoSuchTaskError("t1"))
-    await desk.handlers.scheduler_request(addressed(RUN).message)
+    await desk.handlers.scheduler_request(addressed(RUN)[1])
     await desk.reply()
     assert (desk.receivers.received[0], len(desk.receivers.received)) == (RUN, 2)
     desk = Desk(fault=TransientStorageError("no answer"))
     with pytest.raises(TransientStorageError):
-        await desk.handlers.scheduler_request(addressed(RUN).message)
+        await desk.handlers.scheduler_request(addressed(RUN)[1])
     with pytest.raises(TransientStorageError):
         await desk.reply()
 

@@ -67,10 +67,10 @@ def child(kind: MessageKind) -> Message:
 )
 def test_scheduler_message_is_read_as_it_was_written(message: SchedulerMessage, not_before: Any) -> None:
     """It is scheduled for its time, and duplicate detection compares its id."""
-    found = addressed(message)
-    assert (found.queue, found.not_before) == ("scheduler-requests", not_before)
-    assert found.message.message_id == message.id
-    assert read_scheduler_message(found.message.body) == message
+    queue, written, time = addressed(message)
+    assert (queue, time) == ("scheduler-requests", not_before)
+    assert written.message_id == message.id
+    assert read_scheduler_message(written.body) == message
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_scheduler_message_is_read_as_it_was_written(message: SchedulerMessage, 
 )
 def test_other_scheduler_message_is_an_error(change: dict[str, object]) -> None:
     """The text names the field."""
-    body = json.loads(addressed(RunRequest(task="t", epoch=1, run=2)).message.body)
+    body = json.loads(addressed(RunRequest(task="t", epoch=1, run=2))[1].body)
     with pytest.raises(MessageError, match=next(iter(change))):
         read_scheduler_message(json.dumps(body | change).encode())
 
@@ -88,8 +88,7 @@ def test_other_scheduler_message_is_an_error(change: dict[str, object]) -> None:
 def test_long_id_keeps_to_the_limit_of_the_queue() -> None:
     """The end is a digest, so that two long ids differ."""
     ids = {
-        addressed(replace(child(MessageKind.START_CHILD), id="x" * 140 + end)).message.message_id
-        for end in "ab"
+        addressed(replace(child(MessageKind.START_CHILD), id="x" * 140 + end))[1].message_id for end in "ab"
     }
     assert len(ids) == 2
     assert {len(each) for each in ids} == {128}
@@ -106,9 +105,8 @@ def about(kind: MessageKind, **body: object) -> Message:
 
 def test_notice_has_the_fields_that_callers_read() -> None:
     """The queue of the order gets it, with the output of the workflow."""
-    found = addressed(about(MessageKind.COMPLETED, output='{"total":4.5}'))
-    message = found.message
-    assert (found.queue, message.message_id) == ("notices-demo", "t-1.completed")
+    queue, message, _ = addressed(about(MessageKind.COMPLETED, output='{"total":4.5}'))
+    assert (queue, message.message_id) == ("notices-demo", "t-1.completed")
     assert (message.subject, message.correlation_id) == ("completed", "c-7")
     assert json.loads(message.body) == {
         "schema_version": 1,
@@ -125,19 +123,17 @@ def test_notice_has_the_fields_that_callers_read() -> None:
 
 def test_notice_of_a_new_task_is_pending() -> None:
     """A reason in it is one for callers."""
-    notice = read_message(
-        AnnouncementMessage, addressed(about(MessageKind.RECEIVED, state=None)).message.body
-    )
+    notice = read_message(AnnouncementMessage, addressed(about(MessageKind.RECEIVED, state=None))[1].body)
     assert (notice.state, notice.reason) == ("Pending", None)
-    failed = addressed(about(MessageKind.FAILED, reason="pay: KeyError: 'card'")).message.body
+    failed = addressed(about(MessageKind.FAILED, reason="pay: KeyError: 'card'"))[1].body
     assert read_message(AnnouncementMessage, failed).reason == WITHHELD
 
 
 def test_alert_has_cause_and_reason() -> None:
     """One about a gate or about rows names no task."""
-    found = addressed(about(MessageKind.ALERT, cause="error", reason="pay: no card"))
-    alert = read_message(AnnouncementMessage, found.message.body)
-    assert (found.queue, alert.id, alert.cause, alert.reason) == (
+    queue, message, _ = addressed(about(MessageKind.ALERT, cause="error", reason="pay: no card"))
+    alert = read_message(AnnouncementMessage, message.body)
+    assert (queue, alert.id, alert.cause, alert.reason) == (
         "operator-alerts",
         "t-1",
         "error",
@@ -145,7 +141,7 @@ def test_alert_has_cause_and_reason() -> None:
     )
     body = {"cause": "corrupt rows", "reason": "1 row", "rows": {"t|order": "no JSON"}}
     rows = Message(kind=MessageKind.ALERT, id="corrupt.1", task="", at=START, body=body)
-    alert = read_message(AnnouncementMessage, addressed(rows).message.body)
+    alert = read_message(AnnouncementMessage, addressed(rows)[1].body)
     assert (alert.id, alert.state, alert.rows) == ("", None, {"t|order": "no JSON"})
 
 

@@ -43,7 +43,7 @@ ROW = SUPERVISOR, "alerts"
 
 def _body(reason: str = "no money", task: str = "task-1", cause: str = "error") -> bytes:
     body = {"cause": cause, "reason": reason, "state": "Error"}
-    return addressed(Message(kind=MessageKind.ALERT, id="a", task=task, at=START, body=body)).message.body
+    return addressed(Message(kind=MessageKind.ALERT, id="a", task=task, at=START, body=body))[1].body
 
 
 def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -115,7 +115,7 @@ async def test_alert_of_a_gate_and_of_corrupt_rows_names_them(instances: Instanc
     """They have no task."""
     for body in ({"gate": "pay", "reason": "closed"}, {"rows": {"a|task": "ValueError", "b|task": "x"}}):
         message = Message(kind=MessageKind.ALERT, id="a", task="", at=START, body={"cause": "c", **body})
-        await instances.make().take(addressed(message).message.body)
+        await instances.make().take(addressed(message)[1].body)
     gate, rows = instances.posted
     assert (gate.cause, gate.facts["gate"]) == ("operator alert: c: pay: closed", "pay")
     assert (rows.facts["rows"], "task" in rows.facts) == ("a|task (ValueError); b|task (x)", False)
