@@ -8,6 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from azure.core.utils import parse_connection_string
+
 from functions.connections import Connection, connection_string_of
 
 if TYPE_CHECKING:
@@ -29,19 +31,13 @@ def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
 def _check_bus(connection_string: str | None) -> None:
     if not connection_string:
         return
-    named = _parts(connection_string)
+    named = parse_connection_string(connection_string)
     endpoint = named.get("endpoint") or named.get("hostname", "")
     name, key, signature = (
         bool(named.get(f"sharedaccess{each}")) for each in ("keyname", "key", "signature")
     )
     if not urlsplit(endpoint).netloc or name is not key or key is signature or named.get("entitypath"):
         raise ValueError("it needs an endpoint, a key with its name or a signature, and no EntityPath")
-
-
-def _parts(connection_string: str) -> dict[str, str]:
-    """Return the values of a connection string by lower-case names. Raises `ValueError`."""
-    parts = connection_string.strip().rstrip(";").split(";")
-    return {name.lower(): value for name, value in (part.split("=", 1) for part in parts if part)}
 
 
 def _bus_client(connection: Connection) -> ServiceBusClient:
@@ -66,7 +62,9 @@ def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProduc
     Raises `SettingsError` and `HubNameError`.
     """
     namespace_of(connection)
-    named = _parts(connection.connection_string or "").get("entitypath", hub)
+    named = hub
+    if connection.connection_string is not None:
+        named = parse_connection_string(connection.connection_string).get("entitypath", hub)
     if named.lower() != hub.lower():  # the host reads from the hub of the connection string
         raise HubNameError(
             f"setting EventHubConnection names the hub {named}, and EVENT_HUB_NAME {hub}: make them the same"
@@ -79,7 +77,7 @@ def namespace_of(connection: Connection) -> str:
     if connection.connection_string is None:
         return (connection.address or "").lower()
     with connection_string_of("EventHubConnection"):
-        named = _parts(connection.connection_string)
+        named = parse_connection_string(connection.connection_string)
         host = urlsplit(named.get("endpoint", "")).hostname
         if host is None or "sharedaccesskey" not in named:
             raise ValueError("it needs an endpoint and a key")
