@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -19,7 +20,6 @@ from functions.agents.agent_catalog import agents_here, check_agents, finders, l
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connection_string_of
-from functions.console.console_page import console_application
 from functions.core.record import queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import QueueHandlers
@@ -93,6 +93,18 @@ def start_telemetry(settings: Settings) -> None:
     to_otlp = settings.otlp_endpoint is not None
     with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
         export_telemetry(settings.service_name, settings.application_insights, to_otlp=to_otlp)
+
+
+def console_application() -> FastAPI:
+    """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
+    from functions.web.access import install_problems
+    from functions.web.application import bare_application, serve_page, static_files
+
+    app = bare_application("Console")
+    install_problems(app)
+    files = static_files(Path(__file__).parent / "console/static")
+    serve_page(app, "/api/ops", files, "index.html", below="/api/ops/console")
+    return app
 
 
 class Wiring:
@@ -339,7 +351,6 @@ class Wiring:
         return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
 
     def _operator_functions(self) -> list[func.Blueprint]:
-        # The console has open files without secrets.
         page = HttpRoute("console_page", "ops", is_open=True)
         files = HttpRoute("console_files", "ops/console/{name}", is_open=True)
         operations = HttpRoute("operations", "ops/{*route}", ("GET", "POST"))

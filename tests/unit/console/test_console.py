@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import functions.console
-from functions.console.console_page import console_application
+from functions.wiring import console_application
 from tests.fakes.asgi import AsgiClient
 from tests.unit.api.samples import problem
 
