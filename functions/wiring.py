@@ -38,6 +38,7 @@ from functions.messaging.queue_names import (
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import BusFigures, HubSender, MessageSender
 from functions.operators.alerts import AlertLimit, Alerts, Webhook
@@ -248,6 +249,7 @@ class Wiring:
         )
         admission = Admission(
             storage=tasks.storage,
+            reservations=Reservations(tasks.storage),
             registry=self._registry,
             rejected=self._rejected,
             announcer=tasks.announcer,
@@ -313,7 +315,12 @@ class Wiring:
         sweep = TaskSweep(
             tasks.storage, gates=tasks.gates, registry=self._registry, send=self._sender.send, now=utc_now
         )
-        full_sweep = TableSweep(tasks.storage, retention=settings.retention, now=utc_now)
+        full_sweep = TableSweep(
+            tasks.storage,
+            retention=settings.retention,
+            reserved_for=timedelta(hours=settings.reservation_hours),
+            now=utc_now,
+        )
         intake = (tasks.storage.table, settings.intake_bounds, utc_now)
         sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
         full_run = partial(report_sweep, "full sweep", full_sweep.run)
@@ -373,6 +380,7 @@ class Wiring:
         settings, storage = self._settings, self.tasks.storage
         orders = Orders(
             storage=storage,
+            reservations=Reservations(storage),
             submit=self._submitter.submit,
             now=utc_now,
             new_id=new_id,

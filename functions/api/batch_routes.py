@@ -3,7 +3,7 @@
 # ruff: noqa: I002 - FastAPI reads the annotations of routes at run time, and the models are made here
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -11,9 +11,10 @@ from fastapi import Body, FastAPI, Request
 
 from functions.api.order_models import BatchAnswer, BatchedAnswer, batch_model
 from functions.api.order_routes import path_of
-from functions.api.orders import Identity, Orders, as_problem, id_conflict, identity_of
+from functions.api.orders import Orders, as_problem, id_conflict, identity_of
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import SubmissionMessage
+from functions.messaging.reservations import Identity, Reservation
 from functions.messaging.senders import SendError
 from functions.web.access import caller_of
 from functions.web.callers import Caller
@@ -22,8 +23,8 @@ from functions.web.problems import Problem, documented_problems, problem_of
 
 #: Seconds for which orders of a batch are validated before other requests continue, and faults of each order.
 _TURN_SECONDS, _MOST_FAULTS = 0.005, 10
-#: Rounds of the event loop that a short request needs, and orders of a batch that are read at once.
-_ROUNDS, _READS_AT_ONCE = 10, 100
+#: Rounds of the event loop that a short request needs.
+_ROUNDS = 10
 
 _BATCHES = """
 Each order gets its own answer, in the order of the batch, with the `status` of a single order. The batch is
@@ -56,13 +57,17 @@ async def take_batch(
     for draft in drafts:
         if isinstance(draft, SubmissionMessage):
             first.setdefault(draft.task_id, draft)
-    named = [
-        draft.task_id
+    named = {
+        draft.task_id: first[draft.task_id]
         for order, draft in zip(sent, drafts, strict=True)
         if isinstance(draft, SubmissionMessage) and order.get("id") is not None
-    ]
-    known = await _recorded(orders, set(named))
-    new = [draft for task, draft in first.items() if known.get(task) is None]
+    }
+    found = dict(zip(named, await orders.reservations.reserve([*named.values()]), strict=True))
+    new = [order for task, draft in first.items() for order in _to_send(draft, found.get(task))]
+    known: dict[str, Identity | Problem] = {
+        task: _problem_of(each, task) if isinstance(each, BaseException) else each.identity
+        for task, each in found.items()
+    }
     for draft, fault in zip(new, await orders.submit(new), strict=True):
         known[draft.task_id] = identity_of(draft) if fault is None else _problem_of(fault, draft.task_id)
     return [_batched_answer(workflow, index, draft, known) for index, draft in enumerate(drafts)]
@@ -88,18 +93,13 @@ async def _drafts(
     return drafts
 
 
-async def _recorded(orders: Orders, tasks: Collection[str]) -> dict[str, Identity | Problem | None]:
-    """Return the identity of the order on record under each id, or the problem of its read."""
-    limit = asyncio.Semaphore(_READS_AT_ONCE)
-
-    async def read(task: str) -> Identity | Problem | None:
-        try:
-            async with limit:
-                return await orders.recorded(task)
-        except Exception as error:  # noqa: BLE001 - one order stops no other
-            return _problem_of(error, task)
-
-    return dict(zip(tasks, await asyncio.gather(*map(read, tasks)), strict=True))
+def _to_send(draft: SubmissionMessage, found: Reservation | BaseException | None) -> list[SubmissionMessage]:
+    """Return the message of an order, or nothing if its id is not its own or has a task."""
+    if found is None:  # it has a new id
+        return [draft]
+    if isinstance(found, BaseException) or found.is_admitted or found.identity != identity_of(draft):
+        return []
+    return [draft.model_copy(update={"reservation": found.etag})]
 
 
 def _problem_of(fault: BaseException, task: str) -> Problem:
@@ -112,7 +112,7 @@ def _batched_answer(
     workflow: Workflow[Any],
     index: int,
     draft: SubmissionMessage | Problem,
-    known: Mapping[str, Identity | Problem | None],
+    known: Mapping[str, Identity | Problem],
 ) -> BatchedAnswer:
     if isinstance(draft, Problem):
         return BatchedAnswer(index=index, status=draft.status, problem=draft)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import Path
@@ -14,6 +15,7 @@ from functions.core.derive import ProcessState, StepState, derive, step_state
 from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import CorrelationId, TaskId
+from functions.messaging.reservations import Reservation
 from functions.messaging.task_messages import caller_reason
 from functions.web.problems import Problem
 
@@ -114,18 +116,41 @@ class StepStatus(BaseModel):
     error: str | None
 
 
+class IntakeState(StrEnum):
+    """The state of an order that has no task: not recorded yet, or rejected for the reason `last_error`."""
+
+    ACCEPTED = "Accepted"
+    REJECTED = "Rejected"
+
+
 class Status(BaseModel):
     """The status of an order. `output` is the result of the workflow, once the order is processed."""
 
     id: str
     workflow: str
-    state: ProcessState
+    state: ProcessState | IntakeState
     submitted_at: datetime
     finished_at: datetime | None
     correlation_id: str | None
     steps: list[StepStatus]
     last_error: str | None
     output: dict[str, Any] | None
+
+
+def status_before(task: str, reservation: Reservation) -> Status:
+    """Return the status of an order that has no task."""
+    is_rejected = reservation.rejected is not None
+    return Status(
+        id=task,
+        workflow=reservation.workflow,
+        state=IntakeState.REJECTED if is_rejected else IntakeState.ACCEPTED,
+        submitted_at=reservation.submitted_at,
+        finished_at=None,
+        correlation_id=reservation.correlation_id,
+        steps=[],
+        last_error=reservation.rejected,
+        output=None,
+    )
 
 
 def status_of(record: TaskRecord) -> Status:

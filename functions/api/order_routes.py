@@ -8,9 +8,17 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Request, Response
 from pydantic import SkipValidation
 
-from functions.api.order_models import Accepted, Status, TaskInPath, status_of, submission_model
+from functions.api.order_models import (
+    Accepted,
+    Status,
+    TaskInPath,
+    status_before,
+    status_of,
+    submission_model,
+)
 from functions.api.orders import Orders
 from functions.core.workflow_definition import Workflow
+from functions.messaging.reservations import Reservation
 from functions.web.access import caller_of
 from functions.web.problems import documented_problems
 
@@ -62,7 +70,8 @@ def add_order_routes(app: FastAPI, workflow: Workflow[Any], orders: Orders) -> N
         description=f"Show the status of this {noun}, and its output",
     )
     async def show(task: TaskInPath, request: Request) -> Status:
-        return status_of(await orders.find(workflow, task, caller_of(request)))
+        found = await orders.status(workflow, task, caller_of(request))
+        return status_before(task, found) if isinstance(found, Reservation) else status_of(found)
 
     @app.delete(
         f"{path_of(workflow)}/{{id}}",

@@ -11,7 +11,6 @@ from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from functions.api.order_models import BatchEnvelope, Envelope, SingleEnvelope
 from functions.core.definition_checks import ENVELOPE_FIELDS
@@ -21,18 +20,19 @@ from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.messaging.order_search import search_keys
+from functions.messaging.reservations import Identity, Reservation, Reservations
 from functions.messaging.senders import SendError
-from functions.storage.record_rows import decoded, joined
-from functions.storage.row_keys import shard_of
-from functions.storage.table_contract import NoSuchTaskError, Row, TransientStorageError
+from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.task_spans import decision_span
 from functions.web.callers import Caller, Role
-from functions.web.problems import ProblemError, faults_in
+from functions.web.problems import ProblemError, ProblemKind, faults_in
 from functions.web.redaction import public_faults
 
 _log = logging.getLogger(__name__)
 
+#: The type of this problem; other conflicts have no type of their own.
+ID_TAKEN = ProblemKind("urn:problem-type:id-taken", "Id Taken")
 #: Time in which an event of a caller is recorded.
 RECORD_TIME = timedelta(seconds=20)
 
@@ -40,12 +40,8 @@ RECORD_TIME = timedelta(seconds=20)
 type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
 
 
-#: The submitter of an order and the digest of its content. Only orders with equal ones are the same.
-type Identity = tuple[str, str]
-
-
 def identity_of(message: SubmissionMessage) -> Identity:
-    """Return the identity of an order that is not on record."""
+    """Return the identity of an order that is submitted."""
     return message.submitter, message.digest
 
 
@@ -57,24 +53,30 @@ class Orders:
     """
 
     storage: TaskStorage
+    reservations: Reservations
     submit: Submit
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     reply_queues: Collection[str]
 
     async def submit_one(self, workflow: Workflow[Any], task: str | None, sent: Any, caller: Caller) -> str:
-        """Submit an order, unless it is on record, and return its id. Raises `SendError`.
+        """Submit an order, unless it is recorded, and return its id. Raises `SendError`.
 
-        Without `task` it gets a new id. Raises `ProblemError` 409 if another order is on record.
+        Without `task` it gets a new id. Raises `ProblemError` 409 if another order has this one.
         """
         draft = self.draft(workflow, sent, caller, task=task)
-        known = None if task is None else await self.recorded(task)
-        if known is None:
-            [fault] = await self.submit([draft])
-            if fault is not None:
-                raise fault
-        elif known != identity_of(draft):
-            raise id_conflict()
+        if task is not None:
+            [found] = await self.reservations.reserve([draft])
+            if isinstance(found, BaseException):
+                raise found
+            if found.identity != identity_of(draft):
+                raise id_conflict()
+            if found.is_admitted:
+                return task
+            draft = draft.model_copy(update={"reservation": found.etag})
+        [fault] = await self.submit([draft])
+        if fault is not None:
+            raise fault
         return draft.task_id
 
     def draft(
@@ -123,20 +125,17 @@ class Orders:
             correlation_id=envelope.correlation_id,
         )
 
-    async def recorded(self, task: str) -> Identity | None:
-        """Return the identity of the order on record under an id, None if there is none."""
-        key = f"{task}|order"
-        row = await self.storage.table.read(shard_of(task, self.storage.shards), key)
-        return None if row is None else decoded(key, lambda: _identity_in(row))
+    async def status(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord | Reservation:
+        """Return a task, or the reservation of its id before it. Raises `ProblemError` 404 as `find`."""
+        found: TaskRecord | Reservation | None = await self.storage.load(task)
+        found = found or await self.reservations.find(task)
+        if isinstance(found, Reservation) and found.is_admitted:  # at this moment
+            found = await self.storage.load(task)
+        return _visible(found, workflow, caller)
 
     async def find(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord:
         """Return a task. Raises `ProblemError` 404 if this resource has none that the caller may see."""
-        record = await self.storage.load(task)
-        if record is None or record.order.workflow != workflow.name:
-            raise _not_found(workflow)
-        if not caller.may_see(record.order.submitter):
-            raise _not_found(workflow)
-        return record
+        return _visible(await self.storage.load(task), workflow, caller)
 
     async def cancel(self, workflow: Workflow[Any], task: str, caller: Caller) -> None:
         """Cancel an order: undo everything that was done. Raises `ProblemError` 403, 404 and 409."""
@@ -148,14 +147,10 @@ class Orders:
             try:
                 applied = await self.storage.change(task, event, until=self.now() + RECORD_TIME)
             except NoSuchTaskError:
-                raise _not_found(workflow) from None
+                _visible(None, workflow, caller)
+                raise
         if applied.rejection is not None:
             raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
-
-
-def _identity_in(row: Row) -> Identity:
-    facts = from_json(joined(row, "Facts") or "")
-    return facts["submitter"], facts.get("content", "")
 
 
 def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str) -> Sequence[dict[str, Any]]:
@@ -174,17 +169,24 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
     return ()
 
 
+def _visible[FoundT: TaskRecord | Reservation](
+    found: FoundT | None, workflow: Workflow[Any], caller: Caller
+) -> FoundT:
+    """Return what is recorded under an id if it is of this resource and the caller may see it."""
+    of = found.order if isinstance(found, TaskRecord) else found
+    if found is None or of is None or of.workflow != workflow.name or not caller.may_see(of.submitter):
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+    return found
+
+
 def _fault(place: str, field: str, reason: str) -> dict[str, Any]:
     return {"type": "value_error", "loc": (place, field), "msg": reason}
 
 
-def _not_found(workflow: Workflow[Any]) -> ProblemError:
-    return ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
-
-
 def id_conflict() -> ProblemError:
-    """Return the problem of an id under which another order is on record."""
-    return ProblemError(HTTPStatus.CONFLICT, "Another order is recorded under this id. Use another id.")
+    """Return the problem of an id that another order has."""
+    text = "Another order is recorded under this id. Use another id."
+    return ProblemError(HTTPStatus.CONFLICT, text, kind=ID_TAKEN)
 
 
 def _why_not_cancelled(record: TaskRecord) -> str:

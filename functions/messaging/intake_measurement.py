@@ -34,6 +34,10 @@ class IntakeMeasurement:
     at: AwareDatetime
     backlog: Backlog
 
+    def has_none_before(self, time: datetime, now: datetime) -> bool:
+        """Return whether no submission before a time waits. An old measurement does not know."""
+        return now <= self.at + _VALID_FOR and (self.backlog.oldest_at or self.at) >= time
+
     def retry_after(self, bounds: IntakeBounds, now: datetime) -> int:
         """Return the seconds after which an order may be sent again; 0: it is accepted."""
         oldest_at = self.backlog.oldest_at or self.at

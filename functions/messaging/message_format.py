@@ -154,7 +154,10 @@ def read_message[ModelT: BaseModel](model: type[ModelT], body: bytes) -> ModelT:
 
 
 class SubmissionMessage(MessageModel):
-    """A submitted order. Without a `version`, it is for the newest version that is deployed."""
+    """A submitted order. Without a `version`, it is for the newest version that is deployed.
+
+    `reservation` is the ETag of the row that reserves its id.
+    """
 
     task_id: TaskId
     workflow: str
@@ -164,6 +167,7 @@ class SubmissionMessage(MessageModel):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
+    reservation: str | None = None
 
     @cached_property
     def digest(self) -> str:

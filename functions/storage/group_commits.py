@@ -30,9 +30,14 @@ _MOST_REFUSALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The transaction is written; `etag` is that of its first row."""
+    """The transaction is written; `etags` are those of its rows."""
 
-    etag: str
+    etags: Sequence[str]
+
+    @property
+    def etag(self) -> str:
+        """Return the ETag of the first row."""
+        return self.etags[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +172,9 @@ class ShardCommits:
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
-                settle(each.result, Committed(answer[first]))
-                first += len(each.changes)
+                end = first + len(each.changes)
+                settle(each.result, Committed(answer[first:end]))
+                first = end
             return group
         if answer.is_conflict and answer.index is not None and answer.index < len(changes):
             each, change = changes[answer.index]

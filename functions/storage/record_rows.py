@@ -18,7 +18,15 @@ from functions.core import record as core
 from functions.core.derive import derive
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord, replace
-from functions.storage.row_keys import TaskIndex, find_key, gate_key, index_key, message_key, task_key
+from functions.storage.row_keys import (
+    TaskIndex,
+    find_key,
+    gate_key,
+    index_key,
+    message_key,
+    order_key,
+    task_key,
+)
 from functions.storage.table_contract import CorruptRowError, Row, RowChange, UnwritableRowsError
 from functions.telemetry.error_causes import error_class, failed_step
 
@@ -44,18 +52,19 @@ class StoredTask:
 
 
 def admission(
-    record: TaskRecord, write: str, search_keys: Collection[str] = ()
+    record: TaskRecord, write: str, search_keys: Collection[str] = (), reserved: str | None = None
 ) -> tuple[list[RowChange], StoredTask]:
     """Return the changes that insert a new task, the task row first. `write` is the id of the write.
 
-    Operators find the task by its `search_keys`.
+    Operators find the task by its `search_keys`. `reserved` is the ETag of its reservation, if it has one.
     """
     kept, order = _without_additions(record), record.order
     stored = StoredTask(kept, "", (write,), index_key(kept))
     found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
+    row = _order_row(order, search_keys)
     changes = [
         RowChange("insert", task_key(order.task), _task_row(stored)),
-        RowChange("insert", f"{order.task}|order", _order_row(order, search_keys)),
+        RowChange("update" if reserved else "insert", order_key(order.task), row, reserved or "*"),
         *_step_changes(record, replace(record, steps={})),
         *(RowChange("upsert", key, row) for key, row in index_rows(stored).items()),
         *(RowChange("upsert", key, _listed(order)) for key in found_by),
@@ -287,8 +296,8 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     """Return a task from the rows of its record, None if there is no task row. Raises `CorruptRowError`."""
     by_key = {str(row["RowKey"]): row for row in rows}
     own = by_key.get(task_key(task))
-    key = f"{task}|order"
-    if own is None and key in by_key:
+    key = order_key(task)
+    if own is None and "Specs" in by_key.get(key, ()):
         raise CorruptRowError(task_key(task), "the row is missing")
     if own is None:
         return None

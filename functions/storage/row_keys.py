@@ -52,12 +52,17 @@ def rows_of(task: str) -> RowQuery:
 
 def record_of(task: str) -> RowQuery:
     """Return the query of the order, the steps and the task; closed epochs are outside."""
-    return RowQuery(f"{task}|order", f"{task}|task~")
+    return RowQuery(order_key(task), f"{task}|task~")
 
 
 def epochs_of(task: str) -> RowQuery:
     """Return the query of the closed epochs of a task, the oldest first."""
     return RowQuery(f"{task}|epoch|", f"{task}|epoch}}")
+
+
+def order_key(task: str) -> str:
+    """Return the key of the order row, which a reservation inserts and the admission completes."""
+    return f"{task}|order"
 
 
 def task_key(task: str) -> str:

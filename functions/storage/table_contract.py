@@ -23,6 +23,10 @@ class TransientStorageError(StorageError):
     """The service failed or did not answer. It is not known whether the request was carried out."""
 
 
+class ReservedError(TransientStorageError):
+    """The id of a new task is reserved for an order."""
+
+
 class NoSuchTaskError(StorageError):
     """No task is recorded under this id."""
 

@@ -18,10 +18,11 @@ from functions.core.rules import Applied, Plan, fold
 from functions.core.task_events import Event, StepStarted
 from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
-from functions.storage.row_keys import message_key, record_of, shard_name, shard_of, task_key
+from functions.storage.row_keys import message_key, order_key, record_of, shard_name, shard_of, task_key
 from functions.storage.table_contract import (
     MOST_OPERATIONS,
     CorruptRowError,
+    ReservedError,
     RowChange,
     StorageError,
     Table,
@@ -71,19 +72,22 @@ class TaskStorage:
         self._cache = RecordCache()
         self._inboxes: dict[str, TaskInbox] = {}
 
-    async def admit(self, record: TaskRecord, search_keys: Collection[str] = ()) -> tuple[TaskRecord, bool]:
+    async def admit(
+        self, record: TaskRecord, search_keys: Collection[str] = (), *, reserved: str | None = None
+    ) -> tuple[TaskRecord, bool]:
         """Insert a new task, and return its record and whether it is new. Raises `UnwritableRowsError`.
 
         The record of a task that was there before may differ. Operators find the task by its `search_keys`.
+        Raises `ReservedError` if its id is reserved, unless `reserved` is the ETag of the reservation.
         """
         task, write = record.order.task, self.new_write()
-        changes, stored = admission(record, write, search_keys)
+        changes, stored = admission(record, write, search_keys, reserved)
         result = await self.commit(task, changes)
         recorded = (
             replace(stored, etag=result.etag) if isinstance(result, Committed) else await self.read(task)
         )
         if recorded is None:
-            raise TransientStorageError(f"task {task}: it was deleted at this moment")
+            raise ReservedError(f"task {task}: its id is reserved, or it was deleted at this moment")
         if task not in self._inboxes:
             self._cache.keep(recorded)
         is_new = write in recorded.writes
@@ -166,7 +170,7 @@ class TaskStorage:
             pages = [each async for each in every_page(self.table, partition, record_of(task))]
             rows = [row for page in pages for row in page.rows]
             previous, tags = etag, {row["RowKey"]: row["odata.etag"] for row in rows}
-            etag = tags.get(task_key(task), tags.get(f"{task}|order"))
+            etag = tags.get(task_key(task), tags.get(order_key(task)))
             if len(pages) == 1 or etag in {None, previous}:
                 return stored_task(rows, task)
         raise TransientStorageError(f"task {task}: it changes faster than it can be read")

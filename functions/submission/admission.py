@@ -34,7 +34,8 @@ from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
 from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
-from functions.storage.table_contract import UnwritableRowsError
+from functions.messaging.reservations import Identity, Reservations
+from functions.storage.table_contract import ReservedError, TransientStorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent
 
@@ -45,6 +46,8 @@ _RUN_ID_CHARACTERS = 8
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
 #: Bytes of properties that an event keeps on the queue, which accepts 64 KB. The hub accepts more.
 _MOST_PROPERTY_BYTES = 32 * 1024
+#: Tries to insert a task while its reservation changes.
+_MOST_TRIES = 5
 
 
 class Admitted(StrEnum):
@@ -71,6 +74,7 @@ class Admission:
     """
 
     storage: TaskStorage
+    reservations: Reservations
     registry: WorkflowRegistry
     rejected: RejectedMessages
     announcer: Announcer
@@ -90,6 +94,7 @@ class Admission:
         `source` is the queue or the hub. `enqueued_at` is the time of an event, which a hub may deliver again
         after days.
         """
+        submitted = None
         try:
             submitted = read_message(SubmissionMessage, message.body)
             self._check_names(submitted)
@@ -104,6 +109,10 @@ class Admission:
             )
             task, _ = named_task(message.body)
             await self.rejected.reject(source, message, str(rejection), task=task)
+            if submitted is not None:
+                is_public = isinstance(rejection, _RejectedError)
+                reason = str(rejection) if is_public else "It cannot be recorded."
+                await self.reservations.reject(submitted, reason)
             return Admitted.REJECTED
         if not is_new and needs_run(record):
             await self.announcer.request_run(record)  # a crash may have prevented the request
@@ -144,12 +153,25 @@ class Admission:
             if is_old and record is None:
                 raise _RejectedError("older than the retention of tasks: its task may have been deleted")
         else:
-            order, keys = self._order(submitted, workflow)
-            record, is_new = await self.storage.admit(admit(order, self.now(), self.settings), keys)
-        identity = None if record is None else (record.order.content, record.order.submitter)
-        if identity not in {None, (submitted.digest, submitted.submitter)}:
-            raise _RejectedError(f"another order is recorded as {submitted.task_id}")
+            record, is_new = await self._insert(submitted, *self._order(submitted, workflow))
+        if record is not None:
+            _check_identity(submitted, (record.order.submitter, record.order.content))
         return record, is_new
+
+    async def _insert(
+        self, submitted: SubmissionMessage, order: Order, keys: tuple[str, ...]
+    ) -> tuple[TaskRecord, bool]:
+        """Insert a task in the place of its reservation. An order that was rejected reserves nothing."""
+        new, etag = admit(order, self.now(), self.settings), submitted.reservation
+        for _ in range(_MOST_TRIES):
+            try:
+                return await self.storage.admit(new, keys, reserved=etag)
+            except ReservedError:
+                found = await self.reservations.find(order.task)
+            if found is not None and found.rejected is None:
+                _check_identity(submitted, found.identity)
+            etag = None if found is None else found.etag
+        raise TransientStorageError(f"task {order.task}: its reservation changes at this moment")
 
     def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[Order, tuple[str, ...]]:
         """Return an order and its search keys. Raises `_RejectedError`."""
@@ -173,3 +195,8 @@ class Admission:
             raise _RejectedError(str(error)) from error.__cause__
         except Exception as error:  # a validator of the payload's model may raise anything
             raise _RejectedError("Its payload cannot be read.") from error
+
+
+def _check_identity(submitted: SubmissionMessage, recorded: Identity) -> None:
+    if recorded != (submitted.submitter, submitted.digest):
+        raise _RejectedError(f"another order is recorded as {submitted.task_id}")

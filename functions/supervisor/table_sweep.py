@@ -1,4 +1,4 @@
-"""The full sweep: compares the index with the tasks, and deletes tasks whose retention has ended.
+"""The full sweep: compares the index with the tasks, and deletes old tasks and reservations without a task.
 
 A sweep without time left continues at its cursors the next time. Times are UTC.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
+from functions.messaging.intake_measurement import read_intake
+from functions.messaging.reservations import Reservations
 from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
@@ -24,17 +26,23 @@ _KIND = "full sweep"
 
 
 class TableSweep:
-    """The full sweeps of one Supervisor. A finished task is deleted after `retention`."""
+    """The full sweeps of one Supervisor.
+
+    A finished task is deleted after `retention`, and a reservation without a task after `reserved_for`,
+    unless an older order may still be in the queue.
+    """
 
     def __init__(
         self,
         storage: TaskStorage,
         *,
         retention: timedelta,
+        reserved_for: timedelta,
         now: Callable[[], datetime],
         window: int = 50_000,
     ) -> None:
         self._storage, self._retention, self._now = storage, retention, now
+        self._reservations, self._reserved_for = Reservations(storage), reserved_for
         self._repair = IndexRepair(storage, window=window)
         self._rows = SupervisorRows(storage.table, now)
 
@@ -42,7 +50,8 @@ class TableSweep:
         """Sweep once, and write the heartbeat. Raises `TransientStorageError`."""
         repairs = {f"index {shard:03d}": shard for shard in range(self._storage.shards)}
         purges = {f"retention {shard:03d}": shard for shard in range(self._storage.shards)}
-        report = await self._rows.begin(_KIND, [*repairs, *purges])
+        expiries = {f"reservations {shard:03d}": shard for shard in range(self._storage.shards)}
+        report = await self._rows.begin(_KIND, [*repairs, *purges, *expiries])
         ends_at = report.began_at + _SWEEP_TIME
 
         def is_over() -> bool:
@@ -50,9 +59,10 @@ class TableSweep:
 
         compare = {name: partial(self._compare, report, shard) for name, shard in repairs.items()}
         purge = {name: partial(self._delete_finished, report, shard) for name, shard in purges.items()}
+        expire = {name: partial(self._delete_reservations, report, shard) for name, shard in expiries.items()}
         await asyncio.gather(
             run_units(compare, report, at_once=_COMPARED_AT_ONCE, is_over=is_over),
-            run_units(purge, report, at_once=_PURGED_AT_ONCE, is_over=is_over),
+            run_units(purge | expire, report, at_once=_PURGED_AT_ONCE, is_over=is_over),
         )
         await self._rows.record(_KIND, report)
         return report
@@ -77,3 +87,12 @@ class TableSweep:
         report.purged += page.deleted
         report.failed += page.failed
         return page.cursor
+
+    async def _delete_reservations(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+        """Delete the next reservations that no order has followed, if the backlog of orders is known."""
+        measured, before = await read_intake(self._storage.table), self._now() - self._reserved_for
+        if measured is None or not measured.has_none_before(before, self._now()):
+            return None
+        deleted, cursor = await self._reservations.delete_before(shard, before, cursor)
+        report.deleted += deleted
+        return cursor

@@ -20,6 +20,7 @@ from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind,
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
+from functions.messaging.reservations import Reservations
 from functions.scheduler.receivers import Receivers
 from functions.storage.task_storage import TaskStorage
 from functions.web.access import Gate, Guard
@@ -126,6 +127,7 @@ class Api:
         new_ids = count(1)
         self.orders = Orders(
             storage=self.storage,
+            reservations=Reservations(self.storage),
             submit=self._submit,
             now=self.clock.now,
             new_id=lambda: f"new-{next(new_ids)}",
@@ -167,18 +169,22 @@ class Api:
         if self.store_fault is not None:
             raise self.store_fault
 
-    async def admit(self, workflow: Workflow[Any], task: str = TASK, **fields: Any) -> TaskRecord:
+    async def admit(
+        self, workflow: Workflow[Any], task: str = TASK, *, reserved: str | None = None, **fields: Any
+    ) -> TaskRecord:
         """Record a task, by default of the caller `tester`."""
         order = workflow.new_order(
             task, "r1", fields.pop("payload", "{}"), self.clock.now(), **{"submitter": "tester", **fields}
         )
-        return (await self.storage.admit(admit(order, self.clock.now(), self.settings)))[0]
+        record = admit(order, self.clock.now(), self.settings)
+        return (await self.storage.admit(record, reserved=reserved))[0]
 
     async def admit_submitted(self) -> None:
         """Record the submitted orders."""
         for each in self.submitted:
             fields = {"content": each.digest, "submitter": each.submitter, "reply_to": each.reply_to}
-            await self.admit(ORDERS, each.task_id, payload=payload_text(each.payload), **fields)
+            payload = payload_text(each.payload)
+            await self.admit(ORDERS, each.task_id, reserved=each.reservation, payload=payload, **fields)
 
     async def change(self, *events: Event) -> TaskRecord:
         """Record events that are accepted."""

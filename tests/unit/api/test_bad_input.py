@@ -12,6 +12,7 @@ from functions.api import batch_routes
 from functions.api.batch_routes import take_batch
 from functions.messaging.senders import SendError
 from functions.web.callers import Caller, Role
+from tests.fakes.simulated_table import TableFault
 from tests.unit.api.samples import INSIDE, ITEM, ORDER, problem, wrong_fields
 from tests.unit.api.scene import ORDERS, Api, parcels
 
@@ -231,8 +232,8 @@ async def test_orders_that_were_not_sent_can_be_repeated(api: Api, failure: Base
 
 
 async def test_table_that_does_not_answer_is_503_for_ids_of_callers(api: Api) -> None:
-    """A new id is not read."""
-    api.table.read_fault = lambda: True
+    """A new id is not reserved."""
+    api.table.fault = lambda: TableFault.NOT_SENT
     assert statuses(await answers(api, ORDER | {"id": "a"}, ORDER)) == [503, 202]
 
 
@@ -247,21 +248,14 @@ async def test_unexpected_failure_of_one_order_is_a_500_for_it_alone(
     assert failed["problem"]["detail"].rstrip(".").rpartition(" ")[2] in caplog.text
 
 
-async def test_orders_of_a_batch_are_read_side_by_side_within_a_bound(api: Api) -> None:
-    """At most 100 at once."""
-    running, most, read = 0, 0, api.table.read
-
-    async def counted(partition: str, key: str) -> Any:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        row = await read(partition, key)
-        running -= 1
-        return row
-
-    api.table.read = counted  # type: ignore[method-assign]
-    results = await answers(api, *(ORDER | {"id": f"o-{number}"} for number in range(500)))
-    assert (set(statuses(results)), most, len(api.submitted)) == ({202}, 100, 500)
+async def test_ids_of_a_batch_are_reserved_in_one_transaction_for_each_shard(api: Api) -> None:
+    """Of at most 100 rows, and without a read."""
+    results = await answers(api, *(ORDER | {"id": f"o-{number}"} for number in range(180)))
+    assert (set(statuses(results)), len(api.submitted)) == ({202}, 180)
+    assert (len(api.table.transactions), api.table.reads) == (2, 0)
+    assert {each.reservation for each in api.submitted} == {
+        row["odata.etag"] for row in api.table.rows.values()
+    }
 
 
 @pytest.mark.parametrize(("seconds", "fewest", "most"), [(0, 100, 10_000), (60, 0, 50)])

@@ -17,6 +17,7 @@ from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessage, RejectedMessages
+from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission, Admitted
@@ -106,6 +107,7 @@ class Bench:
         )
         self.admission = Admission(
             storage=self.storage,
+            reservations=Reservations(self.storage),
             registry=self.registry,
             rejected=self.rejected,
             announcer=announcer,

@@ -24,7 +24,13 @@ class Maintained(StorageProcess):
 
     def __init__(self, table: SimulatedTable, *, shards: int = 1, window: int = 50_000) -> None:
         super().__init__(table, shards=shards)
-        self.full = TableSweep(self.storage, retention=timedelta(hours=1), now=virtual_now, window=window)
+        self.full = TableSweep(
+            self.storage,
+            retention=timedelta(hours=1),
+            reserved_for=timedelta(hours=48),
+            now=virtual_now,
+            window=window,
+        )
 
 
 async def filled(table: SimulatedTable, count: int, *, shards: int = 1, window: int = 50_000) -> Maintained:

@@ -48,7 +48,9 @@ async def test_full_sweep_repairs_the_index_of_very_many_tasks() -> None:
     retention = timedelta(days=36_500)
     with bounded_memory():
         for created in (damaged, 0):
-            report = await TableSweep(process.storage, retention=retention, now=virtual_now).run()
+            report = await TableSweep(
+                process.storage, retention=retention, reserved_for=retention, now=virtual_now
+            ).run()
             assert (report.examined, report.failed, report.left) == (_TASKS, 0, {})
             assert (report.created, report.deleted) == (created, 2 * created)
     assert table.changed_tasks == set(table.damaged)
@@ -75,6 +77,12 @@ async def test_retention_makes_progress_in_each_run() -> None:
     table.seconds = 1
     storage, purged = Supervised(table, shards=4).storage, list[int]()
     while not purged or purged[-1]:
-        purged.append((await TableSweep(storage, retention=timedelta(), now=virtual_now).run()).purged)
+        purged.append(
+            (
+                await TableSweep(
+                    storage, retention=timedelta(), reserved_for=timedelta(1), now=virtual_now
+                ).run()
+            ).purged
+        )
     assert sum(purged) == table.ended
     assert len(purged) > 2
