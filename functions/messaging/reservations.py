@@ -16,7 +16,7 @@ from itertools import batched
 from pydantic import AwareDatetime, TypeAdapter
 
 from functions.messaging.message_format import SubmissionMessage
-from functions.storage.group_commits import Committed, Conflicted
+from functions.storage.group_commits import Committed
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import ALL_TASKS, order_key, shard_name, shard_of, sortable
 from functions.storage.table_contract import (
@@ -31,6 +31,9 @@ from functions.storage.task_storage import TaskStorage
 
 #: The submitter of an order and the digest of its content. Only orders with equal ones are the same.
 type Identity = tuple[str, str]
+
+#: Tries to reserve an id while its row changes.
+_MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +95,16 @@ class Reservations:
 
     async def _reserve_alone(self, order: SubmissionMessage) -> Reservation:
         """Return what is recorded under an id; if there is nothing, or a rejection, reserve it."""
-        found = await self.find(order.task_id)
-        if found is not None and found.rejected is None:
-            return found
-        new, etag = _reservation_of(order), None if found is None else found.etag
-        result = await self.storage.commit(order.task_id, [_change(order.task_id, new, etag)])
-        if isinstance(result, Conflicted):
-            raise TransientStorageError(f"task {order.task_id}: its reservation changes at this moment")
-        return replace(new, etag=result.etag)
+        new = _reservation_of(order)
+        for _ in range(_MOST_TRIES):
+            found = await self.find(order.task_id)
+            if found is not None and found.rejected is None:
+                return found
+            etag = None if found is None else found.etag
+            result = await self.storage.commit(order.task_id, [_change(order.task_id, new, etag)])
+            if isinstance(result, Committed):
+                return replace(new, etag=result.etag)
+        raise TransientStorageError(f"task {order.task_id}: its reservation changes at this moment")
 
     async def find(self, task: str) -> Reservation | None:
         """Return what is recorded under an id, None if there is nothing."""
