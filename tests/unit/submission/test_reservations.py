@@ -1,0 +1,163 @@
+"""The admission of an order completes the reservation of its id; a rejection is recorded there."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.message_format import SubmissionMessage, read_message
+from functions.messaging.reservations import Reservation
+from functions.storage.table_contract import RowChange, TransientStorageError
+from functions.storage.table_maintenance import delete_finished
+from functions.submission.admission import Admitted
+from tests.fakes.simulated_table import TableFault
+from tests.fakes.storage_process import START
+from tests.fakes.virtual_time import in_virtual_time
+from tests.unit.submission.bench import Bench, Purchase, body, workflow
+
+#: Another order, and one that its model does not accept.
+OTHER, UNFIT = {"payload": {"weight": 4}}, {"payload": {"weight": "much"}}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Return an admission that has admitted nothing."""
+    return Bench()
+
+
+async def reserve(bench: Bench, **changes: Any) -> bytes:
+    """Reserve the id of an order, and return its message."""
+    [found] = await bench.admission.reservations.reserve([read_message(SubmissionMessage, body(**changes))])
+    assert isinstance(found, Reservation)
+    return body(reservation=found.etag, **changes)
+
+
+async def found(bench: Bench) -> Reservation:
+    """Return what is recorded under the id."""
+    reservation = await bench.admission.reservations.find("t-1")
+    assert reservation is not None
+    return reservation
+
+
+async def test_reserved_order_is_recorded_without_a_read(bench: Bench) -> None:
+    """In one transaction, which replaces the reservation."""
+    message = await reserve(bench)
+    reads, sent = bench.table.reads, len(bench.table.transactions)
+    assert await bench.take(message) is Admitted.RECORDED
+    [changes] = [each for each in bench.table.transactions[sent:] if each[0].key == "t-1|task"]
+    assert ([each.kind for each in changes if each.key == "t-1|order"], bench.table.reads) == (
+        ["update"],
+        reads,
+    )
+    assert (await found(bench)).is_admitted
+    assert bench.runs == ["t-1.1.1"]
+
+
+async def test_message_that_arrives_twice_is_one_task(bench: Bench) -> None:
+    """At the same moment, and later in another process."""
+    message = await reserve(bench)
+    taken = await asyncio.gather(bench.take(message), bench.take(message, "m-2"))
+    assert sorted(taken) == [Admitted.KNOWN, Admitted.RECORDED]
+    bench.restart()
+    assert await bench.take(message) is Admitted.KNOWN
+    assert await bench.rejections() == []
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["hub first", "hub second"])
+@pytest.mark.parametrize(
+    ("changes", "second"), [({}, Admitted.KNOWN), (OTHER, Admitted.REJECTED)], ids=["equal", "different"]
+)
+async def test_order_of_a_hub_and_one_with_a_reservation(
+    bench: Bench, changes: dict[str, Any], second: Admitted, *, is_first: bool
+) -> None:
+    """An equal order of a hub completes the reservation, a different one is rejected."""
+    reserved = await reserve(bench)
+    messages = [body(**changes), reserved] if is_first else [reserved, body(**changes)]
+    taken = [await bench.take(message, f"m-{number}") for number, message in enumerate(messages)]
+    is_reversed = second is Admitted.REJECTED and is_first
+    assert taken == ([second, Admitted.RECORDED] if is_reversed else [Admitted.RECORDED, second])
+    assert (await bench.record()).order.payload == '{"weight":3}'
+    assert [each.reason for each in await bench.rejections()] == (
+        ["another order is recorded as t-1"] if second is Admitted.REJECTED else []
+    )
+
+
+async def test_rejection_is_recorded_with_its_public_reason(bench: Bench) -> None:
+    """A message without a reservation writes no row."""
+    assert await bench.take(await reserve(bench, **UNFIT)) is Admitted.REJECTED
+    assert (await found(bench)).rejected == (await bench.rejections())[0].reason != ""
+    assert await bench.take(body("t-2", **UNFIT)) is Admitted.REJECTED
+    assert bench.table.keys("t") == ["t-1|order"]
+
+
+async def test_reason_of_rows_that_the_service_refuses_is_not_public(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator reads it in `Rejected`."""
+    message, keys = await reserve(bench), [f"key {number}" for number in range(100)]
+    monkeypatch.setattr("functions.submission.admission.search_keys", lambda *_: keys)
+    assert await bench.take(message) is Admitted.REJECTED
+    assert (await found(bench)).rejected == "It cannot be recorded."
+    assert "do not fit" in (await bench.rejections())[0].reason
+
+
+async def test_rejection_of_an_old_message_leaves_the_newer_reservation(bench: Bench) -> None:
+    """It is of another order, which is recorded then."""
+    old = await reserve(bench, **UNFIT)
+    await bench.take(old)
+    new = await reserve(bench, **OTHER)
+    taken = [await bench.take(message, f"m-{number}") for number, message in enumerate((old, new, old))]
+    assert taken == [Admitted.REJECTED, Admitted.RECORDED, Admitted.REJECTED]
+    assert (await bench.record()).order.payload == '{"weight":4}'
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["the same order", "another order"])
+async def test_rejected_reservation_is_free(changes: dict[str, Any]) -> None:
+    """An operator sends the message again after a repair, or a hub has another order; or it was deleted."""
+    bench = Bench(workflow(payload=Purchase))
+    message = await reserve(bench)
+    assert await bench.take(message) is Admitted.REJECTED
+    bench.registry = WorkflowRegistry([workflow()])
+    bench.restart()
+    for _ in range(2):
+        assert await bench.take(body(**changes) if changes else message, "m-2") is Admitted.RECORDED
+        bench.table.rows.clear()
+
+
+@pytest.mark.parametrize("pause", [0, 10])
+@pytest.mark.parametrize("fault", [TableFault.NO_ANSWER, TableFault.REPEATED, TableFault.LATE])
+def test_lost_answer_of_the_insertion_records_the_order_once(fault: TableFault, pause: float) -> None:
+    """The message is delivered again, maybe before the first transaction is carried out."""
+
+    async def deliver() -> None:
+        bench = Bench()
+        message = await reserve(bench)
+        bench.table.fail_next(fault)
+        if fault is TableFault.REPEATED:
+            assert await bench.take(message) is Admitted.RECORDED
+        else:
+            with pytest.raises(TransientStorageError):
+                await bench.take(message)
+        await asyncio.sleep(pause)
+        is_late = fault is TableFault.LATE and not pause
+        assert await bench.take(message) is (Admitted.RECORDED if is_late else Admitted.KNOWN)
+        run_id = (await bench.record()).order.run_id
+        await asyncio.sleep(10)
+        bench.restart()
+        assert (await bench.record()).order.run_id == run_id
+        assert await bench.rejections() == []
+
+    in_virtual_time(deliver())
+
+
+async def test_retention_leaves_the_reservation_of_an_id_that_is_used_again(bench: Bench) -> None:
+    """An index row of the earlier task may be left."""
+    bench.table.write("000", [RowChange("insert", "!done|9|t-1", {})])
+    message = await reserve(bench)
+    assert (await delete_finished(bench.storage, 0, START + timedelta(days=1))).deleted == 1
+    assert bench.table.keys() == ["t-1|order"]
+    assert await bench.take(message) is Admitted.RECORDED
