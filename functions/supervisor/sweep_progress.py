@@ -52,8 +52,8 @@ class SweepReport:
     """What a sweep did.
 
     `left` has the cursors of the units that are not at their end. `corrupt` is the reason by row key. `moved`
-    counts tasks that were due later, `created` and `deleted` index rows, and `purged` tasks. A task had been
-    due for `late_seconds` at most when the sweep examined it.
+    counts tasks that were due later, `created` and `deleted` index rows, `purged` tasks and reservations. A
+    task had been due for `late_seconds` at most when the sweep examined it.
     """
 
     began_at: datetime

@@ -94,5 +94,5 @@ class TableSweep:
         if measured is None or not measured.has_none_before(before, self._now()):
             return None
         deleted, cursor = await self._reservations.delete_before(shard, before, cursor)
-        report.deleted += deleted
+        report.purged += deleted
         return cursor

@@ -16,7 +16,7 @@ const MEANINGS = {
   dropped: ["Dropped", "Messages of the outbox that cannot be sent any more."],
   created: ["Rows created", "Missing index rows that the full sweep created."],
   deleted: ["Rows deleted", "Index rows without a reason that the full sweep deleted."],
-  purged: ["Purged", "Finished tasks that were deleted after their retention."],
+  purged: ["Purged", "Finished tasks, and reservations without an order, that were deleted after their time."],
   failed: ["Failed", "Tasks and shards that an error stopped. The next sweep retries; the log has the cause."],
   late_seconds: ["Late", "The longest time for which an examined task had been due. If it grows from sweep to sweep, there is too much to do."],
   corrupt: ["Corrupt rows", "Rows that cannot be decoded. They are skipped."],

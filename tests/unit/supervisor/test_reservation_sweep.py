@@ -65,7 +65,7 @@ async def test_reservation_without_a_task_is_deleted_after_its_time() -> None:
     assert await sweep(process) == ["t1", "t2", "t3"]
     await asyncio.sleep(2)
     await measure(process)
-    assert (await process.full.run()).deleted == 2
+    assert (await process.full.run()).purged == 2
     assert await sweep(process) == ["t3"]
 
 
@@ -76,11 +76,11 @@ async def test_reservation_stays_while_its_message_may_be_in_the_queue() -> None
     await reserve(process, "t1")
     reserved_at = virtual_now()
     await asyncio.sleep(48 * HOUR + 1)
-    assert (await process.full.run()).deleted == 0
+    assert (await process.full.run()).purged == 0
     assert await sweep(process, reserved_at) == ["t1"]
     await measure(process)
     await asyncio.sleep(181)
-    assert (await process.full.run()).deleted == 0
+    assert (await process.full.run()).purged == 0
     assert await sweep(process, virtual_now() - timedelta(hours=47)) == []
 
 
