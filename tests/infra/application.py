@@ -45,8 +45,8 @@ HUB_CONNECTION = frozenset({"EventHubConnection__fullyQualifiedNamespace", "Even
 #: For telemetry on a developer's machine; in Azure, Application Insights replaces them.
 TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"})
 
-#: Queues to which a message is sent twice when a sender does not know the outcome.
-DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
+#: Queues that drop the copy of a message whose sender did not get the answer. A repeated order must arrive.
+DUPLICATE_DETECTION = frozenset({SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
 
 #: The queue of a sample workflow, by the workflow's name.
 _SAMPLE_QUEUES = {"orders": requests_queue("payment")}

@@ -151,6 +151,7 @@ _TABLE: _Table = (
     ("service-bus", "properties: each.properties", "properties: {}"),
     storage.queues_detect_duplicates,
     ("infra/queues.json", '"requiresDuplicateDetection": true', '"requiresDuplicateDetection": false'),
+    ("infra/queues.json", '"requiresDuplicateDetection": false', '"requiresDuplicateDetection": true'),
     storage.queues_bound_their_messages,
     ("infra/queues.json", '"maxDeliveryCount": 10,', ""),
     storage.tables_are_declared,
