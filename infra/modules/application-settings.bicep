@@ -73,6 +73,11 @@ type ApplicationSettings = {
   @maxValue(10)
   skewSeconds: int?
 
+  @description('Hours for which the id of an order stays reserved that is not recorded.')
+  @minValue(25)
+  @maxValue(8760)
+  reservationHours: int?
+
   @description('Days for which finished tasks are kept.')
   @minValue(1)
   @maxValue(36500)
@@ -116,6 +121,7 @@ func settingsOf(application ApplicationSettings) object => {
   SUPERVISOR_THRESHOLD: string(application.?supervisorThreshold ?? 3)
   EXTENDED_WAITS: application.?extendedWaits ?? '60,300,900'
   SKEW_SECONDS: string(application.?skewSeconds ?? 5)
+  RESERVATION_HOURS: string(application.?reservationHours ?? 48)
   RETENTION_DAYS: string(application.?retentionDays ?? 30)
   SUBMIT_TO: application.?submitTo ?? 'queue'
   RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
