@@ -51,13 +51,13 @@ class UnknownResourceError(OrderRefusedError):
 
 
 class OrderState(StrEnum):
-    """The state of an order; the pattern's `ProcessState`."""
+    """The state of an order: the pattern's `ProcessState`, and two states before it has a task."""
 
-    #: Accepted, and not yet started by a Scheduler.
+    ACCEPTED = "Accepted"
+    #: It was rejected, and will have no task.
+    REJECTED = "Rejected"
     PENDING = "Pending"
-    #: A Scheduler runs its steps.
     PROCESSING = "Processing"
-    #: All its steps are completed.
     PROCESSED = "Processed"
     #: It waits for an operator.
     ERROR = "Error"
@@ -91,7 +91,7 @@ class OrderStatus(BaseModel):
     @property
     def is_finished(self) -> bool:
         """Whether only an operator can change it."""
-        return self.state not in {OrderState.PENDING, OrderState.PROCESSING}
+        return self.state not in {OrderState.ACCEPTED, OrderState.PENDING, OrderState.PROCESSING}
 
     @property
     def seconds(self) -> float | None:
@@ -182,7 +182,7 @@ class OrderClient:
                 raise OrderRefusedError(f"An order of the batch was refused: {result.problem}")
 
     async def look_at(self, order_id: str, resource: str = "orders") -> OrderStatus | None:
-        """Return the order's status, or `None` while the order is still on the queue."""
+        """Return the order's status, or `None` if there is none."""
         async with self._session.get(f"api/{resource}/{order_id}") as response:
             if response.status == HTTPStatus.NOT_FOUND:
                 return None

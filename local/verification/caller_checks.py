@@ -108,7 +108,7 @@ async def _cancelled(scene: Scene, submission: Submission) -> str | None:
             # What is on its queue yet can't be cancelled, and what is refused for now may be taken later.
             while True:
                 order = await scene.orders.look_at(submission.id, resource)
-                if order is not None and order.state is OrderState.COMPENSATED:
+                if order is not None and order.state in {OrderState.COMPENSATED, OrderState.REJECTED}:
                     return None
                 answer = await scene.orders.cancel(resource, submission.id)
                 if answer.status == HTTPStatus.CONFLICT:

@@ -69,7 +69,7 @@ class Caller:
                 await asyncio.sleep(_LOOK_EVERY)
 
     async def look_at(self, order_id: str) -> dict[str, Any] | None:
-        """Read an order; None while it is not recorded."""
+        """Read an order; None if there is none."""
         async with self.session.get(f"/api/orders/{order_id}") as answer:
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None

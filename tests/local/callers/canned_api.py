@@ -13,7 +13,7 @@ from tests.local.callers.canned_deliveries import CannedDeliveries
 
 SUBMITTED = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 #: From the queue to the end: no status yet, then each state.
-HAPPY_LIFE = (None, "Pending", "Processing", "Processed")
+HAPPY_LIFE = (None, "Accepted", "Pending", "Processing", "Processed")
 
 
 @asynccontextmanager

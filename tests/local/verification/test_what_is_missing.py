@@ -32,7 +32,8 @@ async def _until_one_is_processing(url: str) -> None:
     first = Submission.new("first", Case.ORDER)
     async with OrderClient.at(url) as orders, asyncio.timeout(PATIENCE):
         assert (await orders.put("orders", first.id, first.body())).is_good
-        while (order := await orders.look_at(first.id)) is None or order.state is OrderState.PENDING:
+        early = {OrderState.ACCEPTED, OrderState.PENDING}
+        while (order := await orders.look_at(first.id)) is None or order.state in early:
             await asyncio.sleep(0.1)
 
 
