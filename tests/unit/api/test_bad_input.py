@@ -249,7 +249,7 @@ async def test_unexpected_failure_of_one_order_is_a_500_for_it_alone(
 
 
 async def test_ids_of_a_batch_are_reserved_in_one_transaction_for_each_shard(api: Api) -> None:
-    """Of at most 100 rows, and without a read."""
+    """It has at most 100 rows, and no row is read."""
     results = await answers(api, *(ORDER | {"id": f"o-{number}"} for number in range(180)))
     assert (set(statuses(results)), len(api.submitted)) == ({202}, 180)
     assert (len(api.table.transactions), api.table.reads) == (2, 0)
