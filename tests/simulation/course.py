@@ -15,8 +15,8 @@ from tests.simulation.world import World
 
 #: Seconds after the last fault within which every task ends, and rounds of operators' actions.
 _BOUND, _ROUNDS = 6 * 3600, 80
-#: Transactions of an order of five steps that is alone.
-_MOST_TRANSACTIONS = 7
+#: Transactions of an order of five steps that is alone, with its reservation.
+_MOST_TRANSACTIONS = 8
 _DAY = 86400
 
 
@@ -69,6 +69,7 @@ def _raise(world: World) -> None:
 
 def _check_end(world: World) -> None:
     world.checks.check_end(world.definitions.tasks)
+    world.intake.check_end()
     world.table.check_rest()
     _raise(world)
 
@@ -177,8 +178,8 @@ async def _months(world: World) -> None:
 
 async def _submit(world: World, task: str, workflow: str, seconds: float) -> TaskRecord:
     payload = DrawnPayload(task=task)
-    drawn = DrawnTask(world.definitions.workflows[workflow], payload, frozenset())
-    await world.on_some_host(lambda host: host.submit(task, drawn, reply_to=None))
+    drawn = DrawnTask(world.definitions.workflows[workflow], payload, frozenset(), reply_to=None)
+    await world.intake.submit(task, drawn)
     await _pass(world, seconds)
     return world.records[task]
 
@@ -197,6 +198,7 @@ async def _retention(world: World) -> None:
     for _ in range(4):
         await asyncio.sleep(timedelta(minutes=10).total_seconds())
         await world.sweep_table()
+    world.intake.check_reservations()
     left = set(world.records) - world.table.deleted
     world.require(left == {"open"}, f"after the retention: {sorted(left)}")
     rows = [key for _, key in world.table.rows if not key.startswith("open|") and "|task" in key]

@@ -96,7 +96,7 @@ async def _run(path: str, number: int | None, hosts: int, world: World) -> None:
     )
     world.hosts += [Host(world, f"h{each}") for each in range(hosts)]
     world.spawn(world.supervise())
-    await world.on_some_host(lambda host: host.submit(_TASK, task, reply_to="replies"))
+    await world.intake.submit(_TASK, task)
     if "approve" in workflow.steps:
         world.spawn(world.people.send_event(_TASK, "approve", _EVENT_AT))
     await asyncio.sleep(_EVENT_AT)

@@ -53,6 +53,7 @@ class DrawnTask:
     payload: DrawnPayload
     finders: frozenset[str]
     events: Mapping[str, float] = field(default_factory=dict)
+    reply_to: str | None = "replies"
 
 
 def gate_of(agent: str) -> str:
@@ -78,7 +79,7 @@ class Definitions:
         types = [*few, StepType.WORKFLOW] if random.random() < 0.3 else few
         self.workflows["child"] = self._workflow("child", types, child="grandchild")
         self._add_steady()
-        text = "ü" * _LARGE if random.random() < 0.04 else ""
+        text = "a" * _LARGE if random.random() < 0.04 else ""
         finders = frozenset(gate_of(agent) for agent in AGENTS if random.random() < 0.6)
         for number in range(random.randint(1, 4)):
             types = random.choice([few[:1], few, list(StepType), [*StepType, StepType.ACTIVITY]])
@@ -245,7 +246,8 @@ class Definitions:
     ) -> dict[str, object]:
         """Return another request after each deployment: a recorded request must not depend on it."""
         made = self._deployment()
-        return {"task": payload.task, "item": item, "made": made, "text": payload.text}
+        text = "ü" * len(payload.text)  # larger in UTF-8 than a payload may be
+        return {"task": payload.task, "item": item, "made": made, "text": text}
 
     def _undo(
         self, payload: DrawnPayload, _results: Results, own: DrawnResult | None, item: int | None = None

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
+from functions.api.orders import Orders, identity_of
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import Message, RuleSettings, StepType
-from functions.core.rules import Applied, admit
+from functions.core.rules import Applied
 from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.announcer import Announcer
+from functions.messaging.message_format import QueueMessage, SubmissionMessage
+from functions.messaging.rejected_messages import RejectedMessages
+from functions.messaging.reservations import Identity, Reservations
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
@@ -33,10 +37,13 @@ from functions.storage.table_contract import (
     RowQuery,
     TransientStorageError,
 )
+from functions.submission.admission import Admission, Admitted
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
+from functions.web.callers import Caller, Role
 from tests.fakes.storage_process import no_client
 from tests.simulation.drawn import FENCING, SLOW, DrawnTask
+from tests.simulation.intake import RESERVED_FOR
 from tests.simulation.table import RETENTION, SearchStorage
 
 if TYPE_CHECKING:
@@ -142,6 +149,10 @@ class HostAgent:
         return self.host.world.services.find(call, fences_starts=self.fences_starts)
 
 
+def _caller(name: str) -> Caller:
+    return Caller(name, frozenset({Role.SUBMITTER}))
+
+
 class Host:
     """One instance of the application."""
 
@@ -210,7 +221,31 @@ class Host:
             recoveries=_RECOVERIES,
         )
         window = world.random.choice([2, 50])
-        self.table_sweep = TableSweep(self.storage, retention=RETENTION, now=self.now, window=window)
+        self.table_sweep = TableSweep(
+            self.storage, retention=RETENTION, reserved_for=RESERVED_FOR, now=self.now, window=window
+        )
+        self.reservations = Reservations(self.storage)
+        self.orders = Orders(
+            storage=self.storage,
+            reservations=self.reservations,
+            submit=self._submit,
+            now=self.now,
+            new_id=world.new_id,
+            reply_queues={"replies"},
+        )
+        self._admission = Admission(
+            storage=self.storage,
+            reservations=self.reservations,
+            registry=self.registry,
+            rejected=RejectedMessages(world.rejected, self.now),
+            announcer=announcer,
+            put=self._put,
+            settings=self.settings,
+            now=self.now,
+            new_id=world.new_id,
+            reply_queues={"replies"},
+            retention=RETENTION,
+        )
 
     def now(self) -> datetime:
         """Return the time by this host's clock."""
@@ -232,14 +267,39 @@ class Host:
 
     # Callers and operators
 
-    async def submit(self, task: str, drawn: DrawnTask, *, reply_to: str | None) -> None:
-        """Admit a task. Raises `StorageError` while its workflow is missing."""
+    async def submit(self, task: str, drawn: DrawnTask, caller: str) -> Identity:
+        """Submit an order as the API does. Raises `StorageError` while its workflow is missing."""
+        order = self.drafted(task, drawn, caller)
+        sent = {**order.payload, "reply_to": order.reply_to}
+        await self.orders.submit_one(drawn.workflow, task, sent, _caller(caller))
+        return identity_of(order)
+
+    def drafted(self, task: str, drawn: DrawnTask, caller: str) -> SubmissionMessage:
+        """Return an order that is not submitted. Raises `StorageError` while its workflow is missing."""
         workflow = self.registry.find(drawn.workflow.name)
         if workflow is None:
             raise TransientStorageError("the workflow is missing")
-        payload, now = drawn.payload.model_dump_json(), self.now()
-        order = workflow.new_order(task, "r", payload, now, finders=drawn.finders, reply_to=reply_to)
-        await self.storage.admit(admit(order, now, self.settings), [f"key:{task}"])
+        sent = {**drawn.payload.model_dump(), "reply_to": drawn.reply_to}
+        return self.orders.draft(workflow, sent, _caller(caller), task=task)
+
+    async def take(self, message: QueueMessage) -> Admitted:
+        """Record an order of the queue."""
+        await self.cross("intake")
+        drawn = self.world.definitions.tasks.get(message.message_id.partition(".")[0])
+        finders = frozenset[str]() if drawn is None else drawn.finders
+        return await replace(self._admission, finders=finders).take(message)
+
+    async def _submit(self, orders: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
+        await self.cross("submit")
+        if self.world.strikes("order not sent", 0.05):
+            return [ConnectionError("not sent")]
+        self.world.intake.post(*orders)
+        await self.cross("submitted", seconds=0)
+        return [ConnectionError("no answer") if self.world.strikes("order not acknowledged", 0.05) else None]
+
+    async def _put(self, _queue: str, message: QueueMessage, at: datetime) -> None:
+        await self.cross("put back")
+        self.world.intake.put(message, max(0.0, (at - self.world.now()).total_seconds()))
 
     async def record(self, task: str, event: Event) -> Applied:
         """Record an event of an operator."""

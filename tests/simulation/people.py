@@ -54,6 +54,8 @@ class People:
         world = self._world
         for task, drawn in world.definitions.tasks.items():
             world.spawn(self._submit(task, drawn))
+            if world.random.random() < 0.2:
+                world.spawn(self._compete(task, drawn))
         world.spawn(self._disturb())
         self._disturb_agents()
 
@@ -63,7 +65,7 @@ class People:
         await asyncio.sleep(random.uniform(0, 30))
 
         for _ in range(2 if random.random() < 0.2 else 1):
-            await self._world.on_some_host(lambda host: host.submit(task, drawn, reply_to="replies"))
+            await self._world.intake.submit(task, drawn)
         for name, delay in drawn.events.items():
             self._world.spawn(self.send_event(task, name, delay))
         if random.random() < 0.2:
@@ -71,6 +73,18 @@ class People:
             await asyncio.sleep(random.uniform(0, 120))
             await self._record(task, Cancelled(by=Canceller.CALLER, who="caller", reason="changed my mind"))
             self.recording -= 1
+
+    async def _compete(self, task: str, drawn: DrawnTask) -> None:
+        """Submit another caller's order under the same id, or that of a hub; reserve an id in vain."""
+        random, intake = self._world.random, self._world.intake
+        await asyncio.sleep(random.uniform(0, 30))
+        match random.randrange(3):
+            case 0:
+                await intake.submit(task, drawn, "rival")
+            case 1:
+                await intake.publish(task, drawn)
+            case _:
+                await intake.reserve_only("gone", drawn)
 
     async def send_event(self, task: str, name: str, delay: float) -> None:
         """Send an event; while the version of the task is missing, it is sent again."""

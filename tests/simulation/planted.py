@@ -555,4 +555,20 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "        if applied.record.epoch < 0:",
         ),
     ),
+    "id_is_not_reserved": (
+        Edit("api.orders", "        if task is not None:\n", "        if task is None:\n"),
+    ),
+    "repeated_submission_without_a_task_is_not_sent": (
+        Edit(
+            "messaging.reservations",
+            "            return found\n",
+            "            return replace(found, is_admitted=True)\n",
+        ),
+    ),
+    "reservation_without_an_order_stays": (
+        Edit("messaging.reservations", 'having="Reserved"', 'having="Reservation"'),
+    ),
+    "reserved_id_is_taken_by_another_order": (
+        Edit("submission.admission", "found.rejected is None", "found.rejected is not None"),
+    ),
 }

@@ -34,9 +34,11 @@ from functions.messaging.agent_messages import AgentReply, AgentRequest, Request
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import scheduler
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, StorageError
+from tests.fakes.simulated_table import SimulatedTable
 from tests.simulation.checks import Checks
 from tests.simulation.drawn import AGENTS, Definitions
 from tests.simulation.host import Host
+from tests.simulation.intake import Intake
 from tests.simulation.people import People
 from tests.simulation.record_checks import ViolationError
 from tests.simulation.services import Services
@@ -98,6 +100,7 @@ class World:
         self.services = Services(self)
         self.checks = Checks(self)
         self.people = People(self)
+        self.rejected, self.intake = SimulatedTable(), Intake(self)
         self._callers: dict[str, str] = {}
         self._answered = defaultdict[str, list[AgentCall]](list)
         self._calls = Counter[object]()
@@ -223,6 +226,7 @@ class World:
 
     async def sweep_table(self) -> None:
         """Run a full sweep on some host."""
+        await self.intake.measure()
         if self.hosts:
             host = self.random.choice(self.hosts)
             sweep = asyncio.ensure_future(self._swept_table(host))
