@@ -413,7 +413,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "admission_overwrites_a_task": (
         Edit("storage.record_rows", '"insert", task_key(order.task)', '"upsert", task_key(order.task)'),
-        Edit("storage.record_rows", '"insert", f"{order.task}|order"', '"upsert", f"{order.task}|order"'),
+        Edit("storage.record_rows", '"update" if reserved else "insert"', '"upsert"'),
     ),
     "no_record_is_cached": (
         Edit("storage.task_inbox", "if stored.record.finished_at is not None:", "if stored.record.epoch:"),
