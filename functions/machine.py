@@ -20,4 +20,4 @@ def new_id() -> str:
 def collect_garbage_rarely() -> None:
     """Collect garbage less often: it took a seventh of a busy process's time (docs/performance.md)."""
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)  # new objects, and then younger collections
+    gc.set_threshold(5_000, 3, 1_000)  # new objects, and then younger collections: short pauses
