@@ -80,7 +80,7 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
-            return bench(chosen.orders, chosen.spike, chosen.profile)
+            return bench(chosen.orders, chosen.spike, chosen.profile, in_memory=chosen.in_memory)
         case "cost":
             from local.cost.command import cost  # noqa: PLC0415 - see above
 
@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
         subcommands.add_parser(
             "bench",
             help="measure speed and cost of orders, and print two tables",
-            description="Starts platforms of its own, measures them for about two minutes, and prints "
+            description="Starts platforms of its own, measures them for about three minutes, and prints "
             "two tables. On a machine that does other work, the figures mean little.",
         )
     )
@@ -203,6 +203,7 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
     )
     _add_data_option(parser)
+    _add_memory_option(parser)
     roles = "one host with all roles, or a host for each role (default: all)"
     parser.add_argument("--roles", choices=["all", "split"], default="all", help=roles)
     parser.add_argument(
@@ -239,6 +240,7 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"
     )
+    _add_memory_option(parser)
 
 
 def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
@@ -289,8 +291,18 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_memory_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--in-memory", action="store_true", help="save no tables: faster, and empty at each start"
+    )
+
+
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
     ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
-    is_split = chosen.roles == "split"
-    return PlatformOptions(ports=ports.split() if is_split else ports, data=chosen.data, app=chosen.app)
+    return PlatformOptions(
+        ports=ports.split() if chosen.roles == "split" else ports,
+        data=chosen.data,
+        app=chosen.app,
+        in_memory_storage=chosen.in_memory,
+    )

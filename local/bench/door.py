@@ -15,7 +15,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, each_order
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
-from local.bench.processes import usage_of
+from local.bench.processes import cpu_of
 from local.bench.workloads import Workload
 from local.callers.client import SAMPLE_ORDER
 from local.platform import ROOT, PartName, Platform
@@ -128,14 +128,14 @@ async def measure_door(
     puts = await door.measure("single orders", _puts(_PUTS), at_once=8)
     await door.measure("batches to warm up", _batches(4 * BATCH_SIZE), at_once=_BATCHES_AT_ONCE)
     parts = {str(part): platform.pid(part) for part in (PartName.BROKER, PartName.HOST)}
-    async with usage_of(parts) as usage:
+    with cpu_of(parts) as cpu_seconds:
         batches = await door.measure("batches", _batches(orders), at_once=_BATCHES_AT_ONCE)
     # Fewer, since the application looks up each id.
     some = _batches(max(BATCH_SIZE, orders // 10), with_ids=True)
     named = await door.measure("batches with ids", some, at_once=_BATCHES_AT_ONCE)
     spike = await door.measure("a spike", _batches(orders), at_once=SPIKE_AT_ONCE)
     kept = await _on_the_queue(platform.addresses.service_bus_connection)
-    return DoorMeasured(puts, batches, named, spike, len(door.accepted - kept), usage.cpu_seconds)
+    return DoorMeasured(puts, batches, named, spike, len(door.accepted - kept), cpu_seconds)
 
 
 def _puts(count: int) -> Iterator[_Request]:

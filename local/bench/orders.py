@@ -1,9 +1,11 @@
-"""Measures orders: one at a time, and many at once."""
+"""Measures orders: one at a time, many at once, and at a rate."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -15,6 +17,7 @@ from local.bench.host_figures import (
     read_figures,
     until_completed,
 )
+from local.bench.processes import cpu_of
 from local.bench.workloads import Workload
 from local.callers.client import OrderStatus
 from local.progress import Phase
@@ -24,7 +27,7 @@ _CONNECTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class OrdersMeasured:
-    """The measurements of one phase. Times are in seconds; rates are per second."""
+    """The measurements of one phase. Times are in seconds; rates are per second; CPU times by process."""
 
     count: int
     processed: int
@@ -34,6 +37,7 @@ class OrdersMeasured:
     end_to_end_seconds: list[float]
     figures: Figures
     history_events: int
+    cpu_seconds: Mapping[str, float]
 
     def per_order(self, counted: float) -> float:
         """Return a count per order."""
@@ -45,52 +49,61 @@ def connect(url: str, connections: int = _CONNECTIONS) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=connections))
 
 
-async def one_at_a_time(session: aiohttp.ClientSession, workload: Workload, phase: Phase) -> OrdersMeasured:
-    """Submit each order when the one before is finished."""
-    return await _measure(session, workload, phase, at_once=1)
+class Orders:
+    """Sends the orders of a workload, and measures `processes`, given by their ids, meanwhile."""
 
+    def __init__(
+        self, session: aiohttp.ClientSession, workload: Workload, processes: Mapping[str, int]
+    ) -> None:
+        self._session = session
+        self._workload = workload
+        self._processes = processes
 
-async def all_at_once(session: aiohttp.ClientSession, workload: Workload, phase: Phase) -> OrdersMeasured:
-    """Submit all orders as fast as they are accepted."""
-    return await _measure(session, workload, phase, at_once=phase.total)
+    async def one_at_a_time(self, phase: Phase) -> OrdersMeasured:
+        """Submit each order when the order before is finished."""
+        return await self._measure(phase, at_once=1)
 
+    async def all_at_once(self, phase: Phase) -> OrdersMeasured:
+        """Submit all orders as fast as they are accepted."""
+        return await self._measure(phase, at_once=phase.total)
 
-async def _measure(
-    session: aiohttp.ClientSession, workload: Workload, phase: Phase, *, at_once: int
-) -> OrdersMeasured:
-    before = await read_figures(session)
-    done = await completed_orders(session, workload.last_function)
-    submitted: list[tuple[str, float]] = []
-    start = time.perf_counter()
-    for first in range(0, phase.total, at_once):
-        submitted += await asyncio.gather(*(_submit(session, workload) for _ in range(at_once)))
-        accepted_at = time.perf_counter()
-        count = done + first + at_once
-        await until_completed(
-            session, workload.last_function, count, lambda completed: phase.show(completed - done)
+    async def at_rate(self, phase: Phase, rate: float) -> OrdersMeasured:
+        """Submit `rate` orders per second, at even intervals."""
+        return await self._measure(phase, at_once=phase.total, rate=rate)
+
+    async def _measure(self, phase: Phase, *, at_once: int, rate: float = math.inf) -> OrdersMeasured:
+        session, last = self._session, self._workload.last_function
+        before, done = await read_figures(session), await completed_orders(session, last)
+        submitted: list[tuple[str, float]] = []
+        with cpu_of(self._processes) as cpu_seconds:
+            start = time.perf_counter()
+            for first in range(0, phase.total, at_once):
+                submitted += await asyncio.gather(*(self._submit(each / rate) for each in range(at_once)))
+                accepted_at = time.perf_counter()
+                await until_completed(
+                    session, last, done + first + at_once, lambda completed: phase.show(completed - done)
+                )
+            finished_at = time.perf_counter()
+        figures = (await read_figures(session)).since(before)
+        orders = await asyncio.gather(*(self._look_at(location) for location, _ in submitted))
+        return OrdersMeasured(
+            count=phase.total,
+            processed=sum(order.state == "Processed" for order in orders),
+            accepted_rate=phase.total / (accepted_at - start),
+            submit_seconds=[seconds for _, seconds in submitted],
+            finished_rate=phase.total / (finished_at - start),
+            end_to_end_seconds=[order.seconds for order in orders if order.seconds is not None],
+            figures=figures,
+            history_events=await history_events(session, [order.id for order in orders], figures),
+            cpu_seconds=cpu_seconds,
         )
-    finished_at = time.perf_counter()
-    figures = (await read_figures(session)).since(before)
-    orders = await asyncio.gather(*(_look_at(session, location) for location, _ in submitted))
-    return OrdersMeasured(
-        count=phase.total,
-        processed=sum(order.state == "Processed" for order in orders),
-        accepted_rate=phase.total / (accepted_at - start),
-        submit_seconds=[seconds for _, seconds in submitted],
-        finished_rate=phase.total / (finished_at - start),
-        end_to_end_seconds=[order.seconds for order in orders if order.seconds is not None],
-        figures=figures,
-        history_events=await history_events(session, [order.id for order in orders], figures),
-    )
 
+    async def _submit(self, delay: float) -> tuple[str, float]:
+        await asyncio.sleep(delay)
+        start, path = time.perf_counter(), f"/api/{self._workload.resource}"
+        async with self._session.post(path, json=self._workload.body, raise_for_status=True) as answer:
+            return answer.headers["Location"], time.perf_counter() - start
 
-async def _submit(session: aiohttp.ClientSession, workload: Workload) -> tuple[str, float]:
-    start = time.perf_counter()
-    path = f"/api/{workload.resource}"
-    async with session.post(path, json=workload.body, raise_for_status=True) as answer:
-        return answer.headers["Location"], time.perf_counter() - start
-
-
-async def _look_at(session: aiohttp.ClientSession, location: str) -> OrderStatus:
-    async with session.get(location, raise_for_status=True) as answer:
-        return OrderStatus.model_validate(await answer.json())
+    async def _look_at(self, location: str) -> OrderStatus:
+        async with self._session.get(location, raise_for_status=True) as answer:
+            return OrderStatus.model_validate(await answer.json())

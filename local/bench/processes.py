@@ -1,51 +1,28 @@
-"""What the parts' processes use while they are measured: CPU time and memory."""
+"""CPU time and memory of processes that are measured."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import psutil
 
-#: Seconds between two readings of the memory.
-_LOOK_EVERY = 0.2
 _MEBIBYTE = 1024 * 1024
 
 
-@dataclass(slots=True)
-class Usage:
-    """What each process used within a block, by its name: seconds of CPU time, MiB of peak memory."""
-
-    cpu_seconds: dict[str, float] = field(default_factory=dict)
-    peak_mebibytes: dict[str, float] = field(default_factory=dict)
-
-
-@asynccontextmanager
-async def usage_of(processes: Mapping[str, int]) -> AsyncIterator[Usage]:
-    """Yield the usage of processes, by their ids, which is complete at the end of the block."""
-    usage = Usage(peak_mebibytes=dict.fromkeys(processes, 0.0))
-    watched = {name: psutil.Process(pid) for name, pid in processes.items()}
-    before = {name: _cpu_seconds(process) for name, process in watched.items()}
-
-    async def look() -> None:
-        while True:
-            for name, process in watched.items():
-                now = process.memory_info().rss / _MEBIBYTE
-                usage.peak_mebibytes[name] = max(usage.peak_mebibytes[name], now)
-            await asyncio.sleep(_LOOK_EVERY)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield usage
-        usage.cpu_seconds = {name: _cpu_seconds(process) - before[name] for name, process in watched.items()}
-    finally:
-        looking.cancel()
-        with suppress(asyncio.CancelledError, psutil.Error):
-            await looking
+@contextmanager
+def cpu_of(processes: Mapping[str, int]) -> Iterator[dict[str, float]]:
+    """Yield the CPU time in seconds of each process, given by its id; the block's end fills it in."""
+    before, used = _cpu_seconds(processes), dict[str, float]()
+    yield used
+    used.update({name: seconds - before[name] for name, seconds in _cpu_seconds(processes).items()})
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
+def resident_size(processes: Mapping[str, int]) -> dict[str, float]:
+    """Return the memory of each process, given by its id, in MiB."""
+    return {name: psutil.Process(pid).memory_info().rss / _MEBIBYTE for name, pid in processes.items()}
+
+
+def _cpu_seconds(processes: Mapping[str, int]) -> dict[str, float]:
+    times = {name: psutil.Process(pid).cpu_times() for name, pid in processes.items()}
+    return {name: each.user + each.system for name, each in times.items()}

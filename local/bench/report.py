@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import psutil
@@ -11,38 +11,28 @@ from rich.table import Table
 
 from local.bench.door import BATCH_SIZE, DoorAnswers
 from local.bench.orders import OrdersMeasured
-from local.bench.run import BenchResult, WorkloadMeasured
+from local.bench.run import BenchResult
 from local.callers.summary import percentile
 
 _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
-
-type _Cell = Callable[[WorkloadMeasured], str]
-type _Phase = Callable[[WorkloadMeasured], OrdersMeasured]
 
 
 def orders_report(measured: BenchResult) -> Table:
     """Return the table of the orders, with a column for each workload."""
     workloads = measured.workloads
     table = Table("measure", *(each.name for each in workloads), title=f"Orders on {_machine()}")
-
-    def add(what: str, cell: _Cell) -> None:
-        table.add_row(what, *map(cell, workloads))
-
-    table.add_row("[bold]one at a time")
-    _add_phase(add, lambda each: each.alone)
-    table.add_section()
-    table.add_row(f"[bold]{workloads[0].at_once.count} at once")
-    add("accepted", lambda each: f"{each.at_once.accepted_rate:.0f}/s")
-    add("submit p50 / p99", lambda each: _percentiles(each.at_once.submit_seconds))
-    add("processed", lambda each: f"{each.at_once.finished_rate:.1f} orders/s")
-    _add_phase(add, lambda each: each.at_once)
-    for part in workloads[0].usage.cpu_seconds:
-        cpu = (each.at_once.per_order(each.usage.cpu_seconds[part]) for each in workloads)
-        table.add_row(f"CPU an order, {part}", *(f"{seconds * 1000:.1f} ms" for seconds in cpu))
-    for part in workloads[0].usage.peak_mebibytes:
-        peaks = (f"{each.usage.peak_mebibytes[part]:.0f} MiB" for each in workloads)
-        table.add_row(f"peak memory, {part}", *peaks)
+    for phase in workloads[0].phases:
+        table.add_row(f"[bold]{phase}")
+        columns = [_rows(each.phases[phase]) for each in workloads]
+        for measure in columns[0]:
+            table.add_row(measure, *(column[measure] for column in columns))
+        table.add_section()
+    table.add_row("[bold]after these orders")
+    for process in workloads[0].resident:
+        table.add_row(f"memory, {process}", *(f"{each.resident[process]:.0f} MiB" for each in workloads))
+    pauses = (f"{each.longest_pause * 1000:.1f} ms" for each in workloads)
+    table.add_row("longest garbage collection (CPU)", *pauses)
     load = ", ".join(f"{each:.1f}" for each in measured.load)
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     table.caption = f"{packages}; load of the machine before: {load}"
@@ -66,19 +56,24 @@ def door_report(measured: BenchResult) -> Table:
     return table
 
 
-def _add_phase(add: Callable[[str, _Cell], None], phase: _Phase) -> None:
-    add("end to end p50 / p99", lambda each: _percentiles(phase(each).end_to_end_seconds))
-    add("table transactions an order", _per_order(phase, lambda each: each.figures.transactions))
-    add("rows written an order", _per_order(phase, lambda each: each.figures.operations))
-    add("table reads an order", _per_order(phase, lambda each: each.figures.reads))
-    add("messages sent an order", _per_order(phase, lambda each: each.figures.messages))
-    add("Durable history events an order", _per_order(phase, lambda each: each.history_events))
-    add("function executions an order", _per_order(phase, lambda each: each.figures.executions))
-    add("activities an order", _per_order(phase, lambda each: each.figures.activities))
-
-
-def _per_order(phase: _Phase, count: Callable[[OrdersMeasured], int]) -> _Cell:
-    return lambda each: f"{phase(each).per_order(count(phase(each))):.2f}"
+def _rows(phase: OrdersMeasured) -> dict[str, str]:
+    counts = {
+        **{f"CPU an order, {name} (ms)": spent * 1000 for name, spent in phase.cpu_seconds.items()},
+        "table transactions an order": phase.figures.transactions,
+        "rows written an order": phase.figures.operations,
+        "table reads an order": phase.figures.reads,
+        "messages sent an order": phase.figures.messages,
+        "Durable history events an order": phase.history_events,
+        "function executions an order": phase.figures.executions,
+        "activities an order": phase.figures.activities,
+    }
+    return {
+        "accepted": f"{phase.accepted_rate:.0f}/s",
+        "submit p50 / p99": _percentiles(phase.submit_seconds),
+        "processed": f"{phase.finished_rate:.1f} orders/s",
+        "end to end p50 / p99": _percentiles(phase.end_to_end_seconds),
+        **{measure: f"{phase.per_order(count):.2f}" for measure, count in counts.items()},
+    }
 
 
 def _add_answers(table: Table, what: str, answers: DoorAnswers) -> None:

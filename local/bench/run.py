@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 
 from local.bench.door import DOOR, SPIKE_AT_ONCE, DoorMeasured, measure_door
-from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
-from local.bench.processes import Usage, usage_of
+from local.bench.orders import Orders, OrdersMeasured, connect
+from local.bench.pauses import longest_pause
+from local.bench.processes import resident_size
 from local.bench.profile import flame_graph
 from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
 from local.platform import PartName, Platform
-from local.progress import Phases
+from local.progress import Phase, Phases
+
+#: Orders per second.
+_SLOW_RATE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadMeasured:
-    """The measurements of one workload; `usage` is that of the orders at once."""
+    """The measurements of one workload, by the names of its phases.
+
+    `resident` has the memory of each process after them, in MiB; `longest_pause` is in seconds.
+    """
 
     name: str
-    alone: OrdersMeasured
-    at_once: OrdersMeasured
-    usage: Usage
+    phases: Mapping[str, OrdersMeasured]
+    resident: Mapping[str, float]
+    longest_pause: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class BenchResult:
     @property
     def all_processed(self) -> bool:
         """Whether every order was processed, and every order of the door is on its queue."""
-        phases = [phase for each in self.workloads for phase in (each.alone, each.at_once)]
+        phases = [phase for each in self.workloads for phase in each.phases.values()]
         return all(phase.processed == phase.count for phase in phases) and self.door.lost == 0
 
 
@@ -49,13 +56,17 @@ class BenchRun:
     """Measures `orders` orders at once, and `spike` orders at the door.
 
     With a `profile`, it samples the host in a phase of its own, since sampling slows the host down.
+    With `in_memory`, the table store saves nothing.
     """
 
-    def __init__(self, orders: int, spike: int, phases: Phases, profile: Path | None = None) -> None:
+    def __init__(
+        self, orders: int, spike: int, phases: Phases, profile: Path | None, *, in_memory: bool
+    ) -> None:
         self._orders = orders
         self._spike = spike
         self._phases = phases
         self._profile = profile
+        self._in_memory = in_memory
         self._running: Platform | None = None
 
     def kill_all_now(self) -> None:
@@ -83,25 +94,40 @@ class BenchRun:
             if profile is not None:
                 phase = self._phases.begin(f"{workload.name}, sampled", self._orders)
                 async with flame_graph(platform.pid(PartName.HOST), profile):
-                    await platform.unless_a_part_fails(all_at_once(session, workload, phase))
+                    await platform.unless_a_part_fails(Orders(session, workload, {}).all_at_once(phase))
             return measured
 
     async def _phases_of(
         self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
     ) -> WorkloadMeasured:
-        begin, name = self._phases.begin, workload.name
-        await all_at_once(session, workload, begin(f"{name}, to warm up", 50))
-        alone = await one_at_a_time(session, workload, begin(f"{name}, one at a time", 20))
-        parts = (PartName.AZURITE, PartName.BROKER, PartName.HOST)
-        async with usage_of({str(part): platform.pid(part) for part in parts}) as usage:
-            at_once = await all_at_once(session, workload, begin(f"{name}, at once", self._orders))
-        return WorkloadMeasured(name, alone, at_once, usage)
+        def begin(phase: str, total: int) -> Phase:
+            return self._phases.begin(f"{workload.name}, {phase}", total)
+
+        parts = (PartName.HOST, PartName.BROKER, PartName.AZURITE)
+        processes = {**{str(part): platform.pid(part) for part in parts}, "client": os.getpid()}
+        orders, some = Orders(session, workload, processes), min(self._orders, 200)
+        await orders.all_at_once(begin("to warm up", 50))
+        alone = await orders.one_at_a_time(begin("one at a time", 20))
+        full = await orders.all_at_once(begin("at once", self._orders))
+        half = await orders.at_rate(begin("half load", some), full.finished_rate / 2)
+        slow = await orders.at_rate(begin(f"{_SLOW_RATE} orders/s", some), _SLOW_RATE)
+        phases = {
+            "one at a time": alone,
+            f"{self._orders} at once": full,
+            "half of that rate": half,
+            f"{_SLOW_RATE} orders/s": slow,
+        }
+        pause = await longest_pause(session)
+        return WorkloadMeasured(workload.name, phases, resident_size(processes), pause)
 
     @asynccontextmanager
     async def _platform(
         self, workload: Workload, folder: Path, connections: int = 50
     ) -> AsyncIterator[tuple[Platform, aiohttp.ClientSession]]:
-        self._running = Platform(workload.options(folder))
+        options = replace(workload.options(folder), in_memory_storage=self._in_memory)
+        with (options.app / "function_app.py").open("a", encoding="utf-8") as entry:
+            entry.write("\nfrom local.bench.pauses import serve_longest_pause\n\nserve_longest_pause(app)\n")
+        self._running = Platform(options)
         async with (
             self._running as platform,
             connect(platform.addresses.host, connections) as session,

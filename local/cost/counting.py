@@ -6,8 +6,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
-from local.bench.processes import usage_of
+from local.bench.orders import Orders, OrdersMeasured, connect
 from local.bench.workloads import DELIVERIES, FIVE_STEPS, ORDERS, Workload
 from local.platform import PartName, Platform
 from local.progress import Phases
@@ -54,14 +53,14 @@ class Counting:
         self._running = Platform(workload.options(folder))
         async with self._running as platform, connect(platform.addresses.host) as session:
             begin, name = self._phases.begin, workload.name
-            await all_at_once(session, workload, begin(f"{name}, to warm up", _WARM_UP))
-            async with usage_of({_HOST: platform.pid(PartName.HOST)}) as usage:
-                at_once = await all_at_once(session, workload, begin(f"{name}, at once", self._orders))
-            alone = await one_at_a_time(session, workload, begin(f"{name}, one at a time", _ONE_AT_A_TIME))
+            orders = Orders(session, workload, {_HOST: platform.pid(PartName.HOST)})
+            await orders.all_at_once(begin(f"{name}, to warm up", _WARM_UP))
+            at_once = await orders.all_at_once(begin(f"{name}, at once", self._orders))
+            alone = await orders.one_at_a_time(begin(f"{name}, one at a time", _ONE_AT_A_TIME))
         for phase in (at_once, alone):
             if phase.processed != phase.count:
                 raise TimeoutError(f"{name}: {phase.processed} of {phase.count} processed")
-        return _counted(name, alone, at_once.per_order(usage.cpu_seconds[_HOST]))
+        return _counted(name, alone, at_once.per_order(at_once.cpu_seconds[_HOST]))
 
 
 def _counted(name: str, alone: OrdersMeasured, cpu: float) -> CountedOrder:

@@ -34,7 +34,13 @@ def test_a_run_prints_two_tables_and_writes_the_flame_graph(tmp_path: Path) -> N
     assert run.returncode == 0, run.stderr
     for count in ("table transactions", "rows written", "Durable history events"):
         phases = re.findall(rf"{count} an order +│ +([\d.]+) +│ +([\d.]+) ", run.stdout)
-        assert [min(map(float, costs)) > 0 for costs in phases] == [True, True]
+        assert [min(map(float, costs)) > 0 for costs in phases] == [True] * 4
+    assert re.search("one at a time.+10 at once.+half of that rate.+10 orders/s ", run.stdout, re.DOTALL)
+    for process in ("host", "broker", "azurite", "client"):
+        loads = re.findall(rf"CPU an order, {process} \(ms\) +│ +[\d.]+ +│ +[\d.]+ ", run.stdout)
+        assert len(loads) == 4
+        assert re.search(rf"memory, {process} +│ [1-9]\d* MiB +│ [1-9]\d* MiB ", run.stdout)
+    assert re.search(r"longest garbage collection \(CPU\) +│ [\d.]+ ms +│ [\d.]+ ms ", run.stdout)
     assert re.search(r"not accepted, lost +│ 0, 0 ", run.stdout)
     assert re.search(r"a spike of 1000 orders +│ [\d,]+/s ", run.stdout)
     assert re.search(r"azure-functions-durable [\d.]+, ", run.stdout)

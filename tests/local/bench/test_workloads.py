@@ -16,12 +16,13 @@ from local.platform import ROOT
 def test_an_app_has_the_host_json_and_the_queues_of_the_application(
     workload: Workload, tmp_path: Path
 ) -> None:
-    """And four shards, for which the cost of many orders is promised."""
+    """And its settings: orders cost here what they cost on the local platform."""
     options = workload.options(tmp_path)
     assert (options.app / "host.json").read_bytes() == (ROOT / "host.json").read_bytes()
     assert (options.app / "function_app.py").read_bytes() == workload.function_app.read_bytes()
     assert options.queues == ROOT / "infra" / "queues.json"
-    assert options.settings["STATE_SHARDS"] == "4"
+    sample = "local.settings.sample.json"
+    assert (options.app / sample).read_bytes() == (ROOT / sample).read_bytes()
 
 
 def test_the_five_steps_run_in_order() -> None:
