@@ -104,12 +104,13 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
     reset = "python -m local reset"
     if options.data != PlatformOptions().data:
         reset += f" --data {options.data}"
+    kept = "tables in memory: the next start" if options.in_memory_storage else f"all state; `{reset}`"
     rows = [
         *(host if options.app.resolve() == ROOT else [("host", addresses.host, str(options.app))]),
         ("broker", addresses.service_bus, "Service Bus"),
         ("", f"{addresses.admin}/queues", "its queues' figures"),
         ("azurite", addresses.table, f"tables; blobs on {ports.blob}, queues on {ports.queue}"),
-        ("data", str(options.data), f"all state; `{reset}` deletes it"),
+        ("data", str(options.state), f"{kept} deletes it"),
     ]
     print()
     for part, address, what in rows:

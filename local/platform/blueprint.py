@@ -31,7 +31,7 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
 
     Raises `StartRefusedError` when Azurite is not installed, or a settings file cannot be read.
     """
-    app, data = options.app.resolve(), options.data.resolve()
+    app, data = options.app.resolve(), options.state.resolve()
     settings = application_settings(app, os.environ, addresses, options.settings)
     azurite = _azurite(addresses, data / "azurite", options)
     broker = _broker(addresses, data / "servicebus", options, settings)
@@ -42,12 +42,12 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
 
 def azurite_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
     """Return Azurite, as a storage account of its own. Raises `StartRefusedError`."""
-    return [[_azurite(addresses, options.data.resolve() / "azurite", options)]]
+    return [[_azurite(addresses, options.state.resolve() / "azurite", options)]]
 
 
 def broker_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
     """Return the broker, with the queues and hubs that files declare."""
-    return [[_broker(addresses, options.data.resolve() / "servicebus", options, {})]]
+    return [[_broker(addresses, options.state.resolve() / "servicebus", options, {})]]
 
 
 def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:

@@ -13,7 +13,7 @@ from pathlib import Path
 from local.platform.errors import FolderInUseError, StartRefusedError
 
 #: The state of the parts, each in its own folder below the data folder.
-PART_FOLDERS = ("azurite", "servicebus", "host", "scheduler", "agents", "supervisor")
+PART_FOLDERS = ("azurite", "servicebus", "host", "scheduler", "agents", "supervisor", "in-memory")
 _LOCK_FILE = "lock"
 #: Seconds within which the watchdog of a killed platform has stopped its parts.
 _LEAVING_WITHIN = 8.0

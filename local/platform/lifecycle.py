@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -49,6 +50,8 @@ class Platform:
         _refuse_inside_azure()
         async with AsyncExitStack() as resources:
             self._lock = await resources.enter_async_context(held(self._options.data))
+            if self._options.in_memory_storage:  # the tasks of its messages and Durable instances are lost
+                shutil.rmtree(self._options.state, ignore_errors=True)
             self._addresses = Addresses(resources.enter_context(claimed(self._options.ports)))
             stages = self._blueprint(self._options, self._addresses)
             self._parts = {part.name: part for stage in stages for part in stage}

@@ -49,8 +49,8 @@ class PlatformOptions:
 
     `settings` are application settings that override every file and the environment. `queues` is the
     broker's configuration; without one it is the app's `infra/queues.json`, and without that the queues that
-    the app's bindings name. Event hubs are those of the app's `infra/hubs.json`. `in_memory_storage` makes
-    Azurite keep nothing, for tests and measurements that must not wait for the disk. With `function_keys`, by
+    the app's bindings name. Event hubs are those of the app's `infra/hubs.json`. With `in_memory_storage`,
+    Azurite saves nothing, and the state of all parts is deleted at the next start. With `function_keys`, by
     function and name, the host requires keys, these or its own. With `expire_on_receive`, an expired message
     stays in its queue until a receiver requests messages, as Azure permits.
     """
@@ -63,6 +63,11 @@ class PlatformOptions:
     in_memory_storage: bool = False
     expire_on_receive: bool = False
     function_keys: Mapping[str, Mapping[str, str]] | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> Path:
+        """Folder in which each part has a folder of its own."""
+        return self.data / "in-memory" if self.in_memory_storage else self.data
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from local.platform import (
 )
 from local.platform import folder as folder_module
 from local.platform import ports as ports_module
+from local.platform.blueprint import whole_platform
 from local.platform.folder import held
 from local.platform.output import log_line
 from local.platform.ports import claimed
@@ -64,6 +65,18 @@ def test_every_port_and_folder_can_be_chosen(started: list[PlatformOptions], tmp
     assert started == [
         PlatformOptions(ports=PlatformPorts(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))
     ]
+
+
+def test_state_of_a_platform_in_memory_is_apart(started: list[PlatformOptions], tmp_path: Path) -> None:
+    """Its messages and Durable instances belong to tables that are lost when it stops."""
+    assert main(["up", "--data", str(tmp_path), "--in-memory"]) == 0
+    [chosen] = started
+    assert (chosen.in_memory_storage, chosen.state) == (True, tmp_path / "in-memory")
+    [azurite, broker], [host] = whole_platform(chosen, Addresses(PlatformPorts()))
+    assert {"--inMemoryPersistence"} < {*azurite.command}
+    assert "--location" not in azurite.command
+    for part in (broker, host):
+        assert part.command[part.command.index("--data") + 1].startswith(str(chosen.state))
 
 
 @pytest.mark.parametrize(
@@ -383,13 +396,13 @@ async def test_reset_changes_nothing_where_no_platform_was(tmp_path: Path) -> No
 
 async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None:
     """Every part's folder is deleted, and its size printed; a file of the developer's stays."""
-    for part in ("azurite", "servicebus", "host"):
+    for part in ("azurite", "servicebus", "host", "in-memory"):
         (tmp_path / part).mkdir()
     (tmp_path / "host" / "durable.db").write_bytes(b"x" * 1234)
     for name in ("lock", "notes.txt"):
         (tmp_path / name).write_text("mine")
     deleted = await reset(tmp_path)
-    assert len(deleted) == 3
+    assert len(deleted) == 4
     assert f"{tmp_path / 'host'} (1,234 bytes)" in deleted
     assert _names_in(tmp_path) == ["lock", "notes.txt"]
 

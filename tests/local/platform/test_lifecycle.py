@@ -203,6 +203,16 @@ async def test_a_part_that_is_not_crash_safe_is_not_killed(tmp_path: Path) -> No
         await platform.stop(PartName.AZURITE)
 
 
+async def test_platform_in_memory_starts_empty(tmp_path: Path) -> None:
+    """What another platform has saved in the same data folder stays."""
+    in_memory = replace(options(tmp_path), in_memory_storage=True)
+    for folder in (in_memory.state / "host", tmp_path / "host"):
+        folder.mkdir(parents=True)
+    async with Platform(in_memory, fakes()):
+        assert not in_memory.state.exists()
+    assert (tmp_path / "host").exists()
+
+
 async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, started: Started) -> None:
     """No part is started and stopped again because another cannot start."""
     with socket.create_server(("127.0.0.1", 0)) as other:
