@@ -43,7 +43,7 @@ def prepare_tables(
     if recorded.get("Shards") != shards:
         raise TableSetupError(
             f"setting STATE_SHARDS: it is {shards}, but the table {TASKS_TABLE} was created with"
-            f" {recorded.get('Shards')}: set it to {recorded.get('Shards')}"
+            f" {recorded.get('Shards')}: set it to {recorded.get('Shards')} (locally: python -m local reset)"
         )
 
 

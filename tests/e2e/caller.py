@@ -33,7 +33,8 @@ _LOOK_EVERY = 0.1
 @asynccontextmanager
 async def running(data: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Platform]:
     """Run the whole platform with its own data folder and ports."""
-    options = PlatformOptions(ports=ANY_PORTS, data=data, settings=settings or {}, in_memory_storage=True)
+    chosen = {"STATE_SHARDS": "4", **(settings or {})}
+    options = PlatformOptions(ports=ANY_PORTS, data=data, settings=chosen, in_memory_storage=True)
     async with Platform(options) as platform:
         yield platform
 

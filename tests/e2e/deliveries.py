@@ -22,7 +22,7 @@ SETTINGS = {
     "PICK_UP_SECONDS": "8",
     "STEP_SECONDS": "delivery.drone=4",
     "BREAKER_FAILURES": "100000",
-    "STATE_SHARDS": "2",
+    "STATE_SHARDS": "4",
 }
 #: The steps, in an order in which they can be done.
 STEPS = ("account", "package", "transport", "drone", "delivery")

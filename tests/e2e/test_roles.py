@@ -26,7 +26,8 @@ pytestmark = [
 async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Platform]:
     """Start a host for each role."""
     data = tmp_path_factory.mktemp("roles")
-    options = PlatformOptions(ports=ANY_PORTS.split(), data=data, in_memory_storage=True)
+    shards = {"STATE_SHARDS": "4"}
+    options = PlatformOptions(ports=ANY_PORTS.split(), data=data, settings=shards, in_memory_storage=True)
     async with Platform(options) as started:
         yield started
 

@@ -73,7 +73,7 @@ class World:
         self.crossings = 0
         self.crash_at: int | None = None
         self.intensity = self.random.choice([0.0, 0.5, 1.0, 2.0, 3.0])
-        self.shards = self.random.choice([1, 2])
+        self.shards = self.random.choice([4, 5])
         self.run_seconds = self.random.choice([30, 30, 60])
         self.steps_at_once = self.random.choice([2, 3, 16])
         self.calls_at_once = {

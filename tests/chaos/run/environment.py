@@ -61,5 +61,5 @@ class RunEnvironment:
             }
             return parts_of(options, addresses, own, alone=number > 0)
 
-        settings = {**self._limits.settings, "REPLY_QUEUES": REPLY_QUEUE}
+        settings = {**self._limits.settings, "REPLY_QUEUES": REPLY_QUEUE, "STATE_SHARDS": "4"}
         return ChaosHost(self._folder / f"host-{number}", settings, parts)

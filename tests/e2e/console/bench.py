@@ -20,7 +20,7 @@ from tests.e2e.recovery.remote import Behaviour, RemoteService
 
 _APP = Path(__file__).parent / "app"
 
-SHARDS = 2
+SHARDS = 4
 _STEPS = ("account", "package", "transport", "drone", "delivery", "payment")
 #: A short limit for the steps that tests hold up.
 _SETTINGS = {

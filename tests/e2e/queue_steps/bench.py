@@ -34,7 +34,7 @@ _SETTINGS = {
     "AGENTS_ELSEWHERE": "payment",
     "RETENTION_DAYS": "365",
     "SKEW_SECONDS": "0.5",
-    "STATE_SHARDS": "2",
+    "STATE_SHARDS": "4",
     "SUPERVISOR_SCHEDULE": "* * * * * *",
 }
 _ECHOED = AgentRequest.model_fields.keys() & AgentReply.model_fields.keys() - {"result"}

@@ -28,7 +28,7 @@ _SETTINGS = {
     # Only the step that tests hold up has a short limit: a busy machine has time for the others.
     "STEP_SECONDS": "orders.payment=5,undone.a=60,undone.c=60,kept.a=60,kept.c=60",
     "BREAKER_FAILURES": "100000",
-    "STATE_SHARDS": "2",
+    "STATE_SHARDS": "4",
 }
 
 type Task = dict[str, Any]

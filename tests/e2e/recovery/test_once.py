@@ -20,7 +20,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     """Run a platform whose payment is the scripted service, too."""
     async with RemoteService().serving() as remote:
         urls = {f"{name.upper()}_URL": f"{remote.url}/{name}" for name in (*STEPS, "payment")}
-        settings = {"SUPERVISOR_SCHEDULE": "* * * * * *", "SKEW_SECONDS": "0.5", "STATE_SHARDS": "2", **urls}
+        settings = {"SUPERVISOR_SCHEDULE": "* * * * * *", "SKEW_SECONDS": "0.5", "STATE_SHARDS": "4", **urls}
         async with bench_with(remote, tmp_path_factory.mktemp("once"), settings, app=APP) as running:
             yield running
 

@@ -42,7 +42,7 @@ async def deployed(
         ports=request.param,
         data=tmp_path_factory.mktemp("verified"),
         settings={
-            "STATE_SHARDS": "2",
+            "STATE_SHARDS": "4",
             "SUPERVISOR_SCHEDULE": "* * * * * *",
             **{f"{agent}_KEY": _KEYS["services"]["agents"] for agent in _AGENTS},
         },

@@ -48,7 +48,7 @@ async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPort
         ports=ports,
         data=tmp_path / "data",
         settings={
-            "STATE_SHARDS": "2",
+            "STATE_SHARDS": "4",
             "SUPERVISOR_SCHEDULE": "* * * * * *",
             "AzureWebJobs.supervisor.Disabled": "true",
         },

@@ -104,7 +104,7 @@ async def open_agency(folder: Path, settings: Mapping[str, str]) -> AsyncIterato
             "SUPERVISOR_SCHEDULE": "* * * * * *",
             "SKEW_SECONDS": "0.5",
             "BREAKER_FAILURES": "100000",
-            "STATE_SHARDS": "2",
+            "STATE_SHARDS": "4",
             **settings,
         }
         async with bench_with(services, folder / "data", chosen, app=app) as bench:

@@ -67,7 +67,8 @@ def test_another_number_of_shards_stops_the_start() -> None:
     account = Account()
     account.prepare(4)
     assert account.error(8) == (
-        "setting STATE_SHARDS: it is 8, but the table Tasks was created with 4: set it to 4"
+        "setting STATE_SHARDS: it is 8, but the table Tasks was created with 4:"
+        " set it to 4 (locally: python -m local reset)"
     )
 
 
