@@ -156,8 +156,8 @@ def reject_result(record: TaskRecord, event: events.ResultRejected) -> TaskRecor
     """Remove a recorded result that the step's model rejects; an operator must supply another one."""
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
-    do = record.do(event.step)
-    if record.finished_at is not None or record.direction is Direction.UNDO:
+    do, is_decided = record.do(event.step), record.decision is not None  # by the first of several
+    if record.finished_at is not None or is_decided or record.direction is Direction.UNDO:
         return Rejection.FINISHED
     if do.state is not OperationState.DONE:
         return Rejection.NOT_OPEN

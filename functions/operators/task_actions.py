@@ -194,11 +194,10 @@ class TaskActions:
     async def _record(self, seen: TaskRecord, action: Action, event: Event) -> TaskRecord:
         """Record an event. A cancel is not recorded if the task has ended since it was seen."""
         task, until = seen.order.task, self.now() + _RECORD_TIME
-        is_under_way = seen.finished_at is None and seen.direction is Direction.DO
-        if isinstance(event, events.Cancelled) and is_under_way:
+        if isinstance(event, events.Cancelled) and seen.direction is Direction.DO:
 
             def unless_ended(read: TaskRecord, _now: datetime) -> Sequence[Event]:
-                return [event] if read.finished_at is None else []
+                return [event] if read.finished_at in {None, seen.finished_at} else []
 
             record = (await self.storage.change(task, None, plan=unless_ended, until=until)).record
             if record.finished_at is not None and record.direction is Direction.DO:

@@ -241,6 +241,16 @@ def test_recorded_result_that_a_new_model_rejects_is_removed() -> None:
     assert rejection(cancelled, replace(rejected, epoch=2)) is Rejection.FINISHED
 
 
+def test_one_of_several_rejected_results_is_removed_beside_a_payment() -> None:
+    """The rows of all may not fit into one transaction; the others follow after the answer."""
+    record = new(payment(), spec("a"), spec("c"), spec("b", "a", "c"))
+    record = run(run(after(record, start(record, "pay")), "a"), "c")
+    rejected = ResultRejected(epoch=1, step="a", error="seat: missing")
+    decided = after(record, rejected)
+    assert decided.decision is not None
+    assert rejection(decided, replace(rejected, step="c")) is Rejection.FINISHED
+
+
 def _with_output(output: object) -> RuleSettings:
     def make(_record: TaskRecord) -> str | None:
         if isinstance(output, Exception):

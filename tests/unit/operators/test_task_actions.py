@@ -106,13 +106,21 @@ async def test_operator_cancels_in_any_state(desk: Desk) -> None:
         assert "nothing left to cancel" in document["detail"]
 
 
+@pytest.mark.parametrize("is_in_error", [False, True])
 async def test_task_that_ends_in_this_moment_is_not_cancelled(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, *, is_in_error: bool
 ) -> None:
-    """The operator saw it under way: a processed task would be undone."""
-    await desk.submit()
-    await desk.run()
-    seen = await desk.end("pick")
+    """The operator saw it under way, or in `Error`: a processed task would be undone."""
+    if is_in_error:
+        await desk.in_error()
+        seen = await desk.record()
+        desk.clock.advance(2)
+        await desk.act("resubmit")
+        await desk.run()
+    else:
+        await desk.submit()
+        await desk.run()
+        seen = await desk.end("pick")
     await desk.end("send")
     with monkeypatch.context() as outdated:
         outdated.setattr(desk.storage, "load", AsyncMock(return_value=seen))
