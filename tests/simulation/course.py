@@ -127,7 +127,7 @@ async def _order_alone(world: World) -> None:
     record = await _submit(world, STEADY, "line", 100)
     requests = world.table.requests
     reads = [name for name in requests if name.startswith(f"read {STEADY}")]
-    is_cheap = requests["write"] <= _MOST_TRANSACTIONS and not reads
+    is_cheap = requests[f"write {STEADY}"] <= _MOST_TRANSACTIONS and not reads
     world.require(is_cheap, f"an order alone: {dict(requests)}")
     world.require(record.finished_at is not None, "an order alone has not ended")
     world.hosts += hosts

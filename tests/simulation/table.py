@@ -25,6 +25,7 @@ from functions.storage.task_inbox import PendingEvent
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SUPERVISOR
 from tests.fakes.indexed_table import IndexedTable
+from tests.simulation.drawn import STEADY
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -81,7 +82,7 @@ class SearchTable(IndexedTable):
         answer = super().write(partition, changes)
         self.transactions.clear()
         if not isinstance(answer, RefusedChanges):
-            self.requests["write" if partition not in _NO_TASKS else f"write {partition}"] += 1
+            self.requests[f"write {STEADY}"] += any(STEADY in change.key for change in changes)
             try:
                 self._check(partition, changes, before)
             except Exception as defect:  # noqa: BLE001 - a check that fails is a violation
