@@ -124,12 +124,10 @@ class _Run:
             return False
         has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
         has_more = newest.epoch == self._epoch and (self._has_unsent or has_work)
-        if (is_kept or has_more) and record_sent(newest, self._requests_sent()) is not newest:
-            await self._runs.storage.change(self._task, self._requests_sent(), until=self._records_until)
+        sent = RequestsSent(start_ids=frozenset(self._sent))
+        if (is_kept or has_more) and record_sent(newest, sent) is not newest:
+            await self._runs.storage.change(self._task, sent, until=self._records_until)
         return has_more
-
-    def _requests_sent(self) -> RequestsSent:
-        return RequestsSent(start_ids=frozenset(self._sent))
 
     async def _change(self, event: Event | None, until: datetime) -> TaskRecord:
         """Record an event together with the starts that follow. Raises `StorageError`."""
@@ -142,7 +140,7 @@ class _Run:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
         planned = plan(record, self._runner(record, now), self._runs.registry, now)
         self._planned.update(event.start_id for event in planned if isinstance(event, StepStarted))
-        return [*planned, self._requests_sent()] if self._sent else planned
+        return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 
     def _runner(self, record: TaskRecord, now: datetime) -> Runner:
         """Return this run with its room for further calls and look-ups. Overdue calls have ended."""
@@ -246,7 +244,7 @@ class _Run:
         return outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
-        """Send a request to the queue of an Agent, until its deadline or the end of the run."""
+        """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
         until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
         while (now := self._runs.now()) < until:
             try:
@@ -257,6 +255,9 @@ class _Run:
                 if now >= warn_from:
                     _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
                     warn_from = now + _WARNINGS_APART
+                newest, most = await self._runs.storage.cached(self._task), self._runs.steps_at_once
+                if newest and pending_work(newest) and self._runner(newest, now).room == most:
+                    until = now  # no call is under way, so another activity starts the other work
                 await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:

@@ -528,6 +528,30 @@ async def test_call_waits_for_a_slot_of_its_gate() -> None:
 # Requests to queues
 
 
+@pytest.mark.parametrize("shape", ["long step", "wide plan"])
+@virtual
+async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> None:
+    """Other ready steps start in another activity: those that last too long, or do not fit beside it."""
+    first = step("first", complete_within=60)
+    text = "ü" * 29_800 if shape == "wide plan" else ""
+    options: dict[str, Any] = {"needs": [first], "for_each": lambda parcel: parcel.items, "at_once": 90}
+    queue = QueueStep("q", request=lambda *_: {"text": text}, complete_within=3600, **options)
+    last = step("last", first, complete_within=225)
+    world = World(workflow(first, last, queue), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', 30)
+    take = world.take_request
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < 150:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+    await world.admit("t1", items=range(80 if text else 1))
+    record = await world.until_rest("t1", seconds=4000)
+    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+
+
 @virtual
 async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
     """The broker fails for 170 seconds, longer than a run; the waits grow to 30 s.
