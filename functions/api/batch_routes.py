@@ -11,10 +11,10 @@ from fastapi import Body, FastAPI, Request
 
 from functions.api.order_models import BatchAnswer, BatchedAnswer, batch_model
 from functions.api.order_routes import path_of
-from functions.api.orders import Orders, as_problem, id_conflict, identity_of
+from functions.api.orders import Orders, as_problem, id_conflict
 from functions.core.workflow_definition import Workflow
-from functions.messaging.message_format import SubmissionMessage
-from functions.messaging.reservations import Identity, Reservation
+from functions.messaging.message_format import Identity, SubmissionMessage
+from functions.messaging.reservations import Reservation
 from functions.messaging.senders import SendError
 from functions.web.access import caller_of
 from functions.web.callers import Caller
@@ -62,14 +62,15 @@ async def take_batch(
         for order, draft in zip(sent, drafts, strict=True)
         if isinstance(draft, SubmissionMessage) and order.get("id") is not None
     }
-    found = dict(zip(named, await orders.reservations.reserve([*named.values()]), strict=True))
+    reserving = map(orders.reservations.reserve, named.values())
+    found = dict(zip(named, await asyncio.gather(*reserving, return_exceptions=True), strict=True))
     new = [order for task, draft in first.items() for order in _to_send(draft, found.get(task))]
     known: dict[str, Identity | Problem] = {
         task: _problem_of(each, task) if isinstance(each, BaseException) else each.identity
         for task, each in found.items()
     }
     for draft, fault in zip(new, await orders.submit(new), strict=True):
-        known[draft.task_id] = identity_of(draft) if fault is None else _problem_of(fault, draft.task_id)
+        known[draft.task_id] = draft.identity if fault is None else _problem_of(fault, draft.task_id)
     return [_batched_answer(workflow, index, draft, known) for index, draft in enumerate(drafts)]
 
 
@@ -97,7 +98,7 @@ def _to_send(draft: SubmissionMessage, found: Reservation | BaseException | None
     """Return the message of an order, or nothing if its id is not its own or has a task."""
     if found is None:  # it has a new id
         return [draft]
-    if isinstance(found, BaseException) or found.is_admitted or found.identity != identity_of(draft):
+    if isinstance(found, BaseException) or found.is_admitted or found.identity != draft.identity:
         return []
     return [draft.model_copy(update={"reservation": found.etag})]
 
@@ -118,7 +119,7 @@ def _batched_answer(
         return BatchedAnswer(index=index, status=draft.status, problem=draft)
     task = draft.task_id
     found = known[task]
-    if not isinstance(found, Problem) and found != identity_of(draft):
+    if not isinstance(found, Problem) and found != draft.identity:
         found = problem_of(id_conflict(), doing=f"task {task}")
     if isinstance(found, Problem):
         return BatchedAnswer(index=index, status=found.status, id=task, problem=found)

@@ -20,7 +20,7 @@ from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.messaging.order_search import search_keys
-from functions.messaging.reservations import Identity, Reservation, Reservations
+from functions.messaging.reservations import Reservation, Reservations
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
@@ -38,11 +38,6 @@ RECORD_TIME = timedelta(seconds=20)
 
 #: Submits orders of one workflow; returns the error of each one that may not be submitted.
 type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
-
-
-def identity_of(message: SubmissionMessage) -> Identity:
-    """Return the identity of an order that is submitted."""
-    return message.submitter, message.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +61,8 @@ class Orders:
         """
         draft = self.draft(workflow, sent, caller, task=task)
         if task is not None:
-            [found] = await self.reservations.reserve([draft])
-            if isinstance(found, BaseException):
-                raise found
-            if found.identity != identity_of(draft):
+            found = await self.reservations.reserve(draft)
+            if found.identity != draft.identity:
                 raise id_conflict()
             if found.is_admitted:
                 return task

@@ -65,6 +65,8 @@ def _in_utc(time: datetime) -> datetime:
 
 UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 type PropertyValue = str | int | float | bool
+#: The submitter of an order and the digest of its content. Only orders with equal ones are the same.
+type Identity = tuple[str, str]
 
 
 # Messages of queues
@@ -177,6 +179,11 @@ class SubmissionMessage(MessageModel):
         """
         payload = json.dumps(self.payload, sort_keys=True, separators=(",", ":"))
         return digest_of(self.workflow.encode(), payload.encode(), (self.reply_to or "").encode())
+
+    @property
+    def identity(self) -> Identity:
+        """Return the identity of the order."""
+        return self.submitter, self.digest
 
     @property
     def id(self) -> str:

@@ -22,6 +22,7 @@ from functions.core.rules import admit
 from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import (
+    Identity,
     MessageError,
     QueueMessage,
     SubmissionMessage,
@@ -34,7 +35,7 @@ from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
 from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
-from functions.messaging.reservations import Identity, Reservations
+from functions.messaging.reservations import Reservations
 from functions.storage.table_contract import ReservedError, TransientStorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent
@@ -198,5 +199,5 @@ class Admission:
 
 
 def _check_identity(submitted: SubmissionMessage, recorded: Identity) -> None:
-    if recorded != (submitted.submitter, submitted.digest):
+    if recorded != submitted.identity:
         raise _RejectedError(f"another order is recorded as {submitted.task_id}")

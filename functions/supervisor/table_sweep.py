@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from functions.messaging.intake_measurement import read_intake
-from functions.messaging.reservations import Reservations
+from functions.storage.group_commits import Committed
+from functions.storage.row_keys import ALL_TASKS, order_key, shard_name, sortable
+from functions.storage.table_contract import RowChange, every_page
 from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
@@ -42,7 +45,7 @@ class TableSweep:
         window: int = 50_000,
     ) -> None:
         self._storage, self._retention, self._now = storage, retention, now
-        self._reservations, self._reserved_for = Reservations(storage), reserved_for
+        self._reserved_for = reserved_for
         self._repair = IndexRepair(storage, window=window)
         self._rows = SupervisorRows(storage.table, now)
 
@@ -93,6 +96,13 @@ class TableSweep:
         measured, before = await read_intake(self._storage.table), self._now() - self._reserved_for
         if measured is None or not measured.has_none_before(before, self._now()):
             return None
-        deleted, cursor = await self._reservations.delete_before(shard, before, cursor)
-        report.purged += deleted
-        return cursor
+        query = replace(ALL_TASKS, beyond=cursor, having="Reserved")
+        async for page in every_page(self._storage.table, shard_name(shard), query):
+            for row in page.rows:
+                if str(row["Reserved"]) < sortable(before):
+                    task = str(row["RowKey"]).partition("|")[0]
+                    change = RowChange("delete", order_key(task), etag=str(row["odata.etag"]))
+                    report.purged += isinstance(await self._storage.commit(task, [change]), Committed)
+            if page.rows and page.continuation is not None:
+                return str(page.rows[-1]["RowKey"])
+        return None

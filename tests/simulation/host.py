@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
-from functions.api.orders import Orders, identity_of
+from functions.api.orders import Orders
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import Message, RuleSettings, StepType
 from functions.core.rules import Applied
@@ -23,9 +23,9 @@ from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.announcer import Announcer
-from functions.messaging.message_format import QueueMessage, SubmissionMessage
+from functions.messaging.message_format import Identity, QueueMessage, SubmissionMessage
 from functions.messaging.rejected_messages import RejectedMessages
-from functions.messaging.reservations import Identity, Reservations
+from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
@@ -272,7 +272,7 @@ class Host:
         order = self.drafted(task, drawn, caller)
         sent = {**order.payload, "reply_to": order.reply_to}
         await self.orders.submit_one(drawn.workflow, task, sent, _caller(caller))
-        return identity_of(order)
+        return order.identity
 
     def drafted(self, task: str, drawn: DrawnTask, caller: str) -> SubmissionMessage:
         """Return an order that is not submitted. Raises `StorageError` while its workflow is missing."""

@@ -8,9 +8,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.messaging.intake_measurement import record_intake
-from functions.messaging.message_format import QueueMessage, SubmissionMessage, order_messages, read_message
+from functions.messaging.message_format import (
+    Identity,
+    QueueMessage,
+    SubmissionMessage,
+    order_messages,
+    read_message,
+)
 from functions.messaging.queue_depths import Backlog
-from functions.messaging.reservations import Identity
 from functions.submission.admission import Admitted
 from functions.web.problems import ProblemError
 from tests.simulation.drawn import DrawnTask
@@ -52,7 +57,7 @@ class Intake:
         """Reserve an id for an order that is never sent: its caller does not try again."""
 
         async def reserve(host: Host) -> None:
-            await host.reservations.reserve([host.drafted(task, drawn, "gone")])
+            await host.reservations.reserve(host.drafted(task, drawn, "gone"))
 
         await self._world.on_some_host(reserve)
 

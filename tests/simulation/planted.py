@@ -566,7 +566,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "reservation_without_an_order_stays": (
-        Edit("messaging.reservations", 'having="Reserved"', 'having="Reservation"'),
+        Edit("supervisor.table_sweep", 'having="Reserved"', 'having="Reservation"'),
     ),
     "reserved_id_is_taken_by_another_order": (
         Edit("submission.admission", "found.rejected is None", "found.rejected is not None"),

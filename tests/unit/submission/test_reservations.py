@@ -31,8 +31,7 @@ def bench() -> Bench:
 
 async def reserve(bench: Bench, **changes: Any) -> bytes:
     """Reserve the id of an order, and return its message."""
-    [found] = await bench.admission.reservations.reserve([read_message(SubmissionMessage, body(**changes))])
-    assert isinstance(found, Reservation)
+    found = await bench.admission.reservations.reserve(read_message(SubmissionMessage, body(**changes)))
     return body(reservation=found.etag, **changes)
 
 

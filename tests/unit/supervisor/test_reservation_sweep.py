@@ -30,8 +30,7 @@ def message(task: str) -> SubmissionMessage:
 
 async def reserve(process: Maintained, *tasks: str) -> list[Reservation]:
     """Reserve ids."""
-    found = await Reservations(process.storage).reserve([message(task) for task in tasks])
-    return [each for each in found if isinstance(each, Reservation)]
+    return [await Reservations(process.storage).reserve(message(task)) for task in tasks]
 
 
 async def reject(process: Maintained, reserved: Reservation) -> None:
