@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.record import RuleSettings
@@ -11,12 +10,10 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import start_run
 from functions.machine import new_id, utc_now
 from functions.messaging.announcer import Announcer
-from functions.messaging.scheduler_messages import ReleaseRequest
 from functions.messaging.senders import MessageSender
 from functions.operators.minute_rows import MinuteRows
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import Table
-from functions.storage.task_inbox import Transition
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.task_counts import MinuteCounter, TaskCounts
 
@@ -40,16 +37,17 @@ class TaskParts:
         calls_at_once: Mapping[str, int],
     ) -> None:
         self.rules = rules
-        self._counts = TaskCounts(MinuteCounter(MinuteRows(table).write, now=utc_now, new_id=new_id))
+        counts = TaskCounts(MinuteCounter(MinuteRows(table).write, now=utc_now, new_id=new_id))
+        self.announcer = Announcer(send=sender.send, start_run=start_run, counts=counts)
+        announce = self.announcer.announce
         self.storage = TaskStorage(
-            table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=self._announce
+            table, shards=shards, settings=rules, now=utc_now, new_id=new_id, announce=announce
         )
-        self.announcer = Announcer(send=sender.send, forget=self.storage.forget, start_run=start_run)
         self.gates = ReleasingGates(
             self.storage,
             settings=rules,
             now=utc_now,
-            schedule_release=self._schedule_release,
+            schedule_release=self.announcer.request_release,
             calls_at_once=calls_at_once,
         )
         self.receivers = Receivers(
@@ -62,10 +60,3 @@ class TaskParts:
             start_run=start_run,
             finders=finders,
         )
-
-    async def _announce(self, transition: Transition) -> None:
-        self._counts.count(transition.before, transition.after)
-        await self.announcer.announce(transition)
-
-    async def _schedule_release(self, gate: str, link: int, at: datetime) -> None:
-        await self.announcer.send_once(ReleaseRequest(gate=gate, link=link, at=at))

@@ -125,7 +125,7 @@ class Receivers:
                             await self._end_child(await self.storage.load(message.task))
                         case _:
                             raise ValueError(f"message {message.id} is for another receiver")
-                self.announcer.forget_soon([message])
+                self.storage.forget_soon([message])
             case _:
                 assert_never(message)
 

@@ -41,9 +41,9 @@ _FEW_TASKS, _PAUSE = 3, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
-#: Sends the messages of a change, and requests the run or the timer that follows. It raises nothing, as the
-#: outbox and the due index are the backup.
-Announce = Callable[[Transition], Awaitable[None]]
+#: Sends the messages of a change, requests the run or the timer that follows, and returns the messages that
+#: need no row any more. It raises nothing, as the outbox and the due index are the backup.
+Announce = Callable[[Transition], Awaitable[Sequence[Message]]]
 
 
 class TaskStorage:
@@ -71,6 +71,7 @@ class TaskStorage:
         self._commits = {name: ShardCommits(table, name, self._pause) for name in names}
         self._cache = RecordCache()
         self._inboxes: dict[str, TaskInbox] = {}
+        self._forgetting = set[asyncio.Task[None]]()
 
     async def admit(
         self, record: TaskRecord, search_keys: Collection[str] = (), *, reserved: str | None = None
@@ -92,7 +93,7 @@ class TaskStorage:
             self._cache.keep(recorded)
         is_new = write in recorded.writes
         if is_new:
-            await self._announce(Transition(None, record))
+            self.forget_soon(await self._announce(Transition(None, record)))
         return recorded.record, is_new
 
     async def load(self, task: str) -> TaskRecord | None:
@@ -125,8 +126,15 @@ class TaskStorage:
         pending = inbox.add(event, plan, (until - self._now()).total_seconds())
         applied, transition = await pending.result
         if transition is not None:
-            await self._announce(transition)
+            self.forget_soon(await self._announce(transition))
         return applied
+
+    def forget_soon(self, messages: Sequence[Message]) -> None:
+        """Delete the outbox rows of messages of one task in the background."""
+        if messages:
+            forgetting = asyncio.create_task(self.forget(messages), context=Context())
+            self._forgetting.add(forgetting)
+            forgetting.add_done_callback(self._forgetting.discard)
 
     async def forget(self, messages: Sequence[Message]) -> None:
         """Delete the outbox rows of sent messages of one task soon. If that fails, they are sent again."""

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from functions.core.derive import ready_steps
-from functions.core.record import Direction, Order, RuleSettings, StepSpec, TaskRecord
+from functions.core.record import Direction, Message, Order, RuleSettings, StepSpec, TaskRecord
 from functions.core.rules import Applied, Plan, admit
 from functions.core.task_events import Event, OutcomeKind, RunStarted, StepEnded, StepStarted
 from functions.storage.table_contract import RefusedChanges, Row, RowChange, RowPage, RowQuery, Table
@@ -114,8 +114,9 @@ class StorageProcess:
             random=Random(1),  # noqa: S311 - it spreads retries
         )
 
-    async def _announce(self, transition: Transition) -> None:
+    async def _announce(self, transition: Transition) -> Sequence[Message]:
         self.announced.append(transition)
+        return ()
 
     async def admit(self, task: str, *specs: StepSpec, payload: str = "{}", **fields: Any) -> TaskRecord:
         """Admit a new task."""

@@ -17,7 +17,7 @@ from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
 from functions.api.orders import Orders
 from functions.core.plan import check_deployed, output_of
-from functions.core.record import Message, RuleSettings, StepType
+from functions.core.record import RuleSettings, StepType
 from functions.core.rules import Applied
 from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
@@ -26,7 +26,7 @@ from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import Identity, QueueMessage, SubmissionMessage
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.reservations import Reservations
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage
+from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
 from functions.storage.table_contract import (
@@ -171,7 +171,7 @@ class Host:
             check=lambda record: check_deployed(record, self.registry),
         )
         start_run = self._start_run if world.random.random() < 0.5 else no_client
-        announcer = Announcer(send=self.send, forget=self._forget, start_run=start_run)
+        announcer = Announcer(send=self.send, start_run=start_run)
         self.storage = SearchStorage(
             HostTable(self),
             shards=world.shards,
@@ -182,12 +182,11 @@ class Host:
             random=Random(world.random.random()),
         )
         self.storage.folds, self.storage.registry = world.table.folds, self.registry
-        self._announcer = announcer
         self.gates = ReleasingGates(
             self.storage,
             settings=self.settings,
             now=self.now,
-            schedule_release=self._schedule_release,
+            schedule_release=announcer.request_release,
             calls_at_once=world.calls_at_once,
         )
         specs = (spec for workflow in self.registry for spec in workflow.specs)
@@ -324,12 +323,6 @@ class Host:
         await self.cross("sent", seconds=0)
         if world.strikes("send not acknowledged", 0.05):
             raise ConnectionError("no acknowledgement")
-
-    async def _forget(self, sent: Sequence[Message]) -> None:
-        await self.storage.forget(sent)
-
-    async def _schedule_release(self, name: str, link: int, at: datetime) -> None:
-        await self._announcer.send_once(ReleaseRequest(gate=name, link=link, at=at))
 
     async def _send_request(self, agent: str, request: AgentRequest) -> None:
         world = self.world

@@ -122,7 +122,7 @@ class Api:
             settings=self.settings,
             now=self.clock.now,
             new_id=lambda: f"id{next(self._ids)}",
-            announce=Announcer(send=_nothing, forget=_nothing, start_run=_nothing).announce,
+            announce=Announcer(send=_nothing, start_run=_nothing).announce,
         )
         new_ids = count(1)
         self.orders = Orders(
@@ -146,7 +146,7 @@ class Api:
         receivers = Receivers(
             storage=self.storage,
             registry=registry,
-            announcer=Announcer(send=_nothing, forget=_nothing, start_run=_nothing),
+            announcer=Announcer(send=_nothing, start_run=_nothing),
             gates=OpenGates(),
             settings=self.settings,
             now=self.clock.now,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -131,11 +131,12 @@ class Host(StorageProcess):
             self.storage, gates=self.gates, registry=WorkflowRegistry([]), send=scene.send, now=virtual_now
         )
 
-    async def _announce(self, transition: Transition) -> None:
+    async def _announce(self, transition: Transition) -> Sequence[Message]:
         before, after = transition.before, transition.after
         is_run = before is None or (before.epoch, before.run) != (after.epoch, after.run)
         if is_run and ready_steps(after):
             self.scene.spawn(next(self.scene.turns).run(after.order.task, after.epoch, after.run))
+        return ()
 
     async def run(self, task: str, epoch: int, run: int) -> None:
         """Carry out one run; a run that fails is recovered by the Supervisor."""

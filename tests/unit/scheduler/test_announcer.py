@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -30,7 +29,7 @@ class Bus:
         self.fault: BaseException = ConnectionError("no broker")
         self.hangs = False
         start_run = self._start_run if starts_runs else no_client
-        self.announcer = Announcer(send=self._send, forget=self._forget, start_run=start_run)
+        self.announcer = Announcer(send=self._send, start_run=start_run)
 
     async def _send(self, message: SchedulerMessage) -> None:
         if self.hangs:
@@ -39,9 +38,6 @@ class Bus:
             raise self.fault
         self.sent.append(message)
 
-    async def _forget(self, messages: Sequence[Message]) -> None:
-        self.forgotten += messages
-
     async def _start_run(self, request: RunRequest) -> bool:
         if "start" in self.failing:
             raise ConnectionError("no Durable")
@@ -49,9 +45,8 @@ class Bus:
         return True
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Announce a change, and let the rows of its messages be deleted."""
-        await self.announcer.announce(Transition(before, after))
-        await asyncio.sleep(0)
+        """Announce a change, and note the messages that need no row any more."""
+        self.forgotten += await self.announcer.announce(Transition(before, after))
 
 
 def stored(record: TaskRecord) -> TaskRecord:

@@ -200,7 +200,7 @@ class Process:
         self.crash_at: int | None = None
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gates = OpenGates()
-        self.announcer = Announcer(send=self._send, forget=self._forget, start_run=no_client)
+        self.announcer = Announcer(send=self._send, start_run=no_client)
         self.settings = replace(
             world.settings,
             output=lambda record: output_of(record, world.registry),
@@ -254,9 +254,6 @@ class Process:
         await self.cross()
         self.world.post(message)
         await self.cross()
-
-    async def _forget(self, sent: Sequence[Message]) -> None:
-        await self.storage.forget(sent)
 
     async def _send_request(self, agent: str, message: AgentRequest) -> None:
         await self.cross()

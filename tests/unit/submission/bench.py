@@ -95,7 +95,7 @@ class Bench:
 
     def restart(self) -> None:
         """Begin a process without a cache."""
-        announcer = Announcer(send=self._send, forget=self._forget, start_run=self._start)
+        announcer = Announcer(send=self._send, start_run=self._start)
         self.storage = TaskStorage(
             self.table,
             shards=1,
@@ -140,9 +140,6 @@ class Bench:
 
     async def _send(self, message: SchedulerMessage) -> None:
         self.sent.append(message)
-
-    async def _forget(self, messages: Any) -> None:
-        await self.storage.forget(messages)
 
     async def _put(self, queue: str, message: QueueMessage, not_before: datetime) -> None:
         self.put_back.append((queue, message, not_before - self.now))
