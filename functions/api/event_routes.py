@@ -28,7 +28,7 @@ from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.task_spans import decision_span
+from functions.telemetry.spans import decision_span
 from functions.web.access import caller_of
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError, documented_problems

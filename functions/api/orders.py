@@ -24,7 +24,7 @@ from functions.messaging.reservations import Reservation, Reservations
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.task_spans import decision_span
+from functions.telemetry.spans import decision_span
 from functions.web.callers import Caller, Role
 from functions.web.problems import ProblemError, ProblemKind, faults_in
 from functions.web.redaction import public_faults

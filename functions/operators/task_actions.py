@@ -41,7 +41,7 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.operators.task_filters import wrong_field
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import record_action
-from functions.telemetry.task_spans import decision_span
+from functions.telemetry.spans import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 

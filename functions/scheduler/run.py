@@ -29,7 +29,7 @@ from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import Field
-from functions.telemetry.task_spans import run_span, step_span
+from functions.telemetry.spans import run_span, step_span
 
 _log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from functions.core.record import TaskRecord
 from functions.telemetry.fields import Facts, Field, attributes
 
 if TYPE_CHECKING:
@@ -161,3 +162,38 @@ def call_span(service: str, method: str) -> Iterator[CallSpan]:
     with span(f"{method} {service}", facts, kind=SpanKind.CLIENT) as begun:
         traceparent = current_traceparent()
         yield CallSpan({} if traceparent is None else {TRACEPARENT: traceparent}, begun)
+
+
+def run_span(task: str, workflow: str, epoch: int, traceparent: str | None) -> AbstractContextManager[Span]:
+    """Return the span of a run of the Scheduler of `epoch`.
+
+    `traceparent` (W3C) is the span of the submission. Without a usable one, the run begins a trace.
+    """
+    facts: Facts = {Field.TASK: task, Field.WORKFLOW: workflow, Field.EPOCH: epoch}
+    return span("run_agents", facts, parent=context_of(traceparent))
+
+
+def step_span(step: str, item: int | None, *, agent: str, direction: str) -> AbstractContextManager[Span]:
+    """Return the span of a call, a request or a look-up, below the span of its run and with its facts.
+
+    `item` is the number of the item of a for-each step, from 0.
+    """
+    facts: Facts = {
+        **facts_of(get_current()),
+        Field.STEP: step,
+        **({} if item is None else {Field.ITEM: item}),
+        Field.AGENT: agent,
+        Field.DIRECTION: direction,
+    }
+    return span(f"step {step}", facts)
+
+
+def decision_span(record: TaskRecord, decision: str) -> AbstractContextManager[Span]:
+    """Return the span of a decision about a task, linked to the trace of the task."""
+    facts: Facts = {
+        Field.TASK: record.order.task,
+        Field.WORKFLOW: record.order.workflow,
+        Field.EPOCH: record.epoch,
+        Field.DECISION: decision,
+    }
+    return span(decision, facts, links=links_to(record.order.traceparent))

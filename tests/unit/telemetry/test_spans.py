@@ -12,8 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from functions.agents.agent_call import RefusedError
 from functions.agents.http_agent import RestAgent
 from functions.telemetry.fields import Field
-from functions.telemetry.spans import message_span, request_span, span
-from functions.telemetry.task_spans import decision_span
+from functions.telemetry.spans import decision_span, message_span, request_span, span
 from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.remote_service import Answer
