@@ -9,18 +9,33 @@ from typing import Annotated
 
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.core.json_values import MOST_TEXT_BYTES
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
-from functions.web.access import install_problems
 from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, BodyLimits, CheckedBodies, ReadRoute
-from functions.web.problems import ProblemError
+from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
+from functions.web.problems import ProblemError, install_problems
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
+
+
+class CheckedBodies:
+    """Reads and checks the bodies of requests for `ReadRoute`s, because no `Guard` does it here."""
+
+    def __init__(self, app: ASGIApp, *, limits: BodyLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        if scope["type"] == "http":
+            await self._limits.read(scope, Headers(scope=scope), receive)
+        await self._app(scope, receive, send)
 
 
 def services_application(

@@ -143,23 +143,3 @@ class Entrance:
             self._access.check_origin(scope, headers)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)
-
-
-def install_problems(app: FastAPI) -> None:
-    """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
-    handle_errors(app)
-    app.add_middleware(LastResort)
-
-
-class LastResort:
-    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-            await answer_to(error, scope)(scope, receive, send)

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from functions.web.problems import ProblemError
 
@@ -51,20 +51,6 @@ class BodyLimits:
             raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
         if body:
             scope["json"] = parse_body(body, limit.most_depth)
-
-
-class CheckedBodies:
-    """Reads and checks the bodies of an application that has no other guard; its routes are `ReadRoute`s."""
-
-    def __init__(self, app: ASGIApp, *, limits: BodyLimits) -> None:
-        self._app = app
-        self._limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it."""
-        if scope["type"] == "http":
-            await self._limits.read(scope, Headers(scope=scope), receive)
-        await self._app(scope, receive, send)
 
 
 class ReadRequest(Request):
