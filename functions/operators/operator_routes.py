@@ -15,6 +15,7 @@ from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.gate_routes import add_gate_routes
 from functions.operators.overview import Overview, OverviewReader
 from functions.operators.rejected_routes import add_rejected_routes
+from functions.operators.request_origin import check_origin
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_routes import add_task_routes
 from functions.web.access import GUARDED, Access, Guard, caller_of
@@ -50,8 +51,8 @@ def operators_application(
     `put` sends a rejected message to a queue again. Readers see everything and change nothing.
     """
     app = bare_application("Operators", responses=GUARDED)
-    access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
-    guard.protect(app, access, BodyLimits(BodyLimit(_BODY_BYTES + MOST_TEXT_BYTES)))
+    access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR})
+    guard.protect(app, access, BodyLimits(BodyLimit(_BODY_BYTES + MOST_TEXT_BYTES)), check_origin)
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     add_task_routes(app, router, actions, rejected=rejected, trace_url_template=trace_url_template)
     add_gate_routes(router, gates, actions.registry)

@@ -26,10 +26,11 @@ from functions.messaging.rejected_messages import (
     named_task,
 )
 from functions.messaging.senders import SendError
+from functions.operators.request_origin import NEEDS_OWN_HEADER
 from functions.storage.table_contract import CorruptRowError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import record_action
-from functions.web.access import NEEDS_OWN_HEADER, caller_of
+from functions.web.access import caller_of
 from functions.web.problems import ProblemError, documented_problems
 from functions.web.redaction import REDACTED, NotShownError, has_secrets, redacted
 

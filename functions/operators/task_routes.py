@@ -14,6 +14,7 @@ from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
 from functions.operators.rejected_routes import ACTION, Reason
+from functions.operators.request_origin import NEEDS_OWN_HEADER
 from functions.operators.task_actions import (
     CONTENT_FIELDS,
     WHOLE_TASK,
@@ -32,7 +33,7 @@ from functions.operators.task_filters import (
 from functions.operators.task_list import TaskLine, TaskList, TaskPage, as_problem
 from functions.operators.task_page import Contents, StepContents, TaskContents, TaskView, read_epochs
 from functions.storage.table_contract import StorageError
-from functions.web.access import NEEDS_OWN_HEADER, caller_of
+from functions.web.access import caller_of
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, answer_to, documented_problems
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from http import HTTPStatus
 from time import monotonic_ns
-from typing import Annotated
-from urllib.parse import urlsplit
 
-from fastapi import Depends, FastAPI, Header, Request
+from fastapi import FastAPI, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,12 +15,9 @@ from functions.telemetry.spans import request_span
 from functions.web.bodies import BodyLimits, ReadRoute
 from functions.web.callers import Caller, Identify
 from functions.web.caps import CallerCaps, Caps
-from functions.web.problems import ProblemError, answer_to, documented_problems, handle_errors
+from functions.web.problems import answer_to, documented_problems, handle_errors
 
 GUARDED = documented_problems(401, 403, 429, 500)
-
-#: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
-OWN_HEADER = "X-Requested-With"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +25,13 @@ class Access:
     """Which roles callers need: `reading` for GET and HEAD, `writing` for everything else.
 
     `open_paths` are for all. On paths `by_route`, everybody with a role is let in, of whatever version of a
-    workflow it is; the route looks at the roles itself. Where `own_pages_only`, other sites' pages may
-    change nothing.
+    workflow it is; the route looks at the roles itself.
     """
 
     reading: Collection[str]
     writing: Collection[str]
     open_paths: Collection[str] = ()
     by_route: re.Pattern[str] | None = None
-    own_pages_only: bool = False
 
     def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
         """Give the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
@@ -53,40 +45,11 @@ class Access:
         caller.check(*needed)
         return caller
 
-    def check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Refuse changes that another site's page sends (CSRF). Raises `ProblemError` 403."""
-        if not self.own_pages_only or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
-            return
-        if not headers.get(OWN_HEADER):
-            raise ProblemError(HTTPStatus.FORBIDDEN, f"Send the header {OWN_HEADER}, with any value.")
-        if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin" or not _is_own(headers):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "Another site's page may not do this.")
-
 
 def caller_of(request: Request) -> Caller:
     """Give the caller that was admitted. As a dependency it would cost each request a tenth more."""
     caller: Caller = request.scope["caller"]
     return caller
-
-
-async def _own_header(
-    own: Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")],
-) -> None:
-    """Take the header, which was checked before."""
-
-
-NEEDS_OWN_HEADER = Depends(_own_header)
-
-
-def _is_own(headers: Headers) -> bool:
-    """Compare hosts only: where TLS ends before the application, it does not see the page's scheme."""
-    origin = headers.get("Origin")
-    if origin is None:
-        return True
-    try:
-        return urlsplit(origin).netloc.lower() == headers.get("Host", "").lower() != ""
-    except ValueError:
-        return False
 
 
 type Gate = Callable[[Scope], None]
@@ -111,7 +74,7 @@ class Guard:
 
 
 class Entrance:
-    """Lets a request through that passes each check: caller, caps, gate, origin, body, in one span."""
+    """Lets a request through that passes each check: caller, caps, gate, body, in one span."""
 
     def __init__(
         self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
@@ -140,6 +103,5 @@ class Entrance:
         with self._caps.admitted(caller) as scope["allowance"]:
             if self._gate is not None:
                 self._gate(scope)
-            self._access.check_origin(scope, headers)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from functions.operators.request_origin import OWN_HEADER
 from functions.settings import Settings
 from functions.telemetry.fields import Field
-from functions.web.access import OWN_HEADER
 from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.values import Unresolved, properties_of
 from tests.infra.infrastructure import REPOSITORY, Infrastructure

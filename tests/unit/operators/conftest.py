@@ -21,6 +21,7 @@ from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.order_search import search_key
 from functions.messaging.rejected_messages import RejectedMessages
+from functions.operators.request_origin import check_origin
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
 from functions.operators.task_routes import add_task_routes
@@ -128,9 +129,9 @@ class Desk:
             now=self.clock.now,
         )
         self.application = bare_application("Operators", responses=GUARDED)
-        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR})
         self.guard = guard or Guard(identify_as(_OPERATOR), WIDE)
-        self.guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)))
+        self.guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)), check_origin)
         router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
         add_task_routes(
             self.application, router, self.actions, rejected=self.rejected, trace_url_template=url
