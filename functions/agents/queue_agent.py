@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import assert_never
 
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
@@ -24,6 +23,7 @@ from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
     MOST_REASON_CHARACTERS,
+    OUTCOME_KINDS,
     AgentReply,
     AgentRequest,
     ReplyOutcome,
@@ -186,17 +186,10 @@ def _call_of(request: AgentRequest, ends_at: datetime) -> AgentCall:
 def reply_with(request: AgentRequest, outcome: CallOutcome) -> AgentReply:
     """Return the reply with an outcome."""
     text = outcome.text[:MOST_REASON_CHARACTERS]
-    match outcome.kind:
-        case OutcomeKind.DONE:
-            result = from_json(outcome.text) if request.direction is Direction.DO else None
-            return reply_to(request, ReplyOutcome.DONE, result=result)
-        case OutcomeKind.DONE_WITHOUT_RESULT:
-            return reply_to(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
-        case OutcomeKind.REFUSED:
-            return reply_to(request, ReplyOutcome.REFUSED, error=text)
-        case OutcomeKind.NOT_BEGUN:
-            return reply_to(request, ReplyOutcome.NOT_TAKEN, error=text)
-        case OutcomeKind.UNKNOWN:
-            return reply_to(request, ReplyOutcome.UNKNOWN, error=text)
-        case _:
-            assert_never(outcome.kind)
+    if outcome.kind is OutcomeKind.DONE:
+        result = from_json(outcome.text) if request.direction is Direction.DO else None
+        return reply_to(request, ReplyOutcome.DONE, result=result)
+    if outcome.kind is OutcomeKind.DONE_WITHOUT_RESULT:
+        return reply_to(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
+    [reply] = (reply for reply, kind in OUTCOME_KINDS.items() if kind is outcome.kind)
+    return reply_to(request, reply, error=text)

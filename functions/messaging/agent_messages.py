@@ -10,7 +10,7 @@ import hashlib
 import json
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Self, assert_never
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import model_validator
@@ -65,6 +65,13 @@ class ReplyOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+#: The outcome on record of a reply. That of `not_done` depends on `fences_starts`.
+OUTCOME_KINDS = {
+    ReplyOutcome.DONE: OutcomeKind.DONE,
+    ReplyOutcome.REFUSED: OutcomeKind.REFUSED,
+    ReplyOutcome.NOT_TAKEN: OutcomeKind.NOT_BEGUN,
+    ReplyOutcome.UNKNOWN: OutcomeKind.UNKNOWN,
+}
 _OUTCOMES = {
     RequestKind.CARRY_OUT: frozenset(ReplyOutcome) - {ReplyOutcome.NOT_DONE},
     RequestKind.FIND: frozenset({ReplyOutcome.DONE, ReplyOutcome.NOT_DONE, ReplyOutcome.UNKNOWN}),
@@ -195,21 +202,11 @@ class AgentReply(_AgentMessage):
         )
 
     def _kind(self) -> OutcomeKind:
-        match self.outcome:
-            case ReplyOutcome.DONE if self.no_result and self.direction is Direction.DO:
-                return OutcomeKind.DONE_WITHOUT_RESULT
-            case ReplyOutcome.DONE:
-                return OutcomeKind.DONE
-            case ReplyOutcome.REFUSED:
-                return OutcomeKind.REFUSED
-            case ReplyOutcome.NOT_TAKEN:
-                return OutcomeKind.NOT_BEGUN
-            case ReplyOutcome.NOT_DONE:
-                return outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
-            case ReplyOutcome.UNKNOWN:
-                return OutcomeKind.UNKNOWN
-            case _:
-                assert_never(self.outcome)
+        if self.no_result and self.direction is Direction.DO:
+            return OutcomeKind.DONE_WITHOUT_RESULT
+        if self.outcome is ReplyOutcome.NOT_DONE:
+            return outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
+        return OUTCOME_KINDS[self.outcome]
 
 
 def requests_queue(agent: str) -> str:

@@ -14,7 +14,7 @@ from functions.messaging.message_format import Identity, SubmissionMessage
 from functions.storage.group_commits import Committed
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import order_key, shard_of, sortable
-from functions.storage.table_contract import Row, RowChange, TransientStorageError
+from functions.storage.table_contract import RowChange, TransientStorageError
 from functions.storage.task_storage import TaskStorage
 
 #: Tries to reserve an id while its row changes.
@@ -58,7 +58,14 @@ class Reservations:
 
         It may be of another order. Reservations of the same moment share a transaction of their shard.
         """
-        new, etag = _reservation_of(order), None
+        new = Reservation(
+            workflow=order.workflow,
+            submitter=order.submitter,
+            content=order.digest,
+            submitted_at=order.submitted_at,
+            correlation_id=order.correlation_id,
+        )
+        etag = None
         for _ in range(_MOST_TRIES):
             result = await self.storage.commit(order.task_id, [_change(order.task_id, new, etag)])
             if isinstance(result, Committed):
@@ -73,7 +80,10 @@ class Reservations:
         """Return what is recorded under an id, None if there is nothing."""
         key = order_key(task)
         row = await self.storage.table.read(shard_of(task, self.storage.shards), key)
-        return None if row is None else decoded(key, lambda: _reservation_in(row))
+        if row is None:
+            return None
+        facts = decoded(key, lambda: _FACTS.validate_json(joined(row, "Facts") or ""))
+        return replace(facts, etag=str(row["odata.etag"]), is_admitted="Reserved" not in row)
 
     async def reject(self, order: SubmissionMessage, reason: str) -> None:
         """Record why an order is rejected, unless its reservation has changed."""
@@ -83,23 +93,8 @@ class Reservations:
             await self.storage.commit(order.task_id, [change])
 
 
-def _reservation_of(order: SubmissionMessage) -> Reservation:
-    return Reservation(
-        workflow=order.workflow,
-        submitter=order.submitter,
-        content=order.digest,
-        submitted_at=order.submitted_at,
-        correlation_id=order.correlation_id,
-    )
-
-
 def _change(task: str, reservation: Reservation, etag: str | None = None) -> RowChange:
     """Return the change that writes a reservation, in the place of the one with this ETag."""
     facts = _FACTS.dump_json(reservation, exclude={"etag", "is_admitted"}, exclude_defaults=True).decode()
     row = {"Reserved": sortable(reservation.submitted_at), **split("Facts", facts)}
     return RowChange("update" if etag else "insert", order_key(task), row, etag or "*")
-
-
-def _reservation_in(row: Row) -> Reservation:
-    facts = _FACTS.validate_json(joined(row, "Facts") or "")
-    return replace(facts, etag=str(row["odata.etag"]), is_admitted="Reserved" not in row)
