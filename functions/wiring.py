@@ -6,8 +6,8 @@ because a start pays for each import.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, 
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
-from functions.messaging.senders import BusFigures, HubSender, MessageSender
+from functions.messaging.senders import HubSender, MessageSender
 from functions.operators.alerts import AlertLimit, Alerts, Webhook
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.run import Runs
@@ -122,7 +122,7 @@ class Wiring:
         self._account = TableAccount(settings.state_store_connection)
         agent_store = settings.agent_store_connection
         self._agent_account = self._account if agent_store is None else TableAccount(agent_store)
-        self._bus, self._figures = connect_bus(settings.service_bus_connection), BusFigures()
+        self._bus, self._figures = connect_bus(settings.service_bus_connection), Counter(messages=0)
         self._sender = self._make_sender(self._reach)
         self._agents = self._make_agents(registrations)
         self._services = sample_services(registrations) if settings.sample_services else ()
@@ -426,10 +426,7 @@ class Wiring:
             overview,
             rejected=self._rejected,
             put=self._sender.put,
-            figures=lambda: {
-                "table_storage": self._account.figures,
-                "service_bus": asdict(self._sender.figures),
-            },
+            figures=lambda: {"table_storage": self._account.figures, "service_bus": self._figures},
             guard=self._guard("operations"),
             trace_url_template=self._settings.trace_url_template,
         )

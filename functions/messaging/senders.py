@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -62,13 +62,6 @@ class SendError(Exception):
 
 class ForbiddenQueueError(Exception):
     """A part of the application sends to a queue to which its roles may not send: a defect."""
-
-
-@dataclass(slots=True)
-class BusFigures:
-    """Messages and events that this process has sent since its start."""
-
-    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +127,7 @@ class SendBatches[MessageT]:
 class _QueueSender:
     """Sends to one queue over one connection."""
 
-    def __init__(self, client: ServiceBusClient, queue: str, figures: BusFigures) -> None:
+    def __init__(self, client: ServiceBusClient, queue: str, figures: Counter[str]) -> None:
         self._client, self._queue, self._figures = client, queue, figures
         self._sender: ServiceBusSender | None = None
         self.batches: SendBatches[ServiceBusMessage] = SendBatches(f"queue {queue}", self._send)
@@ -155,7 +148,7 @@ class _QueueSender:
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await sender.close()
             raise
-        self._figures.messages += len(messages)
+        self._figures["messages"] += len(messages)
 
 
 def _encoded(message: QueueMessage, not_before: datetime | None, seconds: float | None) -> ServiceBusMessage:
@@ -189,7 +182,8 @@ def _fitting(value: PropertyValue) -> PropertyValue:
 class MessageSender:
     """Sends each message of the application to its queue. Its methods raise `SendError`.
 
-    `may_send` returns whether the roles of this application may send to a queue.
+    `may_send` returns whether the roles of this application may send to a queue. `figures` counts the
+    messages that were sent.
     """
 
     def __init__(
@@ -198,9 +192,9 @@ class MessageSender:
         *,
         may_send: Callable[[str], bool],
         now: Callable[[], datetime],
-        figures: BusFigures,
+        figures: Counter[str],
     ) -> None:
-        self._client, self._may_send, self._now, self.figures = client, may_send, now, figures
+        self._client, self._may_send, self._now, self._figures = client, may_send, now, figures
         self._senders: dict[str, _QueueSender] = {}
 
     async def send(self, message: SchedulerMessage) -> None:
@@ -249,7 +243,7 @@ class MessageSender:
         if queue not in self._senders:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
-            self._senders[queue] = _QueueSender(self._client(), queue, self.figures)
+            self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
         size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
         encoded = _encoded(message, not_before, seconds)
         await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)
@@ -258,7 +252,7 @@ class MessageSender:
 class HubSender:
     """Sends each order as an event without a key. The hub drops no duplicates; the state store finds them."""
 
-    def __init__(self, client: Callable[[], EventHubProducerClient], figures: BusFigures) -> None:
+    def __init__(self, client: Callable[[], EventHubProducerClient], figures: Counter[str]) -> None:
         self._client, self._figures = client, figures
         self._batches: SendBatches[EventData] = SendBatches("event hub", self._send)
 
@@ -284,7 +278,7 @@ class HubSender:
             await self._client().send_batch([*events], timeout=_SEND_SECONDS)
         except EventHubError as error:
             raise SendError(f"event hub: {type(error).__name__}") from error
-        self._figures.messages += len(events)
+        self._figures["messages"] += len(events)
 
 
 def _traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:

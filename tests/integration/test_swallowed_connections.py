@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,7 @@ from functions.connections import Connection
 from functions.machine import utc_now
 from functions.messaging.bus_clients import connect_bus
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.senders import BusFigures, MessageSender, SendError
+from functions.messaging.senders import MessageSender, SendError
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.config import BrokerConfig
 from servicebus_local.hubs.settings import HubSettings
@@ -87,7 +88,7 @@ async def test_message_for_a_queue_goes_over_another_connection() -> None:
     """Otherwise the API answers 503 until the system gives the connection up, a quarter of an hour later."""
     async with _wires() as (wires, connection):
         client = connect_bus(connection)
-        sender = MessageSender(client, may_send=lambda _: True, now=utc_now, figures=BusFigures())
+        sender = MessageSender(client, may_send=lambda _: True, now=utc_now, figures=Counter[str]())
 
         async def send() -> None:
             await sender.put("submissions", QueueMessage(message_id="m-1", body=b"{}"))

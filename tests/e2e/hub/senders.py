@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from itertools import batched
 from functions.connections import Connection
 from functions.machine import utc_now
 from functions.messaging.bus_clients import connect_bus, connect_hub
-from functions.messaging.senders import BusFigures, HubSender, MessageSender
+from functions.messaging.senders import HubSender, MessageSender
 from tests.e2e.hub.letters import letter
 
 HUB = "order-events"
@@ -28,7 +29,7 @@ class Senders:
 @asynccontextmanager
 async def senders(broker: str) -> AsyncIterator[Senders]:
     """Connect to the queue and the event hub of a broker for the block."""
-    connection, figures = Connection(broker, None, None), BusFigures()
+    connection, figures = Connection(broker, None, None), Counter[str]()
     hub, bus = connect_hub(connection, HUB), connect_bus(connection)
     async with bus(), hub():
         queue = MessageSender(bus, may_send=lambda _queue: True, now=utc_now, figures=figures)

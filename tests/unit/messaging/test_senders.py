@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, cast
@@ -25,7 +26,7 @@ from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOu
 from functions.messaging.bus_clients import HubNameError, connect_bus, connect_hub, namespace_of
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
-from functions.messaging.senders import BusFigures, HubSender, MessageSender, SendError
+from functions.messaging.senders import HubSender, MessageSender, SendError
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission
 
@@ -80,7 +81,7 @@ class Bus:
     """A message sender over a client."""
 
     def __init__(self) -> None:
-        self.client, self.figures = BusClient(), BusFigures()
+        self.client, self.figures = BusClient(), Counter[str]()
         client = cast("Any", self.client)
         self.sender = MessageSender(
             lambda: client,
@@ -169,7 +170,7 @@ async def test_messages_that_wait_together_leave_together(bus: Bus) -> None:
     await asyncio.gather(*(bus.put(f"n-{n}", 48 * 1024) for n in range(9)))
     await asyncio.gather(*(bus.put(f"o-{n}", note="x" * 30_000) for n in range(12)))
     assert [len(batch) for _, batch in bus.client.batches[1:]] == [4, 4, 1, 6, 6]
-    assert (bus.client.opened, bus.figures.messages) == (["q"], 41)
+    assert (bus.client.opened, bus.figures["messages"]) == (["q"], 41)
 
 
 async def test_messages_during_a_send_leave_with_the_next(bus: Bus) -> None:
@@ -199,7 +200,7 @@ async def test_fault_of_one_queue_is_of_its_messages_only(bus: Bus, error: BaseE
     results = await asyncio.gather(*puts, return_exceptions=True)
     assert [type(each) for each in results] == [SendError, type(None), SendError]
     assert all(type(error).__name__ in str(each) for each in results[::2])
-    assert bus.figures.messages == 1
+    assert bus.figures["messages"] == 1
     bus.client.failures.clear()
     await bus.put("4", queue="bad")
 
@@ -242,7 +243,7 @@ async def test_orders_of_a_request_are_few_messages(bus: Bus) -> None:
     """The error of a message is that of each of its orders."""
     orders = [submission(f"t-{number}") for number in range(60)]
     assert await bus.sender.submit(orders) == [None] * 60
-    assert bus.figures.messages == 3
+    assert bus.figures["messages"] == 3
     await bus.sender.submit(orders[:1])
     assert bus.client.sent[-1][1].message_id == orders[0].id
     bus.client.failures["submissions"] = ServiceBusConnectionError(message="gone")
@@ -272,7 +273,7 @@ class Producer:
 )
 async def test_orders_are_events_in_few_batches(count: int, size: int, batches: list[int]) -> None:
     """Without a key; a batch is in one partition and has a limit of 1 MiB."""
-    producer, figures = Producer(), BusFigures()
+    producer, figures = Producer(), Counter[str]()
     hub = HubSender(lambda: cast("Any", producer), figures)
     orders = [submission(f"t-{number}", payload={"x": "x" * size}) for number in range(count)]
     assert await hub.submit(orders) == [None] * count
@@ -280,7 +281,7 @@ async def test_orders_are_events_in_few_batches(count: int, size: int, batches: 
     sent = [event for batch in producer.batches for event in batch]
     assert [event.body_as_str().encode() for event in sent] == [order.body for order in orders]
     assert {event.content_type for event in sent} == {"application/json"}
-    assert figures.messages == count
+    assert figures["messages"] == count
 
 
 @pytest.mark.parametrize("fault", [ConnectError("gone"), EventHubError("no")])
@@ -288,7 +289,7 @@ async def test_fault_of_the_hub_is_the_error_of_each_order(fault: Exception) -> 
     """The caller repeats it."""
     producer = Producer()
     producer.failure = fault
-    results = await HubSender(lambda: cast("Any", producer), BusFigures()).submit(
+    results = await HubSender(lambda: cast("Any", producer), Counter[str]()).submit(
         [submission(), submission("b")]
     )
     assert [type(each) for each in results] == [SendError, SendError]

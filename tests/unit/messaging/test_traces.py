@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, cast
 
 import pytest
 
 from functions.messaging.message_format import QueueMessage, each_order
-from functions.messaging.senders import BusFigures, HubSender
+from functions.messaging.senders import HubSender
 from functions.telemetry.spans import span
 from tests.unit.messaging.test_message_format import submission
 from tests.unit.messaging.test_senders import Bus, Producer
@@ -31,7 +32,7 @@ def received(bus: Bus) -> list[QueueMessage]:
 async def test_orders_of_a_batch_have_traces_of_their_own(spans: Spans, *, is_hub: bool) -> None:
     """Each is linked to the request."""
     bus, producer = Bus(), Producer()
-    sender = HubSender(lambda: cast("Any", producer), BusFigures()) if is_hub else bus.sender
+    sender = HubSender(lambda: cast("Any", producer), Counter[str]()) if is_hub else bus.sender
     with span("POST", {}):
         await sender.submit([submission("a"), submission("b")])
     submitted = [each for each in spans.all() if each.name == "submit"]
