@@ -17,14 +17,16 @@ import azure.functions as func
 
 from functions import host_functions as host
 from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
+from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connection_string_of
-from functions.core.record import queue_gate
+from functions.core.record import RuleSettings, queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_handlers import QueueHandlers
 from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
+from functions.messaging.announcer import Announcer
 from functions.messaging.bus_clients import connect_bus, connect_hub
 from functions.messaging.intake_measurement import read_intake
 from functions.messaging.message_format import QueueMessage
@@ -42,12 +44,15 @@ from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import HubSender, MessageSender
 from functions.operators.alerts import AlertLimit, Alerts, Webhook
+from functions.operators.minute_rows import MinuteRows
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
+from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
 from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
 from functions.storage.azure_table import AzureTable
+from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
 from functions.supervisor.sweep_progress import SUPERVISOR
@@ -55,8 +60,8 @@ from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
 from functions.table_clients import TableAccount
 from functions.table_setup import TASKS_TABLE, prepare_tables
-from functions.task_parts import TaskParts
 from functions.telemetry.export import export_telemetry
+from functions.telemetry.task_counts import MinuteCounter, TaskCounts
 from functions.timers import (
     DeleteBefore,
     delete_minutes_before,
@@ -188,16 +193,47 @@ class Wiring:
         return blueprints
 
     @cached_property
-    def tasks(self) -> TaskParts:
-        """Return the parts that read and change tasks."""
-        return TaskParts(
+    def _rules(self) -> RuleSettings:
+        return self._settings.rules(self._registry)
+
+    @cached_property
+    def _announcer(self) -> Announcer:
+        rows = MinuteRows(self._account.table(TASKS_TABLE))
+        counts = TaskCounts(MinuteCounter(rows.write, now=utc_now, new_id=new_id))
+        return Announcer(send=self._sender.send, start_run=host.start_run, counts=counts)
+
+    @cached_property
+    def _storage(self) -> TaskStorage:
+        return TaskStorage(
             self._account.table(TASKS_TABLE),
             shards=self._settings.state_shards,
-            rules=self._settings.rules(self._registry),
-            registry=self._registry,
-            sender=self._sender,
-            finders=self._finders,
+            settings=self._rules,
+            now=utc_now,
+            new_id=new_id,
+            announce=self._announcer.announce,
+        )
+
+    @cached_property
+    def _gates(self) -> ReleasingGates:
+        return ReleasingGates(
+            self._storage,
+            settings=self._rules,
+            now=utc_now,
+            schedule_release=self._announcer.request_release,
             calls_at_once=self._calls_at_once,
+        )
+
+    @cached_property
+    def _receivers(self) -> Receivers:
+        return Receivers(
+            storage=self._storage,
+            registry=self._registry,
+            announcer=self._announcer,
+            gates=self._gates,
+            settings=self._rules,
+            now=utc_now,
+            start_run=host.start_run,
+            finders=self._finders,
         )
 
     @cached_property
@@ -218,7 +254,7 @@ class Wiring:
 
     @cached_property
     def _alerts(self) -> Alerts:
-        settings, table = self._settings, self.tasks.storage.table
+        settings, table = self._settings, self._storage.table
         post = None
         if settings.alert_webhook_url is not None:
             address = str(settings.alert_webhook_url)
@@ -226,7 +262,7 @@ class Wiring:
         return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
 
     def _front(self) -> list[func.Blueprint]:
-        _ = self.tasks, self._submitter  # their settings are checked at the start
+        _ = self._receivers, self._submitter  # their settings are checked at the start
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
         functions = [host.http_functions(self._callers, health, api)]
         if self._services:
@@ -235,12 +271,12 @@ class Wiring:
         return functions
 
     def _scheduler(self) -> list[func.Blueprint]:
-        settings, tasks = self._settings, self.tasks
+        settings = self._settings
         runs = Runs(
-            storage=tasks.storage,
+            storage=self._storage,
             registry=self._registry,
             agents=self._agents,
-            gates=tasks.gates,
+            gates=self._gates,
             send_request=self._sender.send_request,
             now=utc_now,
             new_id=new_id,
@@ -248,13 +284,13 @@ class Wiring:
             steps_at_once=settings.steps_at_once,
         )
         admission = Admission(
-            storage=tasks.storage,
-            reservations=Reservations(tasks.storage),
+            storage=self._storage,
+            reservations=Reservations(self._storage),
             registry=self._registry,
             rejected=self._rejected,
-            announcer=tasks.announcer,
+            announcer=self._announcer,
             put=self._sender.put,
-            settings=tasks.rules,
+            settings=self._rules,
             now=utc_now,
             new_id=new_id,
             reply_queues=settings.reply_queues,
@@ -268,7 +304,7 @@ class Wiring:
             hub = [host.hub_function(settings.event_hub_name, group, batch.take)]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
         alert = self._alerts.alert_rejected
-        handlers = QueueHandlers(tasks.receivers, self._rejected, alert=alert, now=utc_now)
+        handlers = QueueHandlers(self._receivers, self._rejected, alert=alert, now=utc_now)
         queues = {
             SCHEDULER_REQUESTS_QUEUE: handlers.scheduler_request,
             AGENT_REPLIES_QUEUE: handlers.agent_reply,
@@ -289,7 +325,7 @@ class Wiring:
         ledger = RequestLedger(self._requests, utc_now)
         limits = CallLimits(self._calls_at_once, utc_now)
         if TASKS_TABLE in self._reach.tables:
-            limits = self.tasks.gates
+            limits = self._gates
         served = sorted(self._agents.keys() & self._registry.queue_agents)
         agents = [
             QueueAgent(
@@ -311,23 +347,23 @@ class Wiring:
         return self._agent_account.table("AgentRequests")
 
     def _supervisor(self) -> list[func.Blueprint]:
-        settings, tasks = self._settings, self.tasks
+        settings = self._settings
         sweep = TaskSweep(
-            tasks.storage, gates=tasks.gates, registry=self._registry, send=self._sender.send, now=utc_now
+            self._storage, gates=self._gates, registry=self._registry, send=self._sender.send, now=utc_now
         )
         full_sweep = TableSweep(
-            tasks.storage,
+            self._storage,
             retention=settings.retention,
             reserved_for=timedelta(hours=settings.reservation_hours),
             now=utc_now,
         )
-        intake = (tasks.storage.table, settings.intake_bounds, utc_now)
+        intake = (self._storage.table, settings.intake_bounds, utc_now)
         sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
         full_run = partial(report_sweep, "full sweep", full_sweep.run)
         retention = settings.retention
         old_rows: dict[str, tuple[timedelta, DeleteBefore]] = {
             "rejected": (retention, self._rejected.delete_before),
-            "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, tasks.storage.table)),
+            "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, self._storage.table)),
             "requests": (retention, partial(delete_requests_before, self._requests)),
         }
         dead_letters = [
@@ -377,7 +413,7 @@ class Wiring:
         from functions.api.intake_limit import IntakeLimit
         from functions.api.orders import Orders
 
-        settings, storage = self._settings, self.tasks.storage
+        settings, storage = self._settings, self._storage
         orders = Orders(
             storage=storage,
             reservations=Reservations(storage),
@@ -386,9 +422,7 @@ class Wiring:
             new_id=new_id,
             reply_queues=settings.reply_queues,
         )
-        events = Events(
-            storage=storage, record=self.tasks.receivers.event, registry=self._registry, now=utc_now
-        )
+        events = Events(storage=storage, record=self._receivers.event, registry=self._registry, now=utc_now)
         intake = IntakeLimit(partial(read_intake, storage.table), settings.intake_bounds, utc_now)
         return callers_application(
             self._registry,
@@ -404,12 +438,12 @@ class Wiring:
         from functions.operators.overview import OverviewReader
         from functions.operators.task_actions import TaskActions
 
-        storage, gates = self.tasks.storage, self.tasks.gates
+        storage, gates = self._storage, self._gates
         actions = TaskActions(
             storage=storage,
             registry=self._registry,
-            settings=self.tasks.rules,
-            record_event=self.tasks.receivers.event,
+            settings=self._rules,
+            record_event=self._receivers.event,
             now=utc_now,
         )
         overview = OverviewReader(

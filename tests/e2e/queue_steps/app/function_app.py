@@ -10,7 +10,7 @@ from unittest.mock import patch
 import azure.functions as func
 from pydantic import BaseModel
 
-from functions import task_parts, wiring
+from functions import wiring
 from functions.messaging.queue_names import QUEUES, QueueTimes
 from functions.settings import load_settings
 from functions.workflow import Json, QueueStep, Results, Workflow, days
@@ -41,8 +41,7 @@ def _now() -> datetime:
     return datetime.now(UTC) + timedelta(days=float(_CLOCK.read_text()))
 
 
-for module in (task_parts, wiring):
-    patch.object(module, "utc_now", _now).start()
+patch.object(wiring, "utc_now", _now).start()
 patch.dict(QUEUES, {"agent-payment-requests": QueueTimes(15, days(60))}).start()
 
 application = wiring.Wiring(load_settings(), [LETTERS])
