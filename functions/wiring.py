@@ -40,7 +40,6 @@ from functions.messaging.queue_names import (
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import RequestLedger
-from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import HubSender, MessageSender
 from functions.operators.alerts import AlertLimit, Alerts, Webhook
@@ -285,7 +284,6 @@ class Wiring:
         )
         admission = Admission(
             storage=self._storage,
-            reservations=Reservations(self._storage),
             registry=self._registry,
             rejected=self._rejected,
             announcer=self._announcer,
@@ -416,7 +414,6 @@ class Wiring:
         settings, storage = self._settings, self._storage
         orders = Orders(
             storage=storage,
-            reservations=Reservations(storage),
             submit=self._submitter.submit,
             now=utc_now,
             new_id=new_id,

@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from functions.api.order_routes import path_of
 from functions.api.orders import Orders, as_problem, id_conflict
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import Identity, SubmissionMessage
-from functions.messaging.reservations import Reservation
+from functions.messaging.reservations import Reservation, reserve
 from functions.messaging.senders import SendError
 from functions.web.access import caller_of
 from functions.web.callers import Caller
@@ -62,7 +63,7 @@ async def take_batch(
         for order, draft in zip(sent, drafts, strict=True)
         if isinstance(draft, SubmissionMessage) and order.get("id") is not None
     }
-    reserving = map(orders.reservations.reserve, named.values())
+    reserving = map(partial(reserve, orders.storage), named.values())
     found = dict(zip(named, await asyncio.gather(*reserving, return_exceptions=True), strict=True))
     new = [order for task, draft in first.items() for order in _to_send(draft, found.get(task))]
     known: dict[str, Identity | Problem] = {

@@ -20,7 +20,7 @@ from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.messaging.order_search import search_keys
-from functions.messaging.reservations import Reservation, Reservations
+from functions.messaging.reservations import Reservation, find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
@@ -48,7 +48,6 @@ class Orders:
     """
 
     storage: TaskStorage
-    reservations: Reservations
     submit: Submit
     now: Callable[[], datetime]
     new_id: Callable[[], str]
@@ -61,7 +60,7 @@ class Orders:
         """
         draft = self.draft(workflow, sent, caller, task=task)
         if task is not None:
-            found = await self.reservations.reserve(draft)
+            found = await reserve(self.storage, draft)
             if found.identity != draft.identity:
                 raise id_conflict()
             if found.is_admitted:
@@ -121,7 +120,7 @@ class Orders:
     async def status(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord | Reservation:
         """Return a task, or the reservation of its id before it. Raises `ProblemError` 404 as `find`."""
         found: TaskRecord | Reservation | None = await self.storage.load(task)
-        found = found or await self.reservations.find(task)
+        found = found or await find_reservation(self.storage, task)
         if isinstance(found, Reservation) and found.is_admitted:  # at this moment
             found = await self.storage.load(task)
         return _visible(found, workflow, caller)

@@ -1,7 +1,7 @@
 """Reservations: the id that a caller gives an order is reserved before the order is sent to its queue.
 
 A reservation is the order row of its task without the columns of an order. The admission of the order
-replaces it, and a rejection records its reason there. Times are UTC.
+replaces it, and a rejection records its reason there. Times are UTC. The functions raise `StorageError`.
 """
 
 from __future__ import annotations
@@ -47,50 +47,46 @@ class Reservation:
 _FACTS = TypeAdapter(Reservation)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """The reservations of a state store. Its methods raise `StorageError`."""
+async def reserve(storage: TaskStorage, order: SubmissionMessage) -> Reservation:
+    """Reserve the id of an order, also after a rejection; return what is recorded under it then.
 
-    storage: TaskStorage
+    It may be of another order. Reservations of the same moment share a transaction of their shard.
+    """
+    new = Reservation(
+        workflow=order.workflow,
+        submitter=order.submitter,
+        content=order.digest,
+        submitted_at=order.submitted_at,
+        correlation_id=order.correlation_id,
+    )
+    etag = None
+    for _ in range(_MOST_TRIES):
+        result = await storage.commit(order.task_id, [_change(order.task_id, new, etag)])
+        if isinstance(result, Committed):
+            return replace(new, etag=result.etag)
+        found = await find_reservation(storage, order.task_id)
+        if found is not None and found.rejected is None:
+            return found
+        etag = None if found is None else found.etag
+    raise TransientStorageError(f"task {order.task_id}: its reservation changes at this moment")
 
-    async def reserve(self, order: SubmissionMessage) -> Reservation:
-        """Reserve the id of an order, also after a rejection; return what is recorded under it then.
 
-        It may be of another order. Reservations of the same moment share a transaction of their shard.
-        """
-        new = Reservation(
-            workflow=order.workflow,
-            submitter=order.submitter,
-            content=order.digest,
-            submitted_at=order.submitted_at,
-            correlation_id=order.correlation_id,
-        )
-        etag = None
-        for _ in range(_MOST_TRIES):
-            result = await self.storage.commit(order.task_id, [_change(order.task_id, new, etag)])
-            if isinstance(result, Committed):
-                return replace(new, etag=result.etag)
-            found = await self.find(order.task_id)
-            if found is not None and found.rejected is None:
-                return found
-            etag = None if found is None else found.etag
-        raise TransientStorageError(f"task {order.task_id}: its reservation changes at this moment")
+async def find_reservation(storage: TaskStorage, task: str) -> Reservation | None:
+    """Return what is recorded under an id, None if there is nothing."""
+    key = order_key(task)
+    row = await storage.table.read(shard_of(task, storage.shards), key)
+    if row is None:
+        return None
+    facts = decoded(key, lambda: _FACTS.validate_json(joined(row, "Facts") or ""))
+    return replace(facts, etag=str(row["odata.etag"]), is_admitted="Reserved" not in row)
 
-    async def find(self, task: str) -> Reservation | None:
-        """Return what is recorded under an id, None if there is nothing."""
-        key = order_key(task)
-        row = await self.storage.table.read(shard_of(task, self.storage.shards), key)
-        if row is None:
-            return None
-        facts = decoded(key, lambda: _FACTS.validate_json(joined(row, "Facts") or ""))
-        return replace(facts, etag=str(row["odata.etag"]), is_admitted="Reserved" not in row)
 
-    async def reject(self, order: SubmissionMessage, reason: str) -> None:
-        """Record why an order is rejected, unless its reservation has changed."""
-        found = None if order.reservation is None else await self.find(order.task_id)
-        if found is not None and found.etag == order.reservation and not found.is_admitted:
-            change = _change(order.task_id, replace(found, rejected=reason), found.etag)
-            await self.storage.commit(order.task_id, [change])
+async def reject_reservation(storage: TaskStorage, order: SubmissionMessage, reason: str) -> None:
+    """Record why an order is rejected, unless its reservation has changed."""
+    found = None if order.reservation is None else await find_reservation(storage, order.task_id)
+    if found is not None and found.etag == order.reservation and not found.is_admitted:
+        change = _change(order.task_id, replace(found, rejected=reason), found.etag)
+        await storage.commit(order.task_id, [change])
 
 
 def _change(task: str, reservation: Reservation, etag: str | None = None) -> RowChange:

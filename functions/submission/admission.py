@@ -35,7 +35,7 @@ from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import Put
 from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
-from functions.messaging.reservations import Reservations
+from functions.messaging.reservations import find_reservation, reject_reservation
 from functions.storage.table_contract import ReservedError, TransientStorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent
@@ -75,7 +75,6 @@ class Admission:
     """
 
     storage: TaskStorage
-    reservations: Reservations
     registry: WorkflowRegistry
     rejected: RejectedMessages
     announcer: Announcer
@@ -113,7 +112,7 @@ class Admission:
             if submitted is not None:
                 is_public = isinstance(rejection, _RejectedError)
                 reason = str(rejection) if is_public else "It cannot be recorded."
-                await self.reservations.reject(submitted, reason)
+                await reject_reservation(self.storage, submitted, reason)
             return Admitted.REJECTED
         if not is_new and needs_run(record):
             await self.announcer.request_run(record)  # a crash may have prevented the request
@@ -168,7 +167,7 @@ class Admission:
             try:
                 return await self.storage.admit(new, keys, reserved=etag)
             except ReservedError:
-                found = await self.reservations.find(order.task)
+                found = await find_reservation(self.storage, order.task)
             if found is not None and found.rejected is None:
                 _check_identity(submitted, found.identity)
             etag = None if found is None else found.etag

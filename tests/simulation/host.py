@@ -25,7 +25,6 @@ from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import Identity, QueueMessage, SubmissionMessage
 from functions.messaging.rejected_messages import RejectedMessages
-from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
@@ -223,10 +222,8 @@ class Host:
         self.table_sweep = TableSweep(
             self.storage, retention=RETENTION, reserved_for=RESERVED_FOR, now=self.now, window=window
         )
-        self.reservations = Reservations(self.storage)
         self.orders = Orders(
             storage=self.storage,
-            reservations=self.reservations,
             submit=self._submit,
             now=self.now,
             new_id=world.new_id,
@@ -234,7 +231,6 @@ class Host:
         )
         self._admission = Admission(
             storage=self.storage,
-            reservations=self.reservations,
             registry=self.registry,
             rejected=RejectedMessages(world.rejected, self.now),
             announcer=announcer,

@@ -16,6 +16,7 @@ from functions.messaging.message_format import (
     read_message,
 )
 from functions.messaging.queue_depths import Backlog
+from functions.messaging.reservations import reserve as reserve_id
 from functions.submission.admission import Admitted
 from functions.web.problems import ProblemError
 from tests.simulation.drawn import DrawnTask
@@ -57,7 +58,7 @@ class Intake:
         """Reserve an id for an order that is never sent: its caller does not try again."""
 
         async def reserve(host: Host) -> None:
-            await host.reservations.reserve(host.drafted(task, drawn, "gone"))
+            await reserve_id(host.storage, host.drafted(task, drawn, "gone"))
 
         await self._world.on_some_host(reserve)
 

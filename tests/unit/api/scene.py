@@ -20,7 +20,6 @@ from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind,
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
-from functions.messaging.reservations import Reservations
 from functions.scheduler.receivers import Receivers
 from functions.storage.task_storage import TaskStorage
 from functions.web.access import Gate, Guard
@@ -127,7 +126,6 @@ class Api:
         new_ids = count(1)
         self.orders = Orders(
             storage=self.storage,
-            reservations=Reservations(self.storage),
             submit=self._submit,
             now=self.clock.now,
             new_id=lambda: f"new-{next(new_ids)}",

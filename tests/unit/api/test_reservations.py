@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from functions.messaging.reservations import Reservations
+from functions.messaging.reservations import reject_reservation
 from functions.messaging.senders import SendError
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, reader, submitter
 from tests.fakes.simulated_table import TableFault
@@ -20,7 +20,7 @@ TAKEN = "urn:problem-type:id-taken"
 
 async def reject(api: Api) -> None:
     """Reject the last order that was sent."""
-    await Reservations(api.storage).reject(api.submitted[-1], "items: too many")
+    await reject_reservation(api.storage, api.submitted[-1], "items: too many")
 
 
 async def state(api: Api) -> str:
@@ -112,7 +112,7 @@ async def test_rejected_order_that_is_sent_again_has_another_reservation(api: Ap
     await api.client.put(MINE, ORDER)
     first, second = api.submitted
     assert first.reservation != second.reservation
-    await Reservations(api.storage).reject(first, "late")
+    await reject_reservation(api.storage, first, "late")
     assert await state(api) == "Accepted"
 
 

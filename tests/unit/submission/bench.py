@@ -17,7 +17,6 @@ from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessage, RejectedMessages
-from functions.messaging.reservations import Reservations
 from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission, Admitted
@@ -107,7 +106,6 @@ class Bench:
         )
         self.admission = Admission(
             storage=self.storage,
-            reservations=Reservations(self.storage),
             registry=self.registry,
             rejected=self.rejected,
             announcer=announcer,

@@ -10,7 +10,8 @@ import pytest
 
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.message_format import SubmissionMessage, read_message
-from functions.messaging.reservations import Reservation
+from functions.messaging.reservations import Reservation, find_reservation
+from functions.messaging.reservations import reserve as reserve_id
 from functions.storage.table_contract import RowChange, TransientStorageError
 from functions.storage.table_maintenance import delete_finished
 from functions.submission.admission import Admitted
@@ -31,13 +32,13 @@ def bench() -> Bench:
 
 async def reserve(bench: Bench, **changes: Any) -> bytes:
     """Reserve the id of an order, and return its message."""
-    found = await bench.admission.reservations.reserve(read_message(SubmissionMessage, body(**changes)))
+    found = await reserve_id(bench.storage, read_message(SubmissionMessage, body(**changes)))
     return body(reservation=found.etag, **changes)
 
 
 async def found(bench: Bench) -> Reservation:
     """Return what is recorded under the id."""
-    reservation = await bench.admission.reservations.find("t-1")
+    reservation = await find_reservation(bench.storage, "t-1")
     assert reservation is not None
     return reservation
 

@@ -11,7 +11,8 @@ from functions.core.rules import admit
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.message_format import SubmissionMessage
 from functions.messaging.queue_depths import Backlog
-from functions.messaging.reservations import Reservation, Reservations
+from functions.messaging.reservations import Reservation, find_reservation, reject_reservation
+from functions.messaging.reservations import reserve as reserve_id
 from functions.storage.table_contract import RowPage, RowQuery
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import order, virtual_now
@@ -30,13 +31,13 @@ def message(task: str) -> SubmissionMessage:
 
 async def reserve(process: Maintained, *tasks: str) -> list[Reservation]:
     """Reserve ids."""
-    return [await Reservations(process.storage).reserve(message(task)) for task in tasks]
+    return [await reserve_id(process.storage, message(task)) for task in tasks]
 
 
 async def reject(process: Maintained, reserved: Reservation) -> None:
     """Reject the order of the reservation of `t1`."""
     rejected = message("t1").model_copy(update={"reservation": reserved.etag})
-    await Reservations(process.storage).reject(rejected, "why")
+    await reject_reservation(process.storage, rejected, "why")
 
 
 async def measure(process: Maintained, oldest_at: datetime | None = None) -> None:
@@ -90,7 +91,7 @@ async def test_reservation_that_changes_at_this_moment_stays(*, is_admitted: boo
     table = SimulatedTable()
     process = Maintained(table)
     [reserved] = await reserve(process, "t1")
-    reservations, query = Reservations(process.storage), table.query
+    query = table.query
     if not is_admitted:
         await reject(process, reserved)
     await asyncio.sleep(48 * HOUR + 1)
@@ -109,7 +110,7 @@ async def test_reservation_that_changes_at_this_moment_stays(*, is_admitted: boo
     table.query = then_change  # type: ignore[method-assign, assignment]
     assert set(await sweep(process)) == {"t1"}
     assert table.query == query
-    assert (await reservations.find("t1") or reserved).is_admitted is is_admitted
+    assert (await find_reservation(process.storage, "t1") or reserved).is_admitted is is_admitted
 
 
 @virtual
