@@ -31,7 +31,7 @@ from functions.messaging.agent_messages import Finding
 from functions.service_credentials import Credential, NoTokenError
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import RETRIES
-from functions.telemetry.spans import call_span
+from functions.telemetry.spans import call_span, current_traceparent, record_status, trace_headers
 
 _log = logging.getLogger(__name__)
 
@@ -291,13 +291,13 @@ class HttpAgent:
                     method,
                     f"{service.address.rstrip('/')}/{path.lstrip('/')}",
                     data=body,
-                    headers=headers | span.headers,
+                    headers=headers | trace_headers(current_traceparent()),
                     allow_redirects=False,
                     timeout=timeout,
                     middlewares=(self._send_once,) if is_once else (),
                 )
                 async with request as answer:
-                    span.answered(answer.status)
+                    record_status(span, answer.status)
                     content = await _content_of(answer)
         except (aiohttp.ClientError, OSError) as error:
             raise self._no_answer(error) from error

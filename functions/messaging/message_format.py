@@ -29,7 +29,7 @@ from pydantic import (
 from functions.core.error_texts import faults_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import NAME_PATTERN
-from functions.telemetry.spans import TRACEPARENT
+from functions.telemetry.spans import trace_headers
 
 #: Bytes of a message: the limit of the standard tier of Service Bus, less its headers.
 MOST_MESSAGE_BYTES = 256 * 1024 - 8 * 1024
@@ -237,7 +237,7 @@ def _group(messages: Sequence[SubmissionMessage], traces: Sequence[str | None]) 
             body=first.body,
             subject=first.workflow,
             correlation_id=first.correlation_id,
-            properties=_traced(traces[0]),
+            properties=trace_headers(traces[0]),
         )
     header = _GroupHeader(orders=len(messages), traces=list(traces) if any(traces) else None)
     ids = " ".join(each.id for each in messages)
@@ -267,11 +267,7 @@ def each_order(message: QueueMessage) -> list[QueueMessage]:
             message_id=f"{message.message_id}.{number}",
             body=line,
             subject=message.subject,
-            properties=_traced(trace),
+            properties=trace_headers(trace),
         )
         for number, (line, trace) in enumerate(zip(lines, traces, strict=True))
     ]
-
-
-def _traced(trace: str | None) -> dict[str, PropertyValue]:
-    return {} if trace is None else {TRACEPARENT: trace}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -93,6 +92,11 @@ def current_traceparent() -> str | None:
     return carrier.get(TRACEPARENT)
 
 
+def trace_headers(traceparent: str | None) -> dict[str, str]:
+    """Return the headers, or the properties of a message, that pass a trace on."""
+    return {} if traceparent is None else {TRACEPARENT: traceparent}
+
+
 def context_of(traceparent: object) -> Context:
     """Make the context below a span elsewhere; without a usable `traceparent`, that of a new trace."""
     carrier = {TRACEPARENT: traceparent} if isinstance(traceparent, str) else {}
@@ -127,7 +131,7 @@ def request_span(scope: Scope, send: Send) -> Iterator[Send]:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _set_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
+                record_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
             await send(message)
 
         yield answer
@@ -137,31 +141,17 @@ def request_span(scope: Scope, send: Send) -> Iterator[Send]:
             begun.update_name(f"{method} {route}")
 
 
-def _set_status(begun: Span, status: int, *, fails_from: HTTPStatus) -> None:
+def record_status(begun: Span, status: int, *, fails_from: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+    """Record the status of an answer. For a client, 4xx and 5xx are failures (OpenTelemetry, HTTP spans)."""
     begun.set_attribute(Field.STATUS, status)
     if status >= fails_from:
         fail(begun, str(status))
 
 
-@dataclass(frozen=True, slots=True)
-class CallSpan:
-    """The span of one call; `headers` go with the request."""
-
-    headers: dict[str, str]
-    _span: Span
-
-    def answered(self, status: int) -> None:
-        """Record the answer's status; 4xx and 5xx are failures (OpenTelemetry, HTTP client spans)."""
-        _set_status(self._span, status, fails_from=HTTPStatus.BAD_REQUEST)
-
-
-@contextmanager
-def call_span(service: str, method: str) -> Iterator[CallSpan]:
-    """Follow one call of a remote service, which is named by its Agent."""
+def call_span(service: str, method: str) -> AbstractContextManager[Span]:
+    """Return the span of one call of a remote service, which is named by its Agent."""
     facts = {Field.SERVICE: service, Field.METHOD: method}
-    with span(f"{method} {service}", facts, kind=SpanKind.CLIENT) as begun:
-        traceparent = current_traceparent()
-        yield CallSpan({} if traceparent is None else {TRACEPARENT: traceparent}, begun)
+    return span(f"{method} {service}", facts, kind=SpanKind.CLIENT)
 
 
 def run_span(task: str, workflow: str, epoch: int, traceparent: str | None) -> AbstractContextManager[Span]:

@@ -28,7 +28,7 @@ from functions.settings import load_settings
 from functions.telemetry import spans
 from functions.telemetry.export import AllowedFields, export_to_azure_monitor, shut_down
 from functions.telemetry.fields import Facts, Field, record_action
-from functions.telemetry.spans import call_span, span
+from functions.telemetry.spans import call_span, record_status, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
 from tests.e2e.telemetry.receiver import Receiver
@@ -76,7 +76,7 @@ def test_each_place_brings_its_own_exporter() -> None:
 async def _pick(_call: AgentCall) -> str:
     """Carry out a call, of which telemetry sees one request."""
     with call_span("pick", "PUT") as called:
-        called.answered(201)
+        record_status(called, 201)
     return '{"number":1}'
 
 
