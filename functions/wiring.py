@@ -102,8 +102,8 @@ def start_telemetry(settings: Settings) -> None:
 
 def console_application() -> FastAPI:
     """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
+    from functions.web.access import install_problems
     from functions.web.application import bare_application, serve_page, static_files
-    from functions.web.problems import install_problems
 
     app = bare_application("Console")
     install_problems(app)

@@ -17,9 +17,10 @@ from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
+from functions.web.access import install_problems
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
-from functions.web.problems import ProblemError, install_problems
+from functions.web.problems import ProblemError
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 

@@ -73,13 +73,33 @@ class Guard:
         app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
 
 
+class LastResort:
+    """Answers errors without a handler: those of middleware, and unexpected ones with 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
+            await answer_to(error, scope)(scope, receive, send)
+
+
+def install_problems(app: FastAPI) -> None:
+    """Make every error of `app` a problem document. Call it last, so that all other middleware is inside."""
+    handle_errors(app)
+    app.add_middleware(LastResort)
+
+
 class Entrance:
     """Lets a request through that passes each check: caller, caps, gate, body, in one span."""
 
     def __init__(
         self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
     ) -> None:
-        self._app = app
+        self._app, self._checks = app, LastResort(self._let_in)
         self._identify = guard.identify
         self._caps = CallerCaps(guard.caps, guard.time)
         self._access = access
@@ -92,10 +112,7 @@ class Entrance:
             await self._app(scope, receive, send)
             return
         with request_span(scope, send) as answer:
-            try:
-                await self._let_in(scope, receive, answer)
-            except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-                await answer_to(error, scope)(scope, receive, answer)
+            await self._checks(scope, receive, answer)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
