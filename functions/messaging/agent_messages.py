@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -212,11 +211,6 @@ class AgentReply(_AgentMessage):
 def requests_queue(agent: str) -> str:
     """Return the name of the queue of an Agent's requests."""
     return f"agent-{agent}-requests"
-
-
-def seconds_to_live(request: AgentRequest, now: datetime) -> float:
-    """Return the time to live of a request in seconds: it expires at its deadline."""
-    return max(0.0, (request.complete_by - now).total_seconds())
 
 
 #: The fields that a reply echoes.

@@ -115,14 +115,13 @@ class QueueBatches:
         orders = [order for message in messages for order in each_order(message)]
         handled = (handle(self.queue, each, partial(work, each)) for each in orders)
         results = await asyncio.gather(*handled, return_exceptions=True)
-        failed = [
-            (order, as_error(each)) for order, each in zip(orders, results, strict=True) if _is_error(each)
-        ]
+        ended = zip(orders, results, strict=True)
+        failed = [(order, as_error(each)) for order, each in ended if isinstance(each, BaseException)]
         left = [error for _, error in failed]
         if len(failed) < len(orders):
             returns = (within(_RETURN_SECONDS, self._put_back(order, error)) for order, error in failed)
             results = await asyncio.gather(*returns, return_exceptions=True)
-            left = [as_error(each) for each in results if _is_error(each)]
+            left = [as_error(each) for each in results if isinstance(each, BaseException)]
         if left:
             raise ExceptionGroup("messages that were not handled are delivered again", left)
 
@@ -141,10 +140,6 @@ class QueueBatches:
         copy = copy_of(message, replace(before, attempts=attempts))
         delay = timedelta(seconds=min(60, 2**attempts))
         await self.put(self.queue, copy, self.now() + delay)
-
-
-def _is_error(result: object) -> bool:
-    return isinstance(result, BaseException)
 
 
 def as_error(result: object) -> Exception:

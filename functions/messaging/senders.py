@@ -24,7 +24,6 @@ from functions.messaging.agent_messages import (
     AgentReply,
     AgentRequest,
     requests_queue,
-    seconds_to_live,
 )
 from functions.messaging.message_format import (
     PropertyValue,
@@ -209,7 +208,8 @@ class MessageSender:
             subject=request.direction,
             correlation_id=request.task_id,
         )
-        await self.put(requests_queue(agent), message, seconds=seconds_to_live(request, self._now()))
+        left = request.complete_by - self._now()
+        await self.put(requests_queue(agent), message, seconds=left.total_seconds())
 
     async def send_reply(self, reply: AgentReply) -> None:
         """Send the reply of an Agent."""

@@ -18,7 +18,6 @@ from functions.messaging.agent_messages import (
     AgentRequest,
     RequestKind,
     requests_queue,
-    seconds_to_live,
 )
 from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
 from local.agent_check.verdicts import BrokerGoneError
@@ -216,7 +215,7 @@ def _name_of(request: AgentRequest) -> tuple[str, str]:
 
 
 def _message(request: AgentRequest, *, lives_on: bool) -> ServiceBusMessage:
-    left = timedelta(seconds=seconds_to_live(request, datetime.now(UTC)))
+    left = max(timedelta(), request.complete_by - datetime.now(UTC))
     return message_of(request, request.model_dump_json().encode(), time_to_live=None if lives_on else left)
 
 
