@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from functions.web.callers import Caller, Identify, Role
+from functions.web.callers import Caller, Identify, Role, identify_as
 from functions.web.problems import ProblemError
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
@@ -34,11 +34,6 @@ def identify_by(auth_mode: Literal["keys", "easyauth", "local"], interface: Inte
     if auth_mode == "local":
         caller = Caller(caller.name, frozenset(Role), has_every_role=True)
     return identify_as(caller)
-
-
-def identify_as(caller: Caller) -> Identify:
-    """Identify the sender of every request as `caller`."""
-    return lambda _scope, _headers: caller
 
 
 class _Claim(BaseModel):

@@ -6,9 +6,9 @@ import json
 from base64 import b64encode
 
 from functions.web.access import Guard
-from functions.web.callers import Caller, Identify, Role
+from functions.web.callers import Caller, Identify, Role, identify_as
 from functions.web.caps import Caps
-from functions.web.identification import PRINCIPAL_HEADER, identify_as, signed_in
+from functions.web.identification import PRINCIPAL_HEADER, signed_in
 
 #: Limits that no test reaches accidentally.
 WIDE = Caps(per_minute=1_000_000, in_flight=1_000)

@@ -29,8 +29,7 @@ from functions.scheduler.receivers import Receivers
 from functions.web.access import GUARDED, Access, Guard
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
-from functions.web.callers import Caller, Role
-from functions.web.identification import identify_as
+from functions.web.callers import Caller, Role, identify_as
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
