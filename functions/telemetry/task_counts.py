@@ -166,11 +166,6 @@ class MinuteCounter:
             # It writes counts of many tasks, so it has no context of one of them.
             self._writing = asyncio.create_task(self._write_each_minute(), context=Context())
 
-    async def settle(self) -> None:
-        """Wait until all counts are written."""
-        if self._writing is not None:
-            await self._writing
-
     async def _write_each_minute(self) -> None:
         while self._rows:
             end = self._current_minute() + timedelta(minutes=1)

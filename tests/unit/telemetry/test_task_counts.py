@@ -265,7 +265,6 @@ async def test_row_is_written_again_under_its_id(bench: Bench, caplog: pytest.Lo
     bench.failure = None
     await bench.pass_minutes()
     assert [*bench.rows] == [(MINUTE, "row-1")]
-    await bench.minutes.settle()
 
 
 async def test_rows_older_than_an_hour_are_dropped(bench: Bench) -> None:
