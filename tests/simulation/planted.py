@@ -305,7 +305,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "messages_that_were_not_sent_are_forgotten": (
-        Edit("messaging.announcer", ", results, strict=False) if is_sent]", ", results, strict=False)]"),
+        Edit("messaging.announcer", "in sent if is_sent and message", "in sent if message"),
     ),
     "message_of_a_child_is_forgotten_once_it_is_sent": (
         Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
