@@ -4,7 +4,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -15,8 +14,9 @@ from functions.api.order_routes import path_of
 from functions.api.orders import Orders, as_problem, id_conflict
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import Identity, SubmissionMessage
-from functions.messaging.reservations import Reservation, reserve
+from functions.messaging.reservations import Reservation, find_reservation, reserve
 from functions.messaging.senders import SendError
+from functions.storage.task_storage import TaskStorage
 from functions.web.access import caller_of
 from functions.web.callers import Caller
 from functions.web.caps import allowance_of
@@ -63,8 +63,7 @@ async def take_batch(
         for order, draft in zip(sent, drafts, strict=True)
         if isinstance(draft, SubmissionMessage) and order.get("id") is not None
     }
-    reserving = map(partial(reserve, orders.storage), named.values())
-    found = dict(zip(named, await asyncio.gather(*reserving, return_exceptions=True), strict=True))
+    found = dict(zip(named, await _reserved(orders.storage, [*named.values()]), strict=True))
     new = [order for task, draft in first.items() for order in _to_send(draft, found.get(task))]
     known: dict[str, Identity | Problem] = {
         task: _problem_of(each, task) if isinstance(each, BaseException) else each.identity
@@ -93,6 +92,20 @@ async def _drafts(
             doing = f"validation in a batch of {workflow.resource}"
             drafts.append(problem_of(as_problem(error), doing=doing, most_faults=_MOST_FAULTS))
     return drafts
+
+
+async def _reserved(
+    storage: TaskStorage, orders: Sequence[SubmissionMessage]
+) -> Sequence[Reservation | BaseException]:
+    """Reserve the ids of orders. If the first one is known, all are read before: a conflict costs more."""
+    probes = (find_reservation(storage, order.task_id) for order in orders[:1])
+    is_known = await asyncio.gather(*probes, return_exceptions=True) != [None]
+
+    async def reserved(order: SubmissionMessage) -> Reservation:
+        found = await find_reservation(storage, order.task_id) if is_known else None
+        return found if found is not None and found.rejected is None else await reserve(storage, order)
+
+    return await asyncio.gather(*map(reserved, orders), return_exceptions=True)
 
 
 def _to_send(draft: SubmissionMessage, found: Reservation | BaseException | None) -> list[SubmissionMessage]:

@@ -139,7 +139,8 @@ async def test_batch_of_known_ids_writes_nothing_and_sends_nothing(api: Api) -> 
     batch = {"orders": [ORDER | {"id": f"o-{number}"} for number in range(30)]}
     await api.client.post("/api/orders/batch", batch)
     await api.admit_submitted()
-    rows = dict(api.table.rows)
+    rows, transactions = dict(api.table.rows), len(api.table.transactions)
     results = (await api.client.post("/api/orders/batch", batch)).json["results"]
     assert Counter(each["status"] for each in results) == {202: 30}
+    assert len(api.table.transactions) == transactions
     assert (len(api.submitted), api.table.rows) == (30, rows)
