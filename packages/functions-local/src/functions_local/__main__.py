@@ -95,6 +95,7 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
         app=arguments.app.resolve(),
         port=arguments.port,
         data=data,
+        shared=arguments.shared.resolve() if arguments.shared else None,
         synchronous=Synchronous[arguments.sync_mode],
         chaos=ChaosOptions(
             duplicate_activity=arguments.chaos_duplicate_activities,
@@ -125,6 +126,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(".local/host"),
         help="folder for the host's state (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--shared",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the Durable hub and the timers, for several hosts (default: --data, for one host)",
     )
     parser.add_argument(
         "--queues",

@@ -20,7 +20,7 @@ from functions_local.app import (
     load_functions,
     uses_durable,
 )
-from functions_local.configuration import AppSettings
+from functions_local.configuration import AppSettings, StartError
 from functions_local.connections import ConnectionSettings
 from functions_local.diagnostics import LoopWatchdog
 from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
@@ -71,6 +71,8 @@ class HostOptions:
     app: Path
     port: int
     data: Path
+    #: Folder of the Durable hub and the timers, shared with other hosts; None: `data`, not shared.
+    shared: Path | None
     #: How durable the Durable engine's commits are.
     synchronous: Synchronous
     #: What the Durable engine does on purpose to test the app.
@@ -82,6 +84,11 @@ class HostOptions:
     after: Sequence[Address] = ()
     #: Modules to import before that.
     preload: Sequence[str] = ()
+
+    @property
+    def state(self) -> Path:
+        """The folder of the Durable hub and the timers."""
+        return self.shared or self.data
 
 
 class Host:
@@ -163,7 +170,8 @@ class Host:
         return finished
 
     def _timers(self, functions: Sequence[Function]) -> list[TimerRunner]:
-        monitor = ScheduleMonitor(self._options.data / "timers")
+        is_shared = self._options.shared is not None
+        monitor = ScheduleMonitor(self._options.state / "timers", is_shared=is_shared)
         return [
             TimerRunner(function, function.trigger, monitor, self.invocations)
             for function in functions
@@ -189,6 +197,9 @@ class Host:
         triggers = [(each, each.trigger) for each in functions if isinstance(each.trigger, EventHubTrigger)]
         if not triggers:
             return []
+        if self._options.shared is not None:
+            names = ", ".join(function.name for function, _ in triggers)
+            raise StartError(f"hosts that share {self._options.shared} cannot read event hubs ({names})")
         # Imported only here: with the client of blobs it takes a third of a second.
         from functions_local.event_hubs.trigger import EventHubListener  # noqa: PLC0415
 
@@ -206,9 +217,12 @@ class Host:
             self.invocations,
             self._host_json.extensions.durable_task,
             EngineOptions(
-                synchronous=self._options.synchronous, stop_grace=STOP_GRACE, chaos=self._options.chaos
+                synchronous=self._options.synchronous,
+                is_shared=self._options.shared is not None,
+                stop_grace=STOP_GRACE,
+                chaos=self._options.chaos,
             ),
-            self._options.data / "durable",
+            self._options.state / "durable",
         )
         self.invocations.durable_client = self._engine.client_binding(self._server.url)
         self._engine.make_starts_cheaper(self._server.url)

@@ -1,4 +1,4 @@
-"""A host to be killed: `python -m tests.durable.killed_host DATABASE LOG`; prints its port when ready.
+"""A host to be killed: `python -m tests.durable.killed_host DATABASE LOG [shared]`; prints its port.
 
 Its orchestrator uses every feature; LOG gets a line for each start and end of an activity.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import azure.durable_functions as df
 from aiohttp import web
 
+from functions_local.durable import EngineOptions
 from tests.durable.sdk import SdkApp
 from tests.durable.workflows import Steps, add_one, slow
 
@@ -49,8 +50,8 @@ def _note(log: Path, text: str) -> None:
         lines.write(f"{text}\n")
 
 
-async def _serve(database: Path, log: Path) -> None:
-    engine = killed_app(log).engine(database)
+async def _serve(database: Path, log: Path, *, is_shared: bool) -> None:
+    engine = killed_app(log).engine(database, EngineOptions(is_shared=is_shared))
     await engine.start()
     application = web.Application()
     application.add_routes(engine.routes())
@@ -63,4 +64,4 @@ async def _serve(database: Path, log: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2]), is_shared="shared" in sys.argv))

@@ -21,8 +21,8 @@ _KILLS = 5
 class KilledHost:
     """A host process with one database; it can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._arguments = (str(folder / "durable.sqlite"), str(folder / "log"))
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._arguments = (str(folder / "durable.sqlite"), str(folder / "log"), *options)
         self._base = ""
 
     async def start(self) -> Self:
@@ -53,6 +53,15 @@ class KilledHost:
         ):
             return answer.status, await answer.json(content_type=None)
 
+    async def output(self, instance: str) -> Any:
+        """Return the output of an instance when it has completed."""
+        async with asyncio.timeout(60):
+            while True:
+                status, payload = await self.ask("GET", f"instances/{instance}")
+                if status == 200:
+                    return payload["output"]
+                await asyncio.sleep(0.02)
+
 
 @pytest.mark.process
 @pytest.mark.timeout(300)
@@ -70,7 +79,7 @@ async def test_nothing_accepted_is_lost(tmp_path: Path) -> None:
             await host.kill()
             await host.start()
         await _raise_some(host, unsent, None)
-        outputs = [await _output(host, instance) for instance in _INSTANCES]
+        outputs = [await host.output(instance) for instance in _INSTANCES]
     finally:
         await host.kill()
     assert outputs == [[2, "slept 0.15", {"for": instance}, [11, 21]] for instance in _INSTANCES]
@@ -89,12 +98,3 @@ async def _raise_some(host: KilledHost, unsent: set[str], draw: random.Random | 
             status, _ = await host.ask("POST", f"instances/{instance}/raiseEvent/approve", {"for": instance})
             assert status == 202
             unsent.remove(instance)
-
-
-async def _output(host: KilledHost, instance: str) -> Any:
-    async with asyncio.timeout(60):
-        while True:
-            status, payload = await host.ask("GET", f"instances/{instance}")
-            if status == 200:
-                return payload["output"]
-            await asyncio.sleep(0.02)

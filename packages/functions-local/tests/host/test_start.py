@@ -23,6 +23,14 @@ def hi(req: func.HttpRequest) -> str:
     return "hi"
 """
 
+HUB_READER = """
+import typing
+
+@app.event_hub_message_trigger("events", event_hub_name="hub", connection="Hub", cardinality="many")
+def read(events: typing.List[func.EventHubEvent]) -> None:
+    pass
+"""
+
 
 #: Says where the host will listen, and is imported only when the test lets it.
 WAITING_APP = """
@@ -55,6 +63,14 @@ async def status(http: aiohttp.ClientSession, path: str, **headers: str) -> int:
     """Return the status with which a GET request is answered."""
     async with http.get(path, headers=headers) as response:
         return response.status
+
+
+async def test_hosts_that_share_a_folder_read_no_event_hub(tmp_path: Path) -> None:
+    """Each of them would read all partitions."""
+    app, shared = write_app(tmp_path, f"{GOOD_APP}{HUB_READER}"), tmp_path / "shared"
+    assert await refusal(app, "--port", 0, "--shared", shared) == (
+        f"hosts that share {shared} cannot read event hubs (read)"
+    )
 
 
 @pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])

@@ -15,6 +15,7 @@ import pytest
 from functions_local.app import RetryPolicy, RetryStrategy, TimerTrigger
 from functions_local.configuration import StartError
 from functions_local.retries import retry_delay
+from functions_local.timers import monitor
 from functions_local.timers.monitor import ScheduleMonitor, ScheduleStatus
 from functions_local.timers.trigger import TimerRunner
 from functions_local.worker import Call, FunctionFailed, Outcome
@@ -136,6 +137,25 @@ async def test_schedule_status_is_given_and_kept(world: World) -> None:
     }
     at = NOON + timedelta(minutes=10)
     assert world.monitor.load("f") == ScheduleStatus(last=at, next=at + timedelta(minutes=5), updated=at)
+
+
+async def test_a_timer_of_several_hosts_runs_in_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host runs it after the end of the first."""
+    monkeypatch.setattr(monitor, "_TRY_EVERY", 0.01)
+    shared = ScheduleMonitor(tmp_path / "new", is_shared=True)
+
+    async def run() -> None:
+        async with shared.singleton("timer"):
+            pass
+
+    async with asyncio.timeout(60):
+        async with shared.singleton("timer"), shared.singleton("another"):
+            waiting = asyncio.create_task(run())
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        await waiting
 
 
 async def test_schedule_of_seconds_keeps_no_record(world: World) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import sqlite3
 import uuid
 from collections.abc import Iterable
 
@@ -75,13 +76,11 @@ class DurableClient:
         if not _LEGAL_ID.fullmatch(instance):
             raise BadRequestError(f"The instance id '{instance}' is not allowed: {_LEGAL_ID.pattern}")
         _check_payload(input_text, f"The input of orchestration {instance}")
-        if self._hub.instances.get(instance) is not None:
-            row = find_instance(self._hub.database, instance)
+        row = find_instance(self._hub.database, instance)
+        is_live = row is not None and not row.status.is_terminal  # in this host or another one
+        if is_live or self._hub.instances.get(instance) is not None:
             # A finished row is the previous instance's: the new one is about to be committed.
-            status = RuntimeStatus.Pending if row is None or row.status.is_terminal else row.status
-            raise AlreadyExistsError(
-                f"An Orchestration instance with the status {status.name} already exists."
-            )
+            raise _already_exists(row.status if row is not None and is_live else RuntimeStatus.Pending)
         version = self._default_version if version is None else version
         await self._create(name, instance, input_text, version)
         return instance
@@ -97,13 +96,15 @@ class DurableClient:
         # Registered before the commit, so that the id is in use from now on.
         self._hub.instances.begin(row)
         self._hub.figures["orchestrations_started"] += 1
-        changes = Changes().create_instance(row).add_message(message)
+        changes = Changes().create_instance(row, self._hub.dispatcher.place).add_message(message)
         try:
             await self._hub.database.commit(
                 changes.statements, lambda: self._hub.dispatcher.deliver([message])
             )
-        except Exception:
+        except Exception as error:
             self._hub.instances.end(instance)
+            if isinstance(error, sqlite3.IntegrityError):  # another host has started it at the same moment
+                raise _already_exists(pending) from error
             raise
 
     async def raise_event(self, instance: str, name: str, payload: str | None) -> None:
@@ -127,12 +128,13 @@ class DurableClient:
         await self._send(instance, ExecutionResumed(reason=reason))
 
     async def _send(self, instance: str, event: Event) -> None:
-        if self._hub.instances.get(instance) is None:
-            row = self.find(instance)
+        is_here = self._hub.instances.get(instance) is not None
+        if not is_here and (row := self.find(instance)).status.is_terminal:
             raise GoneError(f"Instance '{instance}' is {row.status.name}.")
         message = self._hub.dispatcher.message(instance, None, event)
-        changes = Changes().add_message(message)
-        await self._hub.database.commit(changes.statements, lambda: self._hub.dispatcher.deliver([message]))
+        changes = Changes().add_message(message, posted=not is_here)
+        delivered = [message] if is_here else []
+        await self._hub.database.commit(changes.statements, lambda: self._hub.dispatcher.deliver(delivered))
 
     async def restart(self, instance: str, *, new_id: bool) -> str:
         """Start an instance again with its input, and return the id.
@@ -192,6 +194,10 @@ class DurableClient:
         """Wake up whoever waits for an instance."""
         if (ended := self._waiting.pop(instance, None)) is not None:
             ended.set()
+
+
+def _already_exists(status: RuntimeStatus) -> AlreadyExistsError:
+    return AlreadyExistsError(f"An Orchestration instance with the status {status.name} already exists.")
 
 
 def _check_payload(text: str | None, what: str) -> None:

@@ -87,6 +87,8 @@ class EngineOptions:
     #: host.json `extensions.durableTask.defaultVersion`
     default_version: str = ""
     synchronous: Synchronous = Synchronous.NORMAL
+    #: Whether other hosts may open the database: each runs its own instances, and those of ended hosts.
+    is_shared: bool = False
     #: A timer longer than this is split by the SDK into legs; None: never split.
     maximum_short_timer: timedelta | None = timedelta(days=6)
     #: Length of one leg of a split timer; None: never split.

@@ -1,4 +1,4 @@
-"""The engine's SQLite file: one owner at a time, and commits shared by all that ask in one loop iteration.
+"""The engine's SQLite file: a place for each host, and commits shared by all that ask in one loop iteration.
 
 A committed transaction is what costs, so everything that finishes in the same iteration of the event loop is
 committed together, in the order in which it was handed in. If the shared commit fails, each transaction is
@@ -17,17 +17,20 @@ from enum import Enum
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from functions_local.durable.checkpoints import CheckpointThread
+from functions_local.locks import try_lock
 
 _log = logging.getLogger(__name__)
 
 #: SQL and its parameters.
 type Statement = tuple[str, Sequence[Any]]
 
-#: Seconds that a commit may wait for a truncating checkpoint.
+#: Seconds that a commit may wait for a truncating checkpoint, or an open file for another host that opens it.
 _BUSY_TIMEOUT = 10.0
+#: The largest number of hosts that can share a database.
+MOST_HOSTS = 64
 
 _sql_of = itemgetter(0)
 
@@ -66,24 +69,30 @@ class _Transaction:
 
 
 class Database:
-    """An open database. It belongs to this process until it is closed, or the process ends."""
+    """An open database. Its `place` belongs to this process until it is closed, or the process ends."""
 
-    def __init__(self, path: Path, synchronous: Synchronous, tables: str, version: int) -> None:
+    def __init__(
+        self, path: Path, synchronous: Synchronous, tables: str, version: int, *, places: int = 1
+    ) -> None:
         """Open the file, or create it with `tables` (SQL) as schema `version` (above 0).
 
-        Raises DatabaseRefusedError if another process has it or its schema is of another version, and
+        At most `places` processes have it open, and each has the lowest free place, from 0.
+
+        Raises DatabaseRefusedError if no place is free or its schema is of another version, and
         sqlite3.DatabaseError if it is damaged.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         with ExitStack() as opened:
-            opened.enter_context(closing(_take_lock(path)))
+            self.place = self._take_place(places, opened)
             self._connection = opened.enter_context(
                 closing(sqlite3.connect(path, autocommit=True, timeout=_BUSY_TIMEOUT))
             )
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute(f"PRAGMA synchronous={synchronous.value}")
-            self._connection.execute("PRAGMA wal_autocheckpoint=0")
-            _prepare(self._connection, path, tables, version)
+            with closing(self._lock("opening", _BUSY_TIMEOUT) or _refuse(path)):
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute(f"PRAGMA synchronous={synchronous.value}")
+                self._connection.execute("PRAGMA wal_autocheckpoint=0")
+                _prepare(self._connection, path, tables, version)
             opened.callback(CheckpointThread(path).stop)
             self._resources = opened.pop_all()
         self._group: list[_Transaction] = []
@@ -92,6 +101,20 @@ class Database:
         """Commit what waits, stop the checkpoints, and release the file for other processes."""
         self._flush()
         self._resources.close()
+
+    def lock_of(self, place: int) -> sqlite3.Connection | None:
+        """Lock a place that no process has until the result is closed; None if a process has it."""
+        return self._lock(str(place))
+
+    def _lock(self, name: str, timeout: float = 0.0) -> sqlite3.Connection | None:
+        return try_lock(self._path.with_name(f"{self._path.name}.{name}.lock"), timeout)
+
+    def _take_place(self, places: int, opened: ExitStack) -> int:
+        for place in range(places):
+            if (lock := self.lock_of(place)) is not None:
+                opened.enter_context(closing(lock))
+                return place
+        return _refuse(self._path)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Read rows. Only committed ones are visible."""
@@ -146,17 +169,8 @@ class Database:
             raise
 
 
-def _take_lock(path: Path) -> sqlite3.Connection:
-    """Claim the file for this process; the operating system releases the lock however the process ends."""
-    lock = sqlite3.connect(f"{path}.lock", autocommit=True, timeout=0)
-    try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        lock.close()
-        raise DatabaseRefusedError(
-            f"{path} is in use by another process: is the host running already?"
-        ) from error
-    return lock
+def _refuse(path: Path) -> NoReturn:
+    raise DatabaseRefusedError(f"{path} is in use by another process: is the host running already?")
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, tables: str, version: int) -> None:

@@ -1,7 +1,7 @@
 """The dispatcher: delivers messages to instances, and schedules episodes and activities.
 
-It never polls: it gets its work from commits, and at the start from the pending rows. An instance has at most
-one episode at a time.
+It never polls: it gets its work from commits, and from `sharing`, which reads pending rows. An instance has
+at most one episode at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from functions_local.durable.contract import EngineOptions
-from functions_local.durable.database import Database
+from functions_local.durable.database import MOST_HOSTS, Database
 from functions_local.durable.event_json import encode
 from functions_local.durable.events import Event
 from functions_local.durable.instances import LiveInstance, LiveInstances, report_dropped
@@ -35,8 +35,10 @@ class Dispatcher:
         self.stores_inputs = options.store_inputs
         self._figures = figures
         self._timers = Timers(self._hand_over, self._is_wanted)
-        self._message_numbers = count(self._last_number("inbox") + 1)
-        self._activity_numbers = count(self._last_number("activities") + 1)
+        #: The place of this host among those that share the database.
+        self.place = database.place
+        self._message_numbers = count(self._first_number("inbox"), MOST_HOSTS)
+        self._activity_numbers = count(self._first_number("activities"), MOST_HOSTS)
         self._episodes: Lane[LiveInstance]
         self._activities: Lane[PendingActivity]
 
@@ -45,14 +47,10 @@ class Dispatcher:
         run_episode: Callable[[LiveInstance], Awaitable[None]],
         run_activity: Callable[[PendingActivity], Awaitable[None]],
     ) -> None:
-        """Start, with everything that is pending in the database."""
+        """Accept work."""
         self._run_episode = run_episode
         self._episodes = Lane("episode", self._options.max_concurrent_orchestrators, self._run_and_reschedule)
         self._activities = Lane("activity", self._options.max_concurrent_activities, run_activity)
-        sql = "SELECT number, instance, execution, due, event FROM inbox ORDER BY number"
-        self.deliver(map(InstanceMessage.of, self._database.query(sql)))
-        sql = "SELECT number, instance, execution, task, name, input FROM activities ORDER BY number"
-        self.run_activities(PendingActivity(*row) for row in self._database.query(sql))
 
     async def close(self) -> None:
         """Start no more work, and wait briefly for what is running."""
@@ -112,9 +110,10 @@ class Dispatcher:
         if instance.inbox:
             self._schedule(instance)
 
-    def _last_number(self, table: str) -> int:
-        ((number,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - a constant
-        return int(number)
+    def _first_number(self, table: str) -> int:
+        """Return a free number. A number modulo `MOST_HOSTS` is the place of the host that made it."""
+        ((last,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - a constant
+        return int(last) // MOST_HOSTS * MOST_HOSTS + MOST_HOSTS + self.place
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from functions_local.durable.answers import RPC_PREFIX, ManagementUrls
 from functions_local.durable.api import ManagementApi
 from functions_local.durable.client import DurableClient
 from functions_local.durable.contract import DurableFunction, EngineOptions, FunctionTable, Invoke
-from functions_local.durable.database import Database
+from functions_local.durable.database import MOST_HOSTS, Database
 from functions_local.durable.dispatcher import Dispatcher, TaskHub
 from functions_local.durable.episode import EpisodeRunner
 from functions_local.durable.instances import LiveInstances
+from functions_local.durable.sharing import Sharing
 from functions_local.durable.store import SCHEMA, SCHEMA_VERSION, Changes
 
 
@@ -51,7 +52,8 @@ class DurableEngine:
         Raises DatabaseRefusedError if it cannot be used, and sqlite3.DatabaseError if it is damaged.
         """
         options = self._options
-        database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION)
+        places = MOST_HOSTS if options.is_shared else 1
+        database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION, places=places)
         instances = LiveInstances(database)
         hub = self._hub = TaskHub(
             database, instances, Dispatcher(database, instances, options, self._figures), self._figures
@@ -59,8 +61,10 @@ class DurableEngine:
         self.client = DurableClient(hub, self._orchestrators, options.default_version)
         episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notify_end)
         activities = ActivityRunner(hub, self._activities, self._invoke, options.chaos)
-        await database.commit(Changes().forget_orphans().statements, instances.load)
         hub.dispatcher.start(episodes.run, activities.run)
+        self._sharing = Sharing(database, instances, hub.dispatcher)
+        self._sharing.start(is_shared=options.is_shared)
+        await database.commit(Changes().forget_orphans().statements, lambda: None)
         self._api.open(self.client)
         self._is_running = True
 
@@ -70,6 +74,7 @@ class DurableEngine:
             return
         self._is_running = False
         self._api.close()
+        self._sharing.close()
         await self._hub.dispatcher.close()
         self._hub.database.close()
 

@@ -79,7 +79,7 @@ class EpisodeRunner:
         text = ",".join([new_text, *map(encode, conclusion.events)])
         changes.add_episode(instance.id, len(history.episodes), text)
         changes.update_status(instance.id, conclusion.status, custom_status, conclusion.output, now_text())
-        _write(changes, instance, conclusion)
+        _write(changes, instance, conclusion, self._hub.dispatcher.place)
 
         def apply() -> None:
             history.append([*new, *conclusion.events], text)
@@ -151,9 +151,9 @@ class EpisodeRunner:
             self._on_end(instance.id)
 
 
-def _write(changes: Changes, instance: LiveInstance, conclusion: Conclusion) -> None:
+def _write(changes: Changes, instance: LiveInstance, conclusion: Conclusion, place: int) -> None:
     for activity in conclusion.activities:
-        changes.add_activity(activity)
+        changes.add_activity(activity, place)
     for timer in conclusion.timers:
         changes.add_message(timer)
     if conclusion.status.is_terminal:

@@ -65,11 +65,12 @@ class LiveInstances:
     def __len__(self) -> int:
         return len(self._live)
 
-    def load(self) -> None:
-        """Read the live instances from the database; their histories are read when needed."""
-        sql = f"SELECT {COLUMNS} FROM instances WHERE {ALIVE}"  # noqa: S608 - constants
-        for row in self._database.query(sql):
-            self._add(InstanceRow.of(row))
+    def load(self, place: int) -> None:
+        """Read the live instances of a place that are not in memory; histories are read when needed."""
+        sql = f"SELECT {COLUMNS} FROM instances WHERE place=? AND {ALIVE}"  # noqa: S608 - constants
+        for row in map(InstanceRow.of, self._database.query(sql, (place,))):
+            if row.id not in self._live:
+                self._add(row)
 
     def begin(self, row: InstanceRow) -> None:
         """Add a new instance."""

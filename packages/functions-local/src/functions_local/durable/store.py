@@ -4,6 +4,9 @@ Tables: `instances` (one row each), `history` (one row for each episode: its eve
 commas), `inbox` (messages and timers that no episode has taken yet), `activities` (scheduled and not
 completed). Everything pending is a row, so a start after a kill needs no repair: the rows are read again.
 One transaction replaces an activity's row with its result's message, so no activity completes twice.
+
+Hosts share the tables. `place` is the host that runs an instance with its activities; no other host changes
+their rows. A message from another host is `posted` until the host of its instance has received it.
 """
 
 from __future__ import annotations
@@ -19,25 +22,28 @@ from functions_local.durable.events import Event, RuntimeStatus
 #: Matches instances that are not finished.
 ALIVE = "status IN ('Pending', 'Running', 'ContinuedAsNew', 'Suspended')"
 #: Increased with every change of the tables.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = f"""
 CREATE TABLE instances(
     id TEXT PRIMARY KEY, execution TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, input TEXT,
-    status TEXT NOT NULL, custom_status TEXT, output TEXT, created TEXT NOT NULL, updated TEXT NOT NULL
+    status TEXT NOT NULL, custom_status TEXT, output TEXT, created TEXT NOT NULL, updated TEXT NOT NULL,
+    place INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX instances_by_time ON instances(created, id);
-CREATE INDEX instances_alive ON instances(id)
+CREATE INDEX instances_alive ON instances(place, id)
     WHERE {ALIVE};
 CREATE TABLE history(
     instance TEXT NOT NULL, episode INTEGER NOT NULL, events TEXT NOT NULL, PRIMARY KEY(instance, episode)
 ) WITHOUT ROWID;
 CREATE TABLE inbox(
-    number INTEGER PRIMARY KEY, instance TEXT NOT NULL, execution TEXT, due REAL NOT NULL, event TEXT NOT NULL
+    number INTEGER PRIMARY KEY, instance TEXT NOT NULL, execution TEXT, due REAL NOT NULL,
+    event TEXT NOT NULL, posted INTEGER NOT NULL
 );
 CREATE INDEX inbox_by_instance ON inbox(instance);
+CREATE INDEX inbox_posted ON inbox(number) WHERE posted;
 CREATE TABLE activities(
     number INTEGER PRIMARY KEY, instance TEXT NOT NULL, execution TEXT NOT NULL, task INTEGER NOT NULL,
-    name TEXT NOT NULL, input TEXT
+    name TEXT NOT NULL, input TEXT, place INTEGER NOT NULL
 );
 """
 
@@ -119,19 +125,27 @@ class Changes:
         self.statements.append((sql, parameters))
         return self
 
-    def create_instance(self, row: InstanceRow) -> Self:
-        """Write a new instance, replacing a finished one of its id."""
+    def create_instance(self, row: InstanceRow, place: int) -> Self:
+        """Write a new instance, replacing a finished one of its id; a live one makes the commit fail."""
         self.forget_instance(row.id)
         return self._add(
-            f"INSERT INTO instances({COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?)",
+            f"INSERT INTO instances({COLUMNS}, place) VALUES(?,?,?,?,?,?,?,?,?,?,?)",
             *(row.id, row.execution, row.name, row.version, row.input, row.status.name),
-            *(row.custom_status, row.output, row.created, row.updated),
+            *(row.custom_status, row.output, row.created, row.updated, place),
         )
 
     def forget_instance(self, instance: str) -> Self:
-        """Delete an instance, its history and its messages. Its running activities end by themselves."""
-        self._add("DELETE FROM instances WHERE id=?", instance)
-        return self.forget_history(instance).forget_messages(instance)
+        """Delete an instance that is not live, its history and its messages."""
+        self._add(f"DELETE FROM instances WHERE id=? AND NOT {ALIVE}", instance)  # noqa: S608 - constants
+        for table in ("history", "inbox"):
+            is_gone = "NOT EXISTS (SELECT 1 FROM instances WHERE id=instance)"
+            self._add(f"DELETE FROM {table} WHERE instance=? AND {is_gone}", instance)  # noqa: S608 - constants
+        return self
+
+    def move_instances(self, ended: int, place: int) -> Self:
+        """Move the live instances and the activities of a host that has ended to another place."""
+        self._add(f"UPDATE instances SET place=? WHERE place=? AND {ALIVE}", place, ended)  # noqa: S608 - constants
+        return self._add("UPDATE activities SET place=? WHERE place=?", place, ended)
 
     def forget_orphans(self) -> Self:
         """Delete messages that arrived just after their instance ended."""
@@ -177,12 +191,18 @@ class Changes:
         """Append an episode's events to history."""
         return self._add("INSERT INTO history VALUES(?,?,?)", instance, episode, events)
 
-    def add_message(self, message: InstanceMessage) -> Self:
-        """Put a message in an inbox."""
+    def add_message(self, message: InstanceMessage, *, posted: bool = False) -> Self:
+        """Put a message in an inbox; `posted` if another host runs its instance."""
         return self._add(
-            "INSERT INTO inbox VALUES(?,?,?,?,?)",
-            *(message.number, message.instance, message.execution, message.due, message.text),
+            "INSERT INTO inbox VALUES(?,?,?,?,?,?)",
+            *(message.number, message.instance, message.execution, message.due, message.text, posted),
         )
+
+    def receive_messages(self, messages: Iterable[InstanceMessage]) -> Self:
+        """Record that the host of their instances has received posted messages."""
+        for message in messages:
+            self._add("UPDATE inbox SET posted=0 WHERE number=?", message.number)
+        return self
 
     def take_messages(self, messages: Iterable[InstanceMessage]) -> Self:
         """Delete messages that have been processed."""
@@ -190,12 +210,12 @@ class Changes:
             self._add("DELETE FROM inbox WHERE number=?", message.number)
         return self
 
-    def add_activity(self, activity: PendingActivity) -> Self:
+    def add_activity(self, activity: PendingActivity, place: int) -> Self:
         """Schedule an activity."""
         return self._add(
-            "INSERT INTO activities VALUES(?,?,?,?,?,?)",
+            "INSERT INTO activities VALUES(?,?,?,?,?,?,?)",
             *(activity.number, activity.instance, activity.execution, activity.task),
-            *(activity.name, activity.input),
+            *(activity.name, activity.input, place),
         )
 
     def take_activity(self, number: int) -> Self:

@@ -6,17 +6,23 @@ once, as in Azure.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from functions_local.locks import try_lock
 from functions_local.timers.ncrontab import Schedule
 
 #: Schedules that fire more often have no record, as in Azure.
 _MONITORED_FROM = timedelta(minutes=1)
+#: Seconds between two attempts to run a timer that another host runs.
+_TRY_EVERY = 1.0
 
 
 class ScheduleStatus(BaseModel):
@@ -38,10 +44,23 @@ class Start:
 
 
 class ScheduleMonitor:
-    """Keeps one file for each timer function."""
+    """Keeps one file for each timer function. With `is_shared`, several hosts use the folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_shared: bool = False) -> None:
         self._folder = folder
+        self._is_shared = is_shared
+
+    @asynccontextmanager
+    async def singleton(self, function: str) -> AsyncIterator[None]:
+        """Wait until no other host runs the timer, and keep it until the block ends, or the process."""
+        if not self._is_shared:
+            yield
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while (lock := try_lock(self._folder / f"{function}.lock")) is None:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(_TRY_EVERY)
+        with closing(lock):
+            yield
 
     def load(self, function: str) -> ScheduleStatus | None:
         """Read a function's record; None if there is none."""

@@ -59,7 +59,11 @@ class TimerRunner:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Run the function at each of its times, until cancelled."""
+        """Run the function at each of its times, in one host of those that share it, until cancelled."""
+        async with self._monitor.singleton(self._function.name):
+            await self._run()
+
+    async def _run(self) -> None:
         recorded = self._monitor.load(self._function.name) if self._monitored else None
         start = plan_start(recorded, self._schedule, self._clock())
         status = start.status
