@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from local.platform.parts import HOSTS
+
 #: Azurite's services, in the order of their ports.
 _AZURITE_SERVICES = 3
 #: The longest run is a day.
@@ -58,6 +60,13 @@ def count(text: str) -> int:
     """Read a whole number, or 0. Raises `ArgumentTypeError`."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return int(text)
+
+
+def hosts(text: str) -> int:
+    """Read a number of hosts of one application. Raises `ArgumentTypeError`."""
+    if not (text.isdecimal() and 1 <= int(text) <= len(HOSTS)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hosts (1 to {len(HOSTS)})")
     return int(text)
 
 

@@ -80,7 +80,9 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 
-            return bench(chosen.orders, chosen.spike, chosen.profile, in_memory=chosen.in_memory)
+            return bench(
+                chosen.orders, chosen.spike, chosen.profile, chosen.hosts, in_memory=chosen.in_memory
+            )
         case "cost":
             from local.cost.command import cost  # noqa: PLC0415 - see above
 
@@ -206,6 +208,7 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     _add_memory_option(parser)
     roles = "one host with all roles, or a host for each role (default: all)"
     parser.add_argument("--roles", choices=["all", "split"], default="all", help=roles)
+    _add_hosts_option(parser)
     parser.add_argument(
         "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
@@ -241,6 +244,12 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
         "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"
     )
     _add_memory_option(parser)
+    _add_hosts_option(parser)
+
+
+def _add_hosts_option(parser: argparse.ArgumentParser) -> None:
+    hosts = "how many hosts share the Durable hub, the broker and the tables, at most 4 (default: 1)"
+    parser.add_argument("--hosts", type=arguments.hosts, default=1, metavar="N", help=hosts)
 
 
 def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
@@ -300,8 +309,12 @@ def _add_memory_option(parser: argparse.ArgumentParser) -> None:
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
     ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
+    ports = ports.with_hosts(chosen.hosts)
+    is_split = chosen.roles == "split"
+    if is_split and chosen.hosts > 1:
+        raise StartRefusedError("--hosts and --roles split exclude each other: choose one of them.")
     return PlatformOptions(
-        ports=ports.split() if chosen.roles == "split" else ports,
+        ports=ports.split() if is_split else ports,
         data=chosen.data,
         app=chosen.app,
         in_memory_storage=chosen.in_memory,

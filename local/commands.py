@@ -107,6 +107,7 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
     kept = "tables in memory: the next start" if options.in_memory_storage else f"all state; `{reset}`"
     rows = [
         *(host if options.app.resolve() == ROOT else [("host", addresses.host, str(options.app))]),
+        *((f"host-{number}", url, "the same") for number, url in enumerate(addresses.hosts[1:], 2)),
         ("broker", addresses.service_bus, "Service Bus"),
         ("", f"{addresses.admin}/queues", "its queues' figures"),
         ("azurite", addresses.table, f"tables; blobs on {ports.blob}, queues on {ports.queue}"),

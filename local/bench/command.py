@@ -13,14 +13,14 @@ from local.platform import INTERRUPTED, until_stop_signal
 from local.progress import Phases
 
 
-async def bench(orders: int, spike: int, profile: Path | None, *, in_memory: bool) -> int:
-    """Measure, and print two tables.
+async def bench(orders: int, spike: int, profile: Path | None, hosts: int, *, in_memory: bool) -> int:
+    """Measure, with `hosts` hosts for the orders, and print two tables.
 
     Return 0 if every order was processed, 1 if not, and 130 if the run was stopped.
     """
     console = Console(width=None if sys.stdout.isatty() else 120)
     phases = Phases(console)
-    run = BenchRun(orders, spike, phases, profile, in_memory=in_memory)
+    run = BenchRun(orders, spike, phases, profile, hosts, in_memory=in_memory)
 
     async def measure_and_report() -> int:
         with phases:

@@ -1,10 +1,10 @@
-"""The counters of the application and of the host."""
+"""The counters of the application and of its hosts, summed over the hosts."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import aiohttp
@@ -19,9 +19,13 @@ _EVENTS_AN_EPISODE = 2
 _OF_OTHERS = {"operations", "services"}
 
 
+#: A session for each host.
+type Sessions = Sequence[aiohttp.ClientSession]
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts since the host started; `since` gives those of a phase."""
+    """Counts since the hosts started; `since` gives those of a phase."""
 
     transactions: int
     operations: int
@@ -37,31 +41,31 @@ class Figures:
         return Figures(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
 
-async def completed_orders(session: aiohttp.ClientSession, last_function: str) -> int:
-    """Count the orders that the host has completed since it started.
+async def completed_orders(sessions: Sessions, last_function: str) -> int:
+    """Count the orders that the hosts have completed since they started.
 
     Each order has one orchestration, and one call of `last_function`, which records its end.
     """
-    status = await _status(session)
-    ended: int = status["functions"].get(last_function, {}).get("succeeded", 0)
-    runs: int = status["durable"].get("orchestrations_completed", 0)
+    statuses = await asyncio.gather(*map(_status, sessions))
+    ended: int = sum(each["functions"].get(last_function, {}).get("succeeded", 0) for each in statuses)
+    runs: int = sum(each["durable"].get("orchestrations_completed", 0) for each in statuses)
     return min(ended, runs)
 
 
 async def until_completed(
-    session: aiohttp.ClientSession,
+    sessions: Sessions,
     last_function: str,
     count: int,
     show: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Wait until the host has completed `count` orders, and `show` each count on the way.
+    """Wait until the hosts have completed `count` orders, and `show` each count on the way.
 
     Raises `TimeoutError`.
     """
     completed = 0
     try:
         async with asyncio.timeout(_PATIENCE):
-            while (completed := await completed_orders(session, last_function)) < count:
+            while (completed := await completed_orders(sessions, last_function)) < count:
                 show(completed)
                 await asyncio.sleep(_LOOK_EVERY)
     except TimeoutError:
@@ -69,8 +73,13 @@ async def until_completed(
     show(completed)
 
 
-async def read_figures(session: aiohttp.ClientSession) -> Figures:
+async def read_figures(sessions: Sessions) -> Figures:
     """Read all counts, without access to tables or queues."""
+    figures = await asyncio.gather(*map(_figures, sessions))
+    return Figures(*map(sum, zip(*map(astuple, figures), strict=True)))
+
+
+async def _figures(session: aiohttp.ClientSession) -> Figures:
     status = await _status(session)
     durable = status["durable"]
     async with session.get("/api/ops/figures") as answer:

@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import cycle
 
 import aiohttp
 
 from local.bench.host_figures import (
     Figures,
+    Sessions,
     completed_orders,
     history_events,
     read_figures,
@@ -50,12 +52,14 @@ def connect(url: str, connections: int = _CONNECTIONS) -> aiohttp.ClientSession:
 
 
 class Orders:
-    """Sends the orders of a workload, and measures `processes`, given by their ids, meanwhile."""
+    """Sends the orders of a workload to the hosts in turn, and measures the CPU time meanwhile.
 
-    def __init__(
-        self, session: aiohttp.ClientSession, workload: Workload, processes: Mapping[str, int]
-    ) -> None:
-        self._session = session
+    `sessions` has a session for each host; `processes` has the ids of the measured processes by name.
+    """
+
+    def __init__(self, sessions: Sessions, workload: Workload, processes: Mapping[str, int]) -> None:
+        self._sessions = sessions
+        self._turns = cycle(sessions)
         self._workload = workload
         self._processes = processes
 
@@ -72,8 +76,8 @@ class Orders:
         return await self._measure(phase, at_once=phase.total, rate=rate)
 
     async def _measure(self, phase: Phase, *, at_once: int, rate: float = math.inf) -> OrdersMeasured:
-        session, last = self._session, self._workload.last_function
-        before, done = await read_figures(session), await completed_orders(session, last)
+        sessions, last = self._sessions, self._workload.last_function
+        before, done = await read_figures(sessions), await completed_orders(sessions, last)
         submitted: list[tuple[str, float]] = []
         with cpu_of(self._processes) as cpu_seconds:
             start = time.perf_counter()
@@ -81,10 +85,10 @@ class Orders:
                 submitted += await asyncio.gather(*(self._submit(each / rate) for each in range(at_once)))
                 accepted_at = time.perf_counter()
                 await until_completed(
-                    session, last, done + first + at_once, lambda completed: phase.show(completed - done)
+                    sessions, last, done + first + at_once, lambda completed: phase.show(completed - done)
                 )
             finished_at = time.perf_counter()
-        figures = (await read_figures(session)).since(before)
+        figures = (await read_figures(sessions)).since(before)
         orders = await asyncio.gather(*(self._look_at(location) for location, _ in submitted))
         return OrdersMeasured(
             count=phase.total,
@@ -94,16 +98,16 @@ class Orders:
             finished_rate=phase.total / (finished_at - start),
             end_to_end_seconds=[order.seconds for order in orders if order.seconds is not None],
             figures=figures,
-            history_events=await history_events(session, [order.id for order in orders], figures),
+            history_events=await history_events(sessions[0], [order.id for order in orders], figures),
             cpu_seconds=cpu_seconds,
         )
 
     async def _submit(self, delay: float) -> tuple[str, float]:
         await asyncio.sleep(delay)
         start, path = time.perf_counter(), f"/api/{self._workload.resource}"
-        async with self._session.post(path, json=self._workload.body, raise_for_status=True) as answer:
+        async with next(self._turns).post(path, json=self._workload.body, raise_for_status=True) as answer:
             return answer.headers["Location"], time.perf_counter() - start
 
     async def _look_at(self, location: str) -> OrderStatus:
-        async with self._session.get(location, raise_for_status=True) as answer:
+        async with self._sessions[0].get(location, raise_for_status=True) as answer:
             return OrderStatus.model_validate(await answer.json())

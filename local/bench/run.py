@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 
 from local.bench.door import DOOR, SPIKE_AT_ONCE, DoorMeasured, measure_door
+from local.bench.host_figures import Sessions
 from local.bench.orders import Orders, OrdersMeasured, connect
 from local.bench.pauses import longest_pause
 from local.bench.processes import resident_size
 from local.bench.profile import flame_graph
 from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
 from local.platform import PartName, Platform
+from local.platform.parts import HOSTS
 from local.progress import Phase, Phases
 
 #: Orders per second.
@@ -28,7 +30,8 @@ _SLOW_RATE = 10
 class WorkloadMeasured:
     """The measurements of one workload, by the names of its phases.
 
-    `resident` has the memory of each process after them, in MiB; `longest_pause` is in seconds.
+    `resident` has the memory of each process after them, in MiB. `longest_pause` is the longest of all hosts,
+    in seconds.
     """
 
     name: str
@@ -55,17 +58,19 @@ class BenchResult:
 class BenchRun:
     """Measures `orders` orders at once, and `spike` orders at the door.
 
-    With a `profile`, it samples the host in a phase of its own, since sampling slows the host down.
-    With `in_memory`, the table store saves nothing.
+    The orders are sent to `hosts` hosts in turn; the door has one. With a `profile`, it samples the first
+    host in a phase of its own, since sampling slows the host down. With `in_memory`, the table store saves
+    nothing.
     """
 
     def __init__(
-        self, orders: int, spike: int, phases: Phases, profile: Path | None, *, in_memory: bool
+        self, orders: int, spike: int, phases: Phases, profile: Path | None, hosts: int, *, in_memory: bool
     ) -> None:
         self._orders = orders
         self._spike = spike
         self._phases = phases
         self._profile = profile
+        self._hosts = hosts
         self._in_memory = in_memory
         self._running: Platform | None = None
 
@@ -80,33 +85,33 @@ class BenchRun:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             five_steps = await self._workload(FIVE_STEPS, Path(folder), self._profile)
             orders = await self._workload(ORDERS, Path(folder))
-            async with self._platform(DOOR, Path(folder) / "door", SPIKE_AT_ONCE) as (platform, session):
+            async with self._platform(DOOR, Path(folder) / "door", 1, SPIKE_AT_ONCE) as (platform, sessions):
                 door = await platform.unless_a_part_fails(
-                    measure_door(platform, session, self._spike, self._phases)
+                    measure_door(platform, sessions[0], self._spike, self._phases)
                 )
         return BenchResult((orders, five_steps), door, load)
 
     async def _workload(
         self, workload: Workload, folder: Path, profile: Path | None = None
     ) -> WorkloadMeasured:
-        async with self._platform(workload, folder / workload.resource) as (platform, session):
-            measured = await platform.unless_a_part_fails(self._phases_of(workload, platform, session))
+        async with self._platform(workload, folder / workload.resource, self._hosts) as (platform, sessions):
+            measured = await platform.unless_a_part_fails(self._phases_of(workload, platform, sessions))
             if profile is not None:
                 phase = self._phases.begin(f"{workload.name}, sampled", self._orders)
                 async with flame_graph(platform.pid(PartName.HOST), profile):
-                    await platform.unless_a_part_fails(Orders(session, workload, {}).all_at_once(phase))
+                    await platform.unless_a_part_fails(Orders(sessions, workload, {}).all_at_once(phase))
             return measured
 
     async def _phases_of(
-        self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
+        self, workload: Workload, platform: Platform, sessions: Sessions
     ) -> WorkloadMeasured:
         def begin(phase: str, total: int) -> Phase:
             return self._phases.begin(f"{workload.name}, {phase}", total)
 
-        parts = (PartName.HOST, PartName.BROKER, PartName.AZURITE)
+        parts = (*HOSTS[: self._hosts], PartName.BROKER, PartName.AZURITE)
         processes = {**{str(part): platform.pid(part) for part in parts}, "client": os.getpid()}
-        orders, some = Orders(session, workload, processes), min(self._orders, 200)
-        await orders.all_at_once(begin("to warm up", 50))
+        orders, some = Orders(sessions, workload, processes), min(self._orders, 200)
+        await orders.all_at_once(begin("to warm up", 50 * self._hosts))
         alone = await orders.one_at_a_time(begin("one at a time", 20))
         full = await orders.all_at_once(begin("at once", self._orders))
         half = await orders.at_rate(begin("half load", some), full.finished_rate / 2)
@@ -117,19 +122,19 @@ class BenchRun:
             "half of that rate": half,
             f"{_SLOW_RATE} orders/s": slow,
         }
-        pause = await longest_pause(session)
+        pause = max([await longest_pause(session) for session in sessions])
         return WorkloadMeasured(workload.name, phases, resident_size(processes), pause)
 
     @asynccontextmanager
     async def _platform(
-        self, workload: Workload, folder: Path, connections: int = 50
-    ) -> AsyncIterator[tuple[Platform, aiohttp.ClientSession]]:
-        options = replace(workload.options(folder), in_memory_storage=self._in_memory)
+        self, workload: Workload, folder: Path, hosts: int, connections: int = 50
+    ) -> AsyncIterator[tuple[Platform, list[aiohttp.ClientSession]]]:
+        options = workload.options(folder)
+        ports = options.ports.with_hosts(hosts)
         with (options.app / "function_app.py").open("a", encoding="utf-8") as entry:
             entry.write("\nfrom local.bench.pauses import serve_longest_pause\n\nserve_longest_pause(app)\n")
-        self._running = Platform(options)
-        async with (
-            self._running as platform,
-            connect(platform.addresses.host, connections) as session,
-        ):
-            yield platform, session
+        self._running = Platform(replace(options, ports=ports, in_memory_storage=self._in_memory))
+        async with AsyncExitStack() as stack:
+            platform = await stack.enter_async_context(self._running)
+            urls = platform.addresses.hosts
+            yield platform, [await stack.enter_async_context(connect(url, connections)) for url in urls]

@@ -53,7 +53,7 @@ class Counting:
         self._running = Platform(workload.options(folder))
         async with self._running as platform, connect(platform.addresses.host) as session:
             begin, name = self._phases.begin, workload.name
-            orders = Orders(session, workload, {_HOST: platform.pid(PartName.HOST)})
+            orders = Orders([session], workload, {_HOST: platform.pid(PartName.HOST)})
             await orders.all_at_once(begin(f"{name}, to warm up", _WARM_UP))
             at_once = await orders.all_at_once(begin(f"{name}, at once", self._orders))
             alone = await orders.one_at_a_time(begin(f"{name}, one at a time", _ONE_AT_A_TIME))

@@ -12,7 +12,7 @@ from pathlib import Path
 from local.platform.errors import StartRefusedError
 from local.platform.imports import imported_modules
 from local.platform.options import Addresses, PlatformOptions
-from local.platform.parts import Part, PartName, Readiness
+from local.platform.parts import HOSTS, Part, PartName, Readiness
 from local.platform.process import ROOT
 from local.platform.queues import declared_hubs, declared_queues, write_bound_queues
 from local.platform.readiness import until_answered
@@ -37,7 +37,7 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     broker = _broker(addresses, data / "servicebus", options, settings)
     if addresses.ports.are_split:
         return [[azurite, broker], _hosts_of_roles(addresses, data, options, settings)]
-    return [[azurite, broker], [_host(addresses, data / "host", options, settings)]]
+    return [[azurite, broker], _hosts(addresses, data, options, settings)]
 
 
 def azurite_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
@@ -103,6 +103,18 @@ def _broker(
         ready=Readiness(f"{addresses.admin}/health"),
         stop_within=1.5,
     )
+
+
+def _hosts(
+    addresses: Addresses, data: Path, options: PlatformOptions, settings: Mapping[str, str]
+) -> list[Part]:
+    """Return the hosts of the whole application; the folder of the first has what several hosts share."""
+    hosts = []
+    for name, port in zip(HOSTS, addresses.ports.hosts, strict=False):
+        own = Addresses(replace(addresses.ports, host=port))
+        hosts.append(_host(own, data / name, options, settings, name=name))
+    shared = ("--shared", str(data / PartName.HOST)) if len(hosts) > 1 else ()
+    return [replace(host, command=(*host.command, *shared)) for host in hosts]
 
 
 def _hosts_of_roles(

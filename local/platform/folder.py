@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from local.platform.errors import FolderInUseError, StartRefusedError
+from local.platform.parts import HOSTS
 
 #: The state of the parts, each in its own folder below the data folder.
-PART_FOLDERS = ("azurite", "servicebus", "host", "scheduler", "agents", "supervisor", "in-memory")
+PART_FOLDERS = ("azurite", "servicebus", *HOSTS, "scheduler", "agents", "supervisor", "in-memory")
 _LOCK_FILE = "lock"
 #: Seconds within which the watchdog of a killed platform has stopped its parts.
 _LEAVING_WITHIN = 8.0

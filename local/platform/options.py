@@ -16,7 +16,7 @@ class PlatformPorts:
     """One TCP port on 127.0.0.1 for each endpoint; in a request, 0 means any free port.
 
     With ports of `scheduler`, `agents` and `supervisor`, these roles have hosts of their own, and `host` is
-    the front's.
+    the front's. With ports of further hosts, all of them run the whole application.
     """
 
     host: int = 7071
@@ -28,6 +28,19 @@ class PlatformPorts:
     scheduler: int | None = None
     agents: int | None = None
     supervisor: int | None = None
+    host_2: int | None = None
+    host_3: int | None = None
+    host_4: int | None = None
+
+    @property
+    def hosts(self) -> list[int]:
+        """The ports of the hosts that run the whole application, or its front."""
+        return [port for port in (self.host, self.host_2, self.host_3, self.host_4) if port is not None]
+
+    def with_hosts(self, count: int) -> PlatformPorts:
+        """Add free ports for `count` hosts in sum, at most four."""
+        second, third, fourth = (0 if number <= count else None for number in (2, 3, 4))
+        return replace(self, host_2=second, host_3=third, host_4=fourth)
 
     @property
     def are_split(self) -> bool:
@@ -80,6 +93,11 @@ class Addresses:
     def host(self) -> str:
         """Address of the Functions host."""
         return f"http://127.0.0.1:{self.ports.host}"
+
+    @property
+    def hosts(self) -> list[str]:
+        """Addresses of all hosts that run the whole application; `host` is the first."""
+        return [f"http://127.0.0.1:{port}" for port in self.ports.hosts]
 
     @property
     def host_status(self) -> str:

@@ -16,6 +16,10 @@ class PartName(StrEnum):
     BROKER = "broker"
     #: Our Functions host, which runs the application, or its front.
     HOST = "host"
+    #: Further hosts of the whole application, which share the Durable hub of the first.
+    HOST_2 = "host-2"
+    HOST_3 = "host-3"
+    HOST_4 = "host-4"
     #: The host of the Scheduler, where roles have hosts of their own.
     SCHEDULER = "scheduler"
     #: The host of the Agents behind queues.
@@ -24,6 +28,10 @@ class PartName(StrEnum):
     SUPERVISOR = "supervisor"
     #: The Agent, in any language, that `agent-check` checks.
     AGENT = "agent"
+
+
+#: The hosts of the whole application, where roles have none of their own.
+HOSTS = (PartName.HOST, PartName.HOST_2, PartName.HOST_3, PartName.HOST_4)
 
 
 @dataclass(frozen=True, slots=True)

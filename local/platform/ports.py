@@ -31,6 +31,7 @@ _PURPOSES = {
     "scheduler": ("the Scheduler's host", "--port"),
     "agents": ("the Agents' host", "--port"),
     "supervisor": ("the Supervisor's host, the port after --port", "--port"),
+    **{f"host_{number}": (f"host {number}", "--port") for number in (2, 3, 4)},
 }
 
 
