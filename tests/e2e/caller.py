@@ -31,10 +31,13 @@ _LOOK_EVERY = 0.1
 
 
 @asynccontextmanager
-async def running(data: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Platform]:
+async def running(
+    data: Path, settings: Mapping[str, str] | None = None, *, hosts: int = 1
+) -> AsyncIterator[Platform]:
     """Run the whole platform with its own data folder and ports."""
     chosen = {"STATE_SHARDS": "4", **(settings or {})}
-    options = PlatformOptions(ports=ANY_PORTS, data=data, settings=chosen, in_memory_storage=True)
+    ports = ANY_PORTS.with_hosts(hosts)
+    options = PlatformOptions(ports=ports, data=data, settings=chosen, in_memory_storage=True)
     async with Platform(options) as platform:
         yield platform
 
