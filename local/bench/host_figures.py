@@ -67,7 +67,7 @@ async def until_completed(
         async with asyncio.timeout(_PATIENCE):
             while (completed := await completed_orders(sessions, last_function)) < count:
                 show(completed)
-                await asyncio.sleep(_LOOK_EVERY)
+                await asyncio.sleep(_LOOK_EVERY * len(sessions))  # as many requests as to one host
     except TimeoutError:
         raise TimeoutError(f"{count - completed} orders were not completed within {_PATIENCE:g} s") from None
     show(completed)
