@@ -13,7 +13,7 @@ from azure.servicebus import (
     ServiceBusSender,
 )
 
-from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.config import BrokerConfig
 from servicebus_local.testing import connection_string
 
@@ -39,7 +39,6 @@ CONFIG = BrokerConfig(
         # A client learns with its next call that its link was detached: another test's, if they share it.
         "detached": QueueSettings(lock_ms=30 * _SECOND),
     },
-    auto_create=(AutoCreateRule("private-*", QueueSettings(auto_delete_idle_ms=300)),),
 )
 
 

@@ -86,17 +86,6 @@ def test_web_pages_are_refused(broker: RunningBroker) -> None:
     )
 
 
-def test_queue_that_matches_a_rule_is_created_on_demand_and_deleted_when_idle(broker: RunningBroker) -> None:
-    """It is created with its first link, and deleted when it is not used any more."""
-    with open_links(broker.endpoints.port) as links:
-        links.sender("private-answers").send_messages(ServiceBusMessage("answer"))
-        assert broker.figures("private-answers")["active"] == 1
-    _wait_until(
-        lambda: all(figures["name"] != "private-answers" for figures in broker.admin("GET", "/queues")[1]),
-        "the idle queue is still there",
-    )
-
-
 def _wait_until(condition: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + 30
     while not condition():

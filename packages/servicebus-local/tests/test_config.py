@@ -27,7 +27,6 @@ def test_properties_are_those_of_azure_resource_manager(tmp_path: Path) -> None:
         "deadLetteringOnMessageExpiration": True,
         "requiresDuplicateDetection": True,
         "duplicateDetectionHistoryTimeWindow": "PT20M",
-        "autoDeleteOnIdle": "PT5M",
         "maxSizeInMegabytes": 2,
     }
     config = read_config(_write(tmp_path, {"queues": [{"name": "work", "properties": properties}]}))
@@ -37,7 +36,6 @@ def test_properties_are_those_of_azure_resource_manager(tmp_path: Path) -> None:
         time_to_live_ms=14 * 24 * 3600 * 1000,
         dead_letters_expired=True,
         duplicate_window_ms=1_200_000,
-        auto_delete_idle_ms=300_000,
         max_bytes=2 * MEGABYTE,
     )
 
@@ -60,12 +58,9 @@ def test_queues_can_be_named_without_a_file() -> None:
 
 
 def test_absent_properties_have_the_defaults_of_service_bus(tmp_path: Path) -> None:
-    """A queue with a name only gets one minute of lock, ten deliveries and no expiry; rules are read too."""
-    rules = [{"pattern": "private-*", "properties": {"autoDeleteOnIdle": "PT5M", "maxSizeInMegabytes": 1}}]
-    config = read_config(_write(tmp_path, {"queues": [{"name": "plain"}], "autoCreate": rules}))
+    """A queue with a name only gets one minute of lock, ten deliveries and no expiry."""
+    config = read_config(_write(tmp_path, {"queues": [{"name": "plain"}]}))
     assert config.queues == {"plain": QueueSettings()}
-    (rule,) = config.auto_create
-    assert rule.settings == QueueSettings(auto_delete_idle_ms=300_000, max_bytes=MEGABYTE)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +110,6 @@ def test_wrong_property_is_named_with_what_is_allowed(
         ({"queues": [7]}, "entry 1: 7 is not allowed; allowed is an object"),
         ({"queues": [{"name": "a//"}]}, "letter or digit first and last"),
         ({"queues": [{"name": "a"}, {"name": "A"}]}, "queue 'a': is there twice"),
-        ({"queues": [], "autoCreate": [{"properties": {}}]}, "entry 1: pattern: is missing"),
         ({"queues": [], "topics": []}, "'topics' is not known here"),
     ],
 )

@@ -20,12 +20,11 @@ from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
 from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.queue import Queue
-from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.codec.encoding import NULL, encode
 from servicebus_local.content import Section, parse_content
-from servicebus_local.errors import EntityNotFoundError, MessageNotFoundError
-from servicebus_local.namespace import Namespace
+from servicebus_local.errors import MessageNotFoundError
 from servicebus_local.storage.group_commit import GroupCommit
 from servicebus_local.storage.log import MessageLog
 from tests.wire import data_message, section
@@ -132,25 +131,3 @@ class _Idle:
 
     def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
         raise NotImplementedError
-
-
-@pytest.mark.parametrize("name", ["agent/a/replies", "Agent/B/replies"])
-async def test_patterns_create_queues(log: MessageLog, name: str) -> None:
-    """Names are case-insensitive."""
-    rule = AutoCreateRule("agent/*/replies", QueueSettings())
-    assert Namespace({}, [rule], _machinery(log)).entity(name)[0].name == name
-
-
-@pytest.mark.parametrize("name", ["", "$management", "-", "a b", "a" * 261])
-async def test_patterns_create_no_queue_that_could_not_be_deployed(log: MessageLog, name: str) -> None:
-    """A link without an address, or a node of another kind, is no queue."""
-    with pytest.raises(EntityNotFoundError):
-        Namespace({}, [AutoCreateRule("*", QueueSettings())], _machinery(log)).entity(name)
-
-
-@pytest.mark.parametrize("name", ["agent/a/b/replies", "agent/replies", "agent/a/replies/more"])
-async def test_wildcard_stands_for_no_slash(log: MessageLog, name: str) -> None:
-    """A pattern for one level of names takes no other: a topic's subscriptions, for example."""
-    rule = AutoCreateRule("agent/*/replies", QueueSettings())
-    with pytest.raises(EntityNotFoundError):
-        Namespace({}, [rule], _machinery(log)).entity(name)

@@ -17,7 +17,7 @@ import isodate
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from servicebus_local.broker.settings import MEGABYTE, QUEUE_NAME, AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import MEGABYTE, QUEUE_NAME, QueueSettings
 from servicebus_local.hubs.settings import HubSettings
 
 _STANDARD_INPUT = Path("-")
@@ -32,7 +32,6 @@ class BrokerConfig:
     """The queues and hubs to serve, and when messages expire."""
 
     queues: Mapping[str, QueueSettings]
-    auto_create: tuple[AutoCreateRule, ...] = ()
     hubs: Mapping[str, HubSettings] = field(default_factory=dict)
     #: Delete or dead-letter an expired message only when a receiver requests messages, as Azure may.
     expire_on_receive: bool = False
@@ -76,12 +75,7 @@ def _validated(document: Any, source: str) -> BrokerConfig:
             raise ConfigurationError(
                 f"{source}: queue '{queue.name}': is there twice (names are case-insensitive)"
             )
-    return BrokerConfig(
-        queues={queue.name: queue.properties.settings() for queue in parsed.queues},
-        auto_create=tuple(
-            AutoCreateRule(rule.pattern, rule.properties.settings()) for rule in parsed.auto_create
-        ),
-    )
+    return BrokerConfig({queue.name: queue.properties.settings() for queue in parsed.queues})
 
 
 def _duration(shortest: timedelta, longest: timedelta = timedelta.max) -> Callable[[object], timedelta]:
@@ -105,7 +99,6 @@ def _milliseconds(duration: timedelta) -> int:
 _LOCK = BeforeValidator(_duration(timedelta(seconds=5), timedelta(minutes=5)))
 _TIME_TO_LIVE = BeforeValidator(_duration(timedelta(seconds=1)))
 _DUPLICATE_WINDOW = BeforeValidator(_duration(timedelta(seconds=20), timedelta(days=7)))
-_IDLE = BeforeValidator(_duration(timedelta(minutes=5)))
 
 
 class _Strict(BaseModel):
@@ -127,15 +120,12 @@ class _Properties(_Strict):
     duplicate_detection_history_time_window: Annotated[timedelta, _DUPLICATE_WINDOW] = Field(
         timedelta(minutes=10), description="an ISO 8601 duration from PT20S to P7D"
     )
-    auto_delete_on_idle: Annotated[timedelta, _IDLE] | None = Field(
-        None, description="an ISO 8601 duration of at least PT5M, without months and years"
-    )
     max_size_in_megabytes: int = Field(1024, ge=1, le=5120, description="a whole number from 1 to 5120")
     requires_session: Literal[False] = Field(False, description="false: the local broker has no sessions")
 
     def settings(self) -> QueueSettings:
         """Return the properties as the broker uses them."""
-        time_to_live, idle = self.default_message_time_to_live, self.auto_delete_on_idle
+        time_to_live = self.default_message_time_to_live
         window = self.duplicate_detection_history_time_window if self.requires_duplicate_detection else None
         return QueueSettings(
             lock_ms=_milliseconds(self.lock_duration),
@@ -143,7 +133,6 @@ class _Properties(_Strict):
             time_to_live_ms=None if time_to_live is None else _milliseconds(time_to_live),
             dead_letters_expired=self.dead_lettering_on_message_expiration,
             duplicate_window_ms=None if window is None else _milliseconds(window),
-            auto_delete_idle_ms=None if idle is None else _milliseconds(idle),
             max_bytes=self.max_size_in_megabytes * MEGABYTE,
         )
 
@@ -156,19 +145,13 @@ class _Queue(_Strict):
     properties: _Properties = Field(_Properties(), description="an object")
 
 
-class _Rule(_Strict):
-    pattern: str = Field(min_length=1, description="a shell pattern such as agent-replies-*")
-    properties: _Properties = Field(_Properties(), description="an object")
-
-
 class _Document(_Strict):
     queues: list[_Queue] = Field(description="a list of queues")
-    auto_create: list[_Rule] = Field([], description="a list of objects with pattern and properties")
 
 
 _ALLOWED = {
     field.alias or name: field.description
-    for model in (_Properties, _Queue, _Rule, _Document)
+    for model in (_Properties, _Queue, _Document)
     for name, field in model.model_fields.items()
 }
 
@@ -195,5 +178,5 @@ def _first_problem(error: ValidationError, document: Any) -> str:
 
 
 def _label(entry: object, index: int) -> str:
-    name = (entry.get("name") or entry.get("pattern")) if isinstance(entry, dict) else None
+    name = entry.get("name") if isinstance(entry, dict) else None
     return f"queue '{name}'" if name else f"entry {index + 1}"

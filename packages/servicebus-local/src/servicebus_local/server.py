@@ -72,7 +72,7 @@ class Broker:
             resources.callback(reader.close)
             hubs = _hubs(config, HubJournal(log, commit, reader), faults)
             machinery = Machinery(Journal(log, commit), timers, faults, config.expire_on_receive)
-            namespace = Namespace(config.queues, config.auto_create, machinery, hubs)
+            namespace = Namespace(config.queues, machinery, hubs)
             Retention(hubs, timers)
             _log.info("%d messages in the log", namespace.load())
             _log.info(

@@ -132,7 +132,7 @@ def _hub_figures(hub: Hub) -> dict[str, object]:
     return {
         "name": hub.name,
         "partitions": partitions,
-        **{name: hub.counters[name] for name in ("received", "expired", "links")},
+        **{name: hub.counters[name] for name in ("received", "expired")},
     }
 
 

@@ -23,12 +23,6 @@ _UINT32 = 0xFFFFFFFF
 class Node(Protocol):
     """What a link is attached to, as far as links need it: a queue or a hub."""
 
-    def attached(self) -> None:
-        """Count a link."""
-
-    def detached(self) -> None:
-        """Count down when it is detached."""
-
     def after_commit(self, callback: Callable[[], object], /) -> None:
         """Call something after the commit of everything that was written before."""
 
@@ -81,8 +75,6 @@ class Link:
         self.handle = attach.handle
         #: What is in use while the link is attached.
         self.node = node
-        if node is not None:
-            node.attached()
         #: The client has asked for its end: it takes no new messages.
         self.ending = False
         self.closed = False
@@ -101,9 +93,7 @@ class Link:
             self.node.after_commit(detach)
 
     def close(self) -> None:
-        """Release the node; nothing is sent on the link any more."""
-        if not self.closed and self.node is not None:
-            self.node.detached()
+        """Send nothing on the link any more."""
         self.closed = True
 
 

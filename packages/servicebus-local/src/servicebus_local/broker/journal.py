@@ -74,10 +74,6 @@ class Journal:
         """Delete the message ids whose window ends at this time or earlier."""
         self._commit.write(Statement.FORGET_IDS, queue, until_ms)
 
-    def delete_queue(self, queue: str) -> None:
-        """Record that a queue is deleted."""
-        self._commit.write(Statement.DELETE_QUEUE, queue)
-
     def queues(self) -> list[tuple[str, int]]:
         """Read the queues' names and next sequence numbers."""
         return self._log.query("SELECT name, next_sequence_number FROM queue").fetchall()

@@ -34,8 +34,6 @@ class Queue(Entity):
         self.seen_ids = (
             DuplicateWindow(settings.duplicate_window_ms) if settings.duplicate_window_ms else None
         )
-        self._attached_links = 0
-        self._last_used_ms = now_ms()
         self._next_number = self._reserved_numbers = 1
 
     # Sending
@@ -45,7 +43,7 @@ class Queue(Entity):
 
         Raises QuotaExceededError.
         """
-        now = self._last_used_ms = now_ms()
+        now = now_ms()
         size = sum(content.size for content in contents)
         if self._space.used_bytes + size > self.settings.max_bytes:
             raise QuotaExceededError(
@@ -117,12 +115,9 @@ class Queue(Entity):
         number = self._next_number
         self._next_number += 1
         if self._next_number > self._reserved_numbers:
-            self._reserve_numbers()
+            self._reserved_numbers = self._next_number + _NUMBER_BLOCK
+            self._journal.reserve_numbers(self.key, self._reserved_numbers)
         return number
-
-    def _reserve_numbers(self) -> None:
-        self._reserved_numbers = self._next_number + _NUMBER_BLOCK
-        self._journal.reserve_numbers(self.key, self._reserved_numbers)
 
     # Failure and expiry
 
@@ -151,24 +146,7 @@ class Queue(Entity):
         )
         self.dead_letters.add(message)
 
-    # Life cycle of the queue
-
-    def attached(self) -> None:
-        """Count a link that a client attached to the queue, its dead letters or its management node."""
-        self._attached_links += 1
-
-    def detached(self) -> None:
-        """Count down when such a link is detached."""
-        self._attached_links -= 1
-        self._last_used_ms = now_ms()
-
-    def idle_since_ms(self) -> int:
-        """Return when it was last used (milliseconds since 1970); now while links are attached."""
-        return now_ms() if self._attached_links else self._last_used_ms
-
-    def create(self) -> None:
-        """Write the queue to the log."""
-        self._reserve_numbers()
+    # After a restart
 
     def resume_numbers(self, next_number: int) -> None:
         """Continue after a restart with the first number that was not reserved before it."""
@@ -183,13 +161,6 @@ class Queue(Entity):
             self.dead_letters.hold(message)
             if message.state is MessageState.ACTIVE:
                 self._journal.then(self.dead_letters.make_available, message)
-
-    def delete(self) -> None:
-        """Delete the queue with all its messages."""
-        self.purge()
-        self.dead_letters.purge()
-        self._journal.forget_ids(self.key, END_OF_TIME_MS)
-        self._journal.delete_queue(self.key)
 
 
 def _expiry(content: Content, start_ms: int) -> int | None:

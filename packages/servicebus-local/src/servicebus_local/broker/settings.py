@@ -20,14 +20,4 @@ class QueueSettings:
     dead_letters_expired: bool = False
     #: None: no duplicate detection.
     duplicate_window_ms: int | None = None
-    #: None: the queue is never deleted.
-    auto_delete_idle_ms: int | None = None
     max_bytes: int = 1024 * MEGABYTE
-
-
-@dataclass(frozen=True, slots=True)
-class AutoCreateRule:
-    """Queues whose names match a shell pattern are created when a client first uses them."""
-
-    pattern: str
-    settings: QueueSettings

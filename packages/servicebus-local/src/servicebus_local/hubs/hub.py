@@ -86,14 +86,6 @@ class Hub:
     def _partition(self, number: int) -> Partition:
         return self.partitions[self.partition_number(str(number))]
 
-    def attached(self) -> None:
-        """Count a link that a client attached."""
-        self.counters["links"] += 1
-
-    def detached(self) -> None:
-        """Count down when such a link is detached."""
-        self.counters["links"] -= 1
-
     def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Call something after the commit of everything that was written before."""
         self._journal.then(callback, *arguments)

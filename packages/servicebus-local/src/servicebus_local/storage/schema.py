@@ -79,8 +79,6 @@ class Statement(Enum):
     )
     #: The duplicate window of some message ids has ended.
     FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
-    #: A queue was deleted; its messages are deleted one by one.
-    DELETE_QUEUE = "DELETE FROM queue WHERE name=?"
     #: An event was appended to a partition.
     INSERT_EVENT = "INSERT INTO event VALUES (?,?,?,?,?,?)"
     #: Retention has passed for the events before a number.
