@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from functions_local.configuration import StartError
 from functions_local.diagnostics import configure_logging
-from functions_local.durable import ChaosOptions, Synchronous
 from functions_local.early_start import Address
 from functions_local.host import Host, HostOptions
 from functions_local.http.server import LOOPBACK
@@ -96,12 +95,6 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
         port=arguments.port,
         data=data,
         shared=arguments.shared.resolve() if arguments.shared else None,
-        synchronous=Synchronous[arguments.sync_mode],
-        chaos=ChaosOptions(
-            duplicate_activity=arguments.chaos_duplicate_activities,
-            reorder=arguments.chaos_reorder,
-            seed=arguments.chaos_seed,
-        ),
         enforce_auth=arguments.enforce_auth,
         skip_unsupported=arguments.skip_unsupported,
         after=arguments.after,
@@ -139,12 +132,6 @@ def _parser() -> argparse.ArgumentParser:
         help="print the Service Bus queues that the app's bindings name, as JSON, and exit",
     )
     parser.add_argument(
-        "--sync-mode",
-        choices=[mode.name for mode in Synchronous],
-        default=Synchronous.NORMAL.name,
-        help="NORMAL survives a killed process; FULL also a power failure, but is slower (default: NORMAL)",
-    )
-    parser.add_argument(
         "--enforce-auth",
         action="store_true",
         help="require function keys: <data>/master.key, or a function's own in <data>/keys.json",
@@ -170,34 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         help="import this module before the app, while --after waits; repeat for more",
     )
     parser.add_argument("--verbose", action="store_true", help="show debug lines and stack traces")
-    _add_chaos_options(parser)
     return parser
-
-
-def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "chaos",
-        "Behaviour that Durable Functions allows in Azure but seldom shows, to test how the app copes.",
-    )
-    group.add_argument(
-        "--chaos-duplicate-activities",
-        type=_probability,
-        default=0.0,
-        metavar="P",
-        help="run an activity twice with this probability, 0 to 1 (default: %(default)g)",
-    )
-    group.add_argument(
-        "--chaos-reorder",
-        action="store_true",
-        help="deliver waiting messages to an orchestration in random order",
-    )
-    group.add_argument(
-        "--chaos-seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="seed of the random choices; the same seed repeats them (default: %(default)s)",
-    )
 
 
 def _address(text: str) -> Address:
@@ -205,16 +165,6 @@ def _address(text: str) -> Address:
         return Address.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _probability(text: str) -> float:
-    try:
-        probability = float(text)
-    except ValueError:
-        probability = -1.0
-    if not 0 <= probability <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a probability: 0 to 1")
-    return probability
 
 
 if __name__ == "__main__":

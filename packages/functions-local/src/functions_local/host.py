@@ -23,7 +23,7 @@ from functions_local.app import (
 from functions_local.configuration import AppSettings, StartError
 from functions_local.connections import ConnectionSettings
 from functions_local.diagnostics import LoopWatchdog
-from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
+from functions_local.durable import DurableEngine, EngineOptions
 from functions_local.early_start import Address, preload, until_all_answer
 from functions_local.host_json import load_host_json
 from functions_local.http.admin import Admin
@@ -73,10 +73,6 @@ class HostOptions:
     data: Path
     #: Folder of the Durable hub and the timers, shared with other hosts; None: `data`, not shared.
     shared: Path | None
-    #: How durable the Durable engine's commits are.
-    synchronous: Synchronous
-    #: What the Durable engine does on purpose to test the app.
-    chaos: ChaosOptions
     enforce_auth: bool
     #: Leave out the functions that the host does not support, instead of refusing to start.
     skip_unsupported: bool = False
@@ -216,12 +212,7 @@ class Host:
             functions,
             self.invocations,
             self._host_json.extensions.durable_task,
-            EngineOptions(
-                synchronous=self._options.synchronous,
-                is_shared=self._options.shared is not None,
-                stop_grace=STOP_GRACE,
-                chaos=self._options.chaos,
-            ),
+            EngineOptions(is_shared=self._options.shared is not None, stop_grace=STOP_GRACE),
             self._options.state / "durable",
         )
         self.invocations.durable_client = self._engine.client_binding(self._server.url)

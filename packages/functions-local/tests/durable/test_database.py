@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from functions_local.durable import DatabaseRefusedError, Synchronous, checkpoints
+from functions_local.durable import DatabaseRefusedError, checkpoints
 from functions_local.durable.database import Database, Statement
 from tests.durable.workflows import until
 
@@ -34,8 +34,8 @@ def open_database(path: Path) -> Iterator[Open]:
     """Return a function that opens the test's database; whatever it opened is closed at the end."""
     opened: list[Database] = []
 
-    def open_(version: int = 1, synchronous: Synchronous = Synchronous.NORMAL) -> Database:
-        opened.append(Database(path, synchronous, TABLES, version))
+    def open_(version: int = 1) -> Database:
+        opened.append(Database(path, TABLES, version))
         return opened[-1]
 
     yield open_
@@ -144,11 +144,10 @@ def test_a_killed_owner_keeps_no_lock(path: Path, open_database: Open) -> None:
     open_database().close()
     owner = f"""
 import asyncio, os, pathlib, signal
-from functions_local.durable import Synchronous
 from functions_local.durable.database import Database
 
 async def commit_and_die():
-    database = Database(pathlib.Path({str(path)!r}), Synchronous.NORMAL, "", 1)
+    database = Database(pathlib.Path({str(path)!r}), "", 1)
     await database.commit([({INSERT!r}, (7,))], lambda: None)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -178,12 +177,9 @@ def test_a_refused_or_damaged_file_is_released(path: Path, open_database: Open) 
     assert set(threading.enumerate()) <= threads  # those of earlier tests may have ended
 
 
-@pytest.mark.parametrize(("synchronous", "number"), [(Synchronous.NORMAL, 1), (Synchronous.FULL, 2)])
-def test_commits_are_as_durable_as_requested(
-    open_database: Open, synchronous: Synchronous, number: int
-) -> None:
-    """SQLite knows the modes by number."""
-    assert open_database(synchronous=synchronous).query("PRAGMA synchronous") == [(number,)]
+def test_commits_do_not_wait_for_the_disk(open_database: Open) -> None:
+    """SQLite's number of the mode NORMAL is 1."""
+    assert open_database().query("PRAGMA synchronous") == [(1,)]
 
 
 async def test_the_write_ahead_log_is_emptied_while_commits_go_on(

@@ -8,13 +8,7 @@ import time
 
 import pytest
 
-from functions_local.durable import (
-    ChaosOptions,
-    EngineOptions,
-    Raised,
-    Returned,
-    instances,
-)
+from functions_local.durable import EngineOptions, Raised, Returned, instances
 from functions_local.durable.events import RuntimeStatus
 from tests.durable.conftest import StartEngine
 from tests.durable.sdk import SdkApp
@@ -135,15 +129,3 @@ async def test_histories_that_left_memory_are_read_again(
     for id_ in ids:
         await engine.client.raise_event(id_, "go", "1")
     assert {(await result(engine, id_)).output for id_ in ids} == {'{"event":1}'}
-
-
-async def test_activities_run_twice_in_chaos_and_nothing_else_changes(
-    app: SdkApp, start_engine: StartEngine
-) -> None:
-    """Azure may do the same: the orchestration gets one result."""
-    engine = await start_engine(
-        EngineOptions(chaos=ChaosOptions(duplicate_activity=1.0, reorder=True, seed=3))
-    )
-    row = await result(engine, await engine.client.start_new("fan_out", None, as_client(10)))
-    assert row.output == "55"
-    assert len(app.calls) == 20

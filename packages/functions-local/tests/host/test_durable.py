@@ -106,17 +106,6 @@ async def test_finished_orchestration_is_kept_after_a_kill(tmp_path: Path) -> No
         await again.stop()
 
 
-async def test_chaos_runs_activities_twice_and_changes_no_result(tmp_path: Path) -> None:
-    """The command line's options reach the engine."""
-    options = ("--chaos-duplicate-activities", 1, "--chaos-reorder", "--chaos-seed", 7)
-    part = await start_host(tmp_path, *options, app=APP)
-    assert (await outcome(part, "chain", 1))["output"] == 3
-    async with aiohttp.ClientSession(part.ready) as http, http.get("/admin/host/status") as response:
-        functions = (await response.json())["functions"]
-    assert [functions[name]["succeeded"] for name in ("add_one", "add_one_async")] == [2, 2]
-    await part.stop()
-
-
 async def test_damaged_database_is_named(tmp_path: Path) -> None:
     """One line with the file and the fix."""
     first = await start_host(tmp_path, app=APP)

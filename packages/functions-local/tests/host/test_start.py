@@ -73,15 +73,6 @@ async def test_hosts_that_share_a_folder_read_no_event_hub(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
-async def test_chaos_with_a_wrong_probability_is_refused(tmp_path: Path, probability: str) -> None:
-    """Before anything starts, naming the option and the range."""
-    option = f"--chaos-duplicate-activities={probability}"
-    code, out, err = await run_to_its_end(tmp_path, option)
-    assert (code, out) == (2, "")
-    assert f"--chaos-duplicate-activities: '{probability}' is not a probability: 0 to 1" in err
-
-
 async def test_taken_port_is_named(tmp_path: Path) -> None:
     """The developer learns the port and the option that changes it."""
     with socket.create_server(("127.0.0.1", 0)) as other:

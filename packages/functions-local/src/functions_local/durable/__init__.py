@@ -11,18 +11,16 @@ continue-as-new, suspend, terminate, restart, purge. Refused by name: entities, 
 from __future__ import annotations
 
 from functions_local.durable.contract import (
-    ChaosOptions,
     DurableFunction,
     EngineOptions,
     Invoke,
     Raised,
     Returned,
 )
-from functions_local.durable.database import DatabaseRefusedError, Synchronous
+from functions_local.durable.database import DatabaseRefusedError
 from functions_local.durable.engine import DurableEngine
 
 __all__ = [
-    "ChaosOptions",
     "DatabaseRefusedError",
     "DurableEngine",
     "DurableFunction",
@@ -30,5 +28,4 @@ __all__ = [
     "Invoke",
     "Raised",
     "Returned",
-    "Synchronous",
 ]

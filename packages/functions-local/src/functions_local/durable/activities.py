@@ -7,10 +7,8 @@ a kill interrupts runs again.
 from __future__ import annotations
 
 import logging
-import random
 
 from functions_local.durable.contract import (
-    ChaosOptions,
     DurableFunction,
     FunctionTable,
     Invoke,
@@ -29,12 +27,10 @@ _log = logging.getLogger(__name__)
 class ActivityRunner:
     """Runs activities for the dispatcher."""
 
-    def __init__(self, hub: TaskHub, functions: FunctionTable, invoke: Invoke, chaos: ChaosOptions) -> None:
+    def __init__(self, hub: TaskHub, functions: FunctionTable, invoke: Invoke) -> None:
         self._hub = hub
         self._functions = functions
         self._invoke = invoke
-        self._chaos = chaos
-        self._random = random.Random(chaos.seed)  # noqa: S311 - repeatable chaos
 
     async def run(self, activity: PendingActivity) -> None:
         """Run an activity and commit its result. A result for a finished generation is dropped."""
@@ -64,10 +60,6 @@ class ActivityRunner:
 
     async def _call(self, function: DurableFunction, activity: PendingActivity) -> Returned | Raised:
         payload = "null" if activity.input is None else activity.input
-        if self._random.random() < self._chaos.duplicate_activity:
-            _log.info("Chaos: activity '%s' of %s runs twice", activity.name, activity.instance)
-            self._hub.figures["activities_run"] += 1
-            await self._invoke(function.function, function.parameter, payload)
         self._hub.figures["activities_run"] += 1
         return await self._invoke(function.function, function.parameter, payload)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from functions_local.durable.database import Synchronous
-
 
 @dataclass(frozen=True, slots=True)
 class DurableFunction:
@@ -64,17 +62,6 @@ def _default_concurrency() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class ChaosOptions:
-    """What the engine does on purpose, within Azure's guarantees, to test an app; repeatable by its seed."""
-
-    #: Probability (0 to 1) that an activity runs twice, as it may in Azure after a crash.
-    duplicate_activity: float = 0.0
-    #: Deliver the messages waiting for an instance in random order.
-    reorder: bool = False
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Limits and behaviour of an engine. The timer values are those of the Azure Storage provider."""
 
@@ -86,7 +73,6 @@ class EngineOptions:
     store_inputs: bool = False
     #: host.json `extensions.durableTask.defaultVersion`
     default_version: str = ""
-    synchronous: Synchronous = Synchronous.NORMAL
     #: Whether other hosts may open the database: each runs its own instances, and those of ended hosts.
     is_shared: bool = False
     #: A timer longer than this is split by the SDK into legs; None: never split.
@@ -95,4 +81,3 @@ class EngineOptions:
     long_timer_interval: timedelta | None = timedelta(days=3)
     #: Seconds that `stop` waits for running functions; the next start runs unfinished ones again.
     stop_grace: float = 5.0
-    chaos: ChaosOptions = field(default_factory=ChaosOptions)

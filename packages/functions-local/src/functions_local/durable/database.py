@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from enum import Enum
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -39,15 +38,6 @@ class DatabaseRefusedError(Exception):
     """The database cannot be used. The text says why and what to do, in one line."""
 
 
-class Synchronous(Enum):
-    """How durable a committed transaction is (SQLite's PRAGMA synchronous)."""
-
-    #: Written to the operating system: survives a killed process, not a power failure.
-    NORMAL = "NORMAL"
-    #: Flushed to the disk: survives a power failure; slower.
-    FULL = "FULL"
-
-
 @dataclass(frozen=True, slots=True)
 class _Transaction:
     """Statements that wait for the next commit."""
@@ -71,9 +61,7 @@ class _Transaction:
 class Database:
     """An open database. Its `place` belongs to this process until it is closed, or the process ends."""
 
-    def __init__(
-        self, path: Path, synchronous: Synchronous, tables: str, version: int, *, places: int = 1
-    ) -> None:
+    def __init__(self, path: Path, tables: str, version: int, *, places: int = 1) -> None:
         """Open the file, or create it with `tables` (SQL) as schema `version` (above 0).
 
         At most `places` processes have it open, and each has the lowest free place, from 0.
@@ -90,7 +78,8 @@ class Database:
             )
             with closing(self._lock("opening", _BUSY_TIMEOUT) or _refuse(path)):
                 self._connection.execute("PRAGMA journal_mode=WAL")
-                self._connection.execute(f"PRAGMA synchronous={synchronous.value}")
+                # Commits survive a killed process, not a power failure.
+                self._connection.execute("PRAGMA synchronous=NORMAL")
                 self._connection.execute("PRAGMA wal_autocheckpoint=0")
                 _prepare(self._connection, path, tables, version)
             opened.callback(CheckpointThread(path).stop)

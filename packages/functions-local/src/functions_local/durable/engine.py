@@ -53,14 +53,14 @@ class DurableEngine:
         """
         options = self._options
         places = MOST_HOSTS if options.is_shared else 1
-        database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION, places=places)
+        database = Database(self.path, SCHEMA, SCHEMA_VERSION, places=places)
         instances = LiveInstances(database)
         hub = self._hub = TaskHub(
             database, instances, Dispatcher(database, instances, options, self._figures), self._figures
         )
         self.client = DurableClient(hub, self._orchestrators, options.default_version)
         episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notify_end)
-        activities = ActivityRunner(hub, self._activities, self._invoke, options.chaos)
+        activities = ActivityRunner(hub, self._activities, self._invoke)
         hub.dispatcher.start(episodes.run, activities.run)
         self._sharing = Sharing(database, instances, hub.dispatcher)
         self._sharing.start(is_shared=options.is_shared)

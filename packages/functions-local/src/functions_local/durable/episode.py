@@ -7,7 +7,6 @@ activities and timers are scheduled, the status changes. Nothing of it takes eff
 from __future__ import annotations
 
 import logging
-import random
 import uuid
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -48,7 +47,6 @@ class EpisodeRunner:
         self._functions = functions
         self._invoke = invoke
         self._contexts = ContextWriter(options)
-        self._reorder = random.Random(options.chaos.seed) if options.chaos.reorder else None  # noqa: S311 - chaos
         self._on_end = on_end
 
     async def run(self, instance: LiveInstance) -> None:
@@ -91,8 +89,6 @@ class EpisodeRunner:
     def _accept(self, instance: LiveInstance, taken: Sequence[InstanceMessage]) -> list[InstanceMessage]:
         """Select the messages for this generation, the start first. No result arrives twice: see `store`."""
         accepted = [message for message in taken if message.execution in {None, instance.execution}]
-        if self._reorder is not None:
-            self._reorder.shuffle(accepted)
         accepted.sort(key=lambda message: not isinstance(message.event, ExecutionStarted))
         return accepted
 
