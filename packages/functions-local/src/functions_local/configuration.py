@@ -30,32 +30,10 @@ class StartError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cors:
-    """Which web pages of other origins may call the app: `Host.CORS` and `Host.CORSCredentials`."""
-
-    #: Such as `http://localhost:3000`; `*` for any.
-    origins: frozenset[str] = frozenset()
-    #: Whether they may send cookies.
-    credentials: bool = False
-
-    @classmethod
-    def of(cls, host: Mapping[str, Any]) -> Cors:
-        """Read the section `Host` of the settings file."""
-        origins = (origin.strip() for origin in str(in_any_case(host, "CORS") or "").split(","))
-        credentials = is_true(in_any_case(host, "CORSCredentials"))
-        return cls(frozenset(filter(None, origins)), credentials=credentials)
-
-    def allows(self, origin: str) -> bool:
-        """Whether pages of that origin may call the app."""
-        return "*" in self.origins or origin in self.origins
-
-
-@dataclass(frozen=True, slots=True)
 class AppSettings:
     """The app's settings: `local.settings.json`, overridden by the process environment."""
 
     values: Mapping[str, str]
-    cors: Cors = Cors()
 
     @classmethod
     def load(cls, app_folder: Path, environment: Mapping[str, str]) -> AppSettings:
@@ -64,12 +42,10 @@ class AppSettings:
         content = read_json(path) if path.exists() else {}
         if is_true(in_any_case(content, "IsEncrypted")):
             raise StartError(f"{path} is encrypted: run `func settings decrypt` in that folder")
-        values, host = (in_any_case(content, name) or {} for name in ("Values", "Host"))
+        values = in_any_case(content, "Values") or {}
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
             raise StartError(f'{path} must be an object whose "Values" are all strings')
-        if not isinstance(host, dict):
-            raise StartError(f'{path} must have an object as "Host"')
-        return cls({**values, **environment}, Cors.of(host))
+        return cls({**values, **environment})
 
     def export(self, environment: MutableMapping[str, str], app_folder: Path, address: str) -> None:
         """Put the settings where the app reads them, with those that the Azure host always sets.

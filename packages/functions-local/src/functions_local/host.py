@@ -27,7 +27,6 @@ from functions_local.durable import DurableEngine, EngineOptions
 from functions_local.early_start import Address, preload, until_all_answer
 from functions_local.host_json import load_host_json
 from functions_local.http.admin import Admin
-from functions_local.http.headers import ResponseHeaders
 from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
 from functions_local.http.server import HttpFunctions, HttpServer
@@ -102,8 +101,7 @@ class Host:
         self._worker = Worker(options.app)
         self.invocations = Invocations(self._worker, self._outputs, timeout=self._host_json.function_timeout)
         self._watchdog = LoopWatchdog(self.invocations.label)
-        headers = ResponseHeaders(self._host_json.extensions.http.custom_headers, self._settings.cors)
-        self._server = HttpServer(options.port, headers)
+        self._server = HttpServer(options.port, self._host_json.extensions.http.custom_headers)
         self._engine: DurableEngine | None = None
         self._http: HttpFunctions | None = None
         self._listeners: list[Listener] = []

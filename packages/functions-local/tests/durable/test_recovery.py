@@ -31,27 +31,6 @@ async def test_timers_and_waiting_instances_continue_after_a_restart(start_engin
     assert (await result(engine, timed)).output == '"activity"'
 
 
-async def test_activity_cut_off_by_a_stop_runs_again(app: SdkApp, start_engine: StartEngine) -> None:
-    """An activity that did not end within the grace period runs again: at least once."""
-
-    @app.activity
-    async def slow(_: float) -> str:
-        if app.calls.count("slow") == 1:
-            await asyncio.Event().wait()
-        return "done"
-
-    engine = await start_engine(EngineOptions(stop_grace=0.01))
-    instance = await engine.client.start_new(
-        "race", None, as_client({"slow": 0, "timer": 60, "cancel": True})
-    )
-    await until(lambda: bool(app.calls))
-    await engine.stop()
-
-    engine = await start_engine()
-    assert (await result(engine, instance)).output == '"activity"'
-    assert app.calls == ["slow", "slow"]
-
-
 async def test_a_stop_waits_once_for_all_that_hangs(start_engine: StartEngine) -> None:
     """Orchestrators and activities get the grace period at the same time, not one after the other."""
     hanging: set[str] = set()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from functions_local.configuration import AppSettings, Cors, StartError
+from functions_local.configuration import AppSettings, StartError
 from functions_local.host_json import HostJson, StartType, load_host_json
 from functions_local.times import parse_timespan
 
@@ -19,19 +18,11 @@ def host_json(folder: Path, text: str, **settings: str) -> HostJson:
     return load_host_json(folder, AppSettings(settings))
 
 
-def test_environment_wins_over_the_file(tmp_path: Path) -> None:
-    """A setting in both has the environment's value."""
-    (tmp_path / "local.settings.json").write_text('{"Values": {"A": "file", "B": "file"}}')
-    assert AppSettings.load(tmp_path, {"B": "environment"}).values == {"A": "file", "B": "environment"}
-
-
 def test_settings_file_is_read_as_core_tools_read_it(tmp_path: Path) -> None:
-    """Names in any case of their letters, sections that are null, true and false as text."""
-    (tmp_path / "local.settings.json").write_text(
-        '{"isEncrypted": "False", "values": {"A": "a"}, "HOST": {"cors": "*", "corsCredentials": "false"}}'
-    )
-    assert AppSettings.load(tmp_path, {}) == AppSettings({"A": "a"}, Cors(frozenset("*"), credentials=False))
-    (tmp_path / "local.settings.json").write_text('{"Values": null, "Host": {"CORS": null}}')
+    """Names in any case of their letters, a section that is null, false as text."""
+    (tmp_path / "local.settings.json").write_text('{"isEncrypted": "False", "values": {"A": "a"}}')
+    assert AppSettings.load(tmp_path, {}) == AppSettings({"A": "a"})
+    (tmp_path / "local.settings.json").write_text('{"Values": null}')
     assert AppSettings.load(tmp_path, {}) == AppSettings({})
 
 
@@ -186,18 +177,6 @@ def test_hub_name_must_be_one(tmp_path: Path, hub: str) -> None:
     """What no storage in Azure takes is no name of a file here, such as one in another folder."""
     with pytest.raises(StartError, match=r"hubName in host\.json is '.*': it must be 3 to 64"):
         host_json(tmp_path, '{"extensions": {"durableTask": {"hubName": "%HUB%"}}}', HUB=hub)
-
-
-@pytest.mark.parametrize(
-    ("origins", "allowed", "others"),
-    [("*", True, True), ("http://a:1, http://b:2", True, False), ("", False, False)],
-)
-def test_cors_names_the_origins(tmp_path: Path, origins: str, allowed: bool, others: bool) -> None:  # noqa: FBT001 - a table's columns
-    """In the settings file, as for Core Tools."""
-    (tmp_path / "local.settings.json").write_text(json.dumps({"Host": {"CORS": origins}}))
-    cors = AppSettings.load(tmp_path, {}).cors
-    assert (cors.allows("http://b:2"), cors.allows("http://c:3")) == (allowed, others)
-    assert cors == Cors(cors.origins, credentials=False)
 
 
 @pytest.mark.parametrize(

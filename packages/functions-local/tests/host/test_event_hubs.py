@@ -132,15 +132,6 @@ async def test_a_partition_whose_batch_fails_stands_still_until_it_succeeds(stag
     await stage.until_checkpoint("0", 1)
 
 
-async def test_without_a_policy_a_failed_batch_is_passed_over(stage: Stage) -> None:
-    """As in Azure: the checkpoint is written whether the function succeeds or not."""
-    await stage.host()
-    await stage.send("0", b"bad")
-    await stage.until_checkpoint("0", 0, "$default")
-    await stage.send("0", b"good")
-    assert bodies(await stage.traced("careless", 2)) == ["bad", "good"]
-
-
 async def test_an_event_that_cannot_be_bound_holds_its_own_partition_only(stage: Stage) -> None:
     """Each attempt fails before the function; the way out is a checkpoint that names that event."""
     host = await stage.host()

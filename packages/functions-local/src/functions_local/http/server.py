@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from functions_local.configuration import StartError
-from functions_local.http.headers import ResponseHeaders
 from functions_local.http.keys import Keys
 from functions_local.http.messages import to_client, to_worker
 from functions_local.http.routes import RouteMatch, RouteTable
@@ -76,15 +75,17 @@ class HttpFunctions:
 class HttpServer:
     """Listens on the loopback interface only."""
 
-    def __init__(self, port: int, headers: ResponseHeaders) -> None:
+    def __init__(self, port: int, headers: Mapping[str, str]) -> None:
         """Reserve the port (0: any free one); connections are refused until `serve`.
 
+        Every response gets the `headers` that it has not set itself.
         Raises StartError when another process has it.
         """
         self._socket = _bind(port)
         self._headers = headers
-        self._app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._checked])
-        headers.serve(self._app)
+        self._app = web.Application(client_max_size=_MAX_BODY, middlewares=[_checked])
+        if headers:
+            self._app.on_response_prepare.append(self._add_headers)
         self._runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
         self.address: str = f"{LOOPBACK}:{self._socket.getsockname()[1]}"
         self.url = f"http://{self.address}"
@@ -96,22 +97,25 @@ class HttpServer:
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, backlog=1024).start()
 
-    @web.middleware
-    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer what concerns no endpoint: a browser's question, and a body that its headers contradict."""
-        if self._headers.is_preflight(request):
-            return web.Response(status=204)
-        try:
-            return await handler(request)
-        except web.RequestPayloadError:
-            response = web.Response(status=400)
-            response.force_close()  # the rest of the body can't be told from the next request
-            return response
-
     async def close(self) -> None:
         """Close the listener and every connection."""
         await self._runner.cleanup()
         self._socket.close()
+
+    async def _add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        for name, value in self._headers.items():
+            response.headers.setdefault(name, value)
+
+
+@web.middleware
+async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 400 to a body that its headers contradict."""
+    try:
+        return await handler(request)
+    except web.RequestPayloadError:
+        response = web.Response(status=400)
+        response.force_close()  # the rest of the body can't be told from the next request
+        return response
 
 
 def _is_garbled(header: str) -> bool:
