@@ -81,15 +81,18 @@ def test_each_part_keeps_its_state_in_its_own_folder(tmp_path: Path) -> None:
         assert str(tmp_path / folder) in _part(name, options).command
 
 
-def test_several_hosts_share_the_hub_of_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("in_memory", "folder"), [(False, "."), (True, "in-memory")])
+def test_several_hosts_share_the_hub_of_the_first(tmp_path: Path, *, in_memory: bool, folder: str) -> None:
     """Each has its own port and folder; all call the sample services of the first. One shares nothing."""
+    state = tmp_path / folder
     ports = replace(ADDRESSES.ports, host_2=7, host_3=8)
-    _, hosts = whole_platform(PlatformOptions(data=tmp_path), Addresses(ports))
+    chosen = PlatformOptions(data=tmp_path, in_memory_storage=in_memory)
+    _, hosts = whole_platform(chosen, Addresses(ports))
     assert [host.name for host in hosts] == ["host", "host-2", "host-3"]
     for host, port in zip(hosts, (1, 7, 8), strict=True):
         options = dict(pairwise(host.command))
-        assert (options["--port"], options["--data"]) == (str(port), str(tmp_path / host.name))
-        assert options["--shared"] == str(tmp_path / "host")
+        assert (options["--port"], options["--data"]) == (str(port), str(state / host.name))
+        assert options["--shared"] == str(state / "host")
         assert host.ready.url == f"http://127.0.0.1:{port}/admin/host/status"
         assert host.environment == hosts[0].environment
     assert "--shared" not in _part(PartName.HOST).command
