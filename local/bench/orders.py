@@ -51,7 +51,7 @@ def connect(url: str, connections: int = _CONNECTIONS) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=connections))
 
 
-class Orders:
+class OrderSender:
     """Sends the orders of a workload to the hosts in turn, and measures the CPU time meanwhile.
 
     `sessions` has a session for each host; `processes` has the ids of the measured processes by name.

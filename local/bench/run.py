@@ -13,7 +13,7 @@ import aiohttp
 
 from local.bench.door import DOOR, SPIKE_AT_ONCE, DoorMeasured, measure_door
 from local.bench.host_figures import Sessions
-from local.bench.orders import Orders, OrdersMeasured, connect
+from local.bench.orders import OrderSender, OrdersMeasured, connect
 from local.bench.pauses import longest_pause
 from local.bench.processes import resident_size
 from local.bench.profile import flame_graph
@@ -99,7 +99,7 @@ class BenchRun:
             if profile is not None:
                 phase = self._phases.begin(f"{workload.name}, sampled", self._orders)
                 async with flame_graph(platform.pid(PartName.HOST), profile):
-                    await platform.unless_a_part_fails(Orders(sessions, workload, {}).all_at_once(phase))
+                    await platform.unless_a_part_fails(OrderSender(sessions, workload, {}).all_at_once(phase))
             return measured
 
     async def _phases_of(
@@ -110,7 +110,7 @@ class BenchRun:
 
         parts = (*HOSTS[: self._hosts], PartName.BROKER, PartName.AZURITE)
         processes = {**{str(part): platform.pid(part) for part in parts}, "client": os.getpid()}
-        orders, some = Orders(sessions, workload, processes), min(self._orders, 200)
+        orders, some = OrderSender(sessions, workload, processes), min(self._orders, 200)
         await orders.all_at_once(begin("to warm up", 50 * self._hosts))
         alone = await orders.one_at_a_time(begin("one at a time", 20))
         full = await orders.all_at_once(begin("at once", self._orders))

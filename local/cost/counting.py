@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from local.bench.orders import Orders, OrdersMeasured, connect
+from local.bench.orders import OrderSender, OrdersMeasured, connect
 from local.bench.workloads import DELIVERIES, FIVE_STEPS, ORDERS, Workload
 from local.platform import PartName, Platform
 from local.progress import Phases
@@ -53,7 +53,7 @@ class Counting:
         self._running = Platform(workload.options(folder))
         async with self._running as platform, connect(platform.addresses.host) as session:
             begin, name = self._phases.begin, workload.name
-            orders = Orders([session], workload, {_HOST: platform.pid(PartName.HOST)})
+            orders = OrderSender([session], workload, {_HOST: platform.pid(PartName.HOST)})
             await orders.all_at_once(begin(f"{name}, to warm up", _WARM_UP))
             at_once = await orders.all_at_once(begin(f"{name}, at once", self._orders))
             alone = await orders.one_at_a_time(begin(f"{name}, one at a time", _ONE_AT_A_TIME))

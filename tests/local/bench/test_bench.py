@@ -20,7 +20,7 @@ _WHOLE_RUN = 600
 
 
 @pytest.mark.timeout(_WHOLE_RUN)
-def test_a_run_with_two_hosts_prints_two_tables_and_writes_the_flame_graph(tmp_path: Path) -> None:
+def test_a_run_prints_two_tables_and_writes_the_flame_graph(tmp_path: Path) -> None:
     """Each workload has its costs, and exit code 0 says that every order was processed."""
     graph = tmp_path / "host.svg"
     run = subprocess.run(
