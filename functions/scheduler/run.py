@@ -22,7 +22,6 @@ from functions.core.json_values import bounded
 from functions.core.plan import Runner, may_outlast, plan, with_valid_result
 from functions.core.record import WAITING_TYPES, Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
-from functions.core.step_rules import record_sent
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
@@ -108,6 +107,7 @@ class _Run:
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
         self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, bool]()
         self._has_started = self._has_unsent = self._is_over = False
+        self._newest: TaskRecord | None = None
         self._group = asyncio.TaskGroup()
 
     async def complete(self) -> bool:
@@ -124,8 +124,8 @@ class _Run:
             return False
         has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
         has_more = newest.epoch == self._epoch and (self._has_unsent or has_work)
-        sent = RequestsSent(start_ids=frozenset(self._sent))
-        if (is_kept or has_more) and record_sent(newest, sent) is not newest:
+        if self._sent and (is_kept or has_more):
+            sent = RequestsSent(start_ids=frozenset(self._sent))
             await self._runs.storage.change(self._task, sent, until=self._records_until)
         return has_more
 
@@ -134,6 +134,7 @@ class _Run:
         await self._runs.gates.refresh()
         change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
         applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
+        self._newest = applied.record
         return applied.record
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
@@ -202,10 +203,7 @@ class _Run:
             self._group.create_task(self._work(record, spec, call))
 
     async def _work(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
-        """Record the outcome of a call, as long as it counts, and begin the starts that follow.
-
-        Log any error: it concerns one step, and the other calls continue.
-        """
+        """Record the outcome of a call, as long as it counts, and begin what follows. Errors are logged."""
         try:
             with step_span(spec.step, spec.item, agent=spec.agent, direction=call.direction.value) as span:
                 if spec.type is StepType.QUEUE:
@@ -245,8 +243,8 @@ class _Run:
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
-        until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
-        while (now := self._runs.now()) < until:
+        until, wait, warn_from = call.complete_by, _FIRST_WAIT, self._runs.now()
+        while (now := self._runs.now()) < (until := min(until, self._ends_at)):
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
                     await self._runs.send_request(spec.agent, call.to_request())
@@ -255,10 +253,10 @@ class _Run:
                 if now >= warn_from:
                     _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
                     warn_from = now + _WARNINGS_APART
-                newest, most = await self._runs.storage.cached(self._task), self._runs.steps_at_once
+                newest, most = self._newest, self._runs.steps_at_once
                 if newest and pending_work(newest) and self._runner(newest, now).room == most:
-                    until = now  # no call is under way, so another activity starts the other work
-                await asyncio.sleep(min(wait, max(0, (until - now).total_seconds())))
+                    self._ends_at, self._has_unsent = now, True  # no call is under way: another activity can
+                await asyncio.sleep(min(wait, max(0, (min(until, self._ends_at) - now).total_seconds())))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 sent = f"{call.start_id}.find" if call.is_look_up else call.start_id

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 from functions.agents.agent_call import AgentCall
+from functions.core.record import RuleSettings
 from functions.core.step_definition import Step
 from functions.core.step_results import BaseStep
 from tests.unit.scheduler.world import Receipt, World, request
 
+#: With the time in which a run must start what is ready.
+PRODUCTION = RuleSettings(start_within=timedelta(seconds=60), skew=timedelta(seconds=5))
 #: The first run of the task of most tests.
 RUN = "t1.1.1"
 

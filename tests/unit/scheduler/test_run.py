@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,18 +10,15 @@ import pytest
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate, Hold
-from functions.core.record import Direction, OperationState, RuleSettings, TaskRecord
+from functions.core.record import Direction, OperationState, TaskRecord
 from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.task_events import Answered, OutcomeKind, Verdict
-from functions.messaging.agent_messages import AgentRequest, Finding
+from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
-from tests.unit.scheduler.steps import RUN, answering, chain, once, raising, step
-from tests.unit.scheduler.world import Receipt, World, request, workflow
+from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, raising, step
+from tests.unit.scheduler.world import Receipt, World, workflow
 from tests.unit.storage.virtual import virtual
-
-#: With the time in which a run must start what is ready.
-PRODUCTION = RuleSettings(start_within=timedelta(seconds=60), skew=timedelta(seconds=5))
 
 # The usual course
 
@@ -523,101 +519,3 @@ async def test_call_waits_for_a_slot_of_its_gate() -> None:
     assert [record.do(name).state for name in ("s0", "s1")] == [OperationState.DONE] * 2
     assert (record.do("s2").gate, record.failures, world.services.most_under_way) == ("a", 0, 1)
     assert world.process.gates.reports == [("a", OutcomeKind.DONE)] * 2
-
-
-# Requests to queues
-
-
-@pytest.mark.parametrize("shape", ["long step", "wide plan"])
-@virtual
-async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> None:
-    """Other ready steps start in another activity: those that last too long, or do not fit beside it."""
-    first = step("first", complete_within=60)
-    text = "ü" * 29_800 if shape == "wide plan" else ""
-    options: dict[str, Any] = {"needs": [first], "for_each": lambda parcel: parcel.items, "at_once": 90}
-    queue = QueueStep("q", request=lambda *_: {"text": text}, complete_within=3600, **options)
-    last = step("last", first, complete_within=225)
-    world = World(workflow(first, last, queue), settings=PRODUCTION)
-    world.services.behaviour["first"] = answering('{"number":1}', 30)
-    take = world.take_request
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        if asyncio.get_running_loop().time() < 150:
-            raise ConnectionError("no broker")
-        await take(agent, message)
-
-    world.take_request = fail
-    await world.admit("t1", items=range(80 if text else 1))
-    record = await world.until_rest("t1", seconds=4000)
-    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
-
-
-@virtual
-async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
-    """The broker fails for 170 seconds, longer than a run; the waits grow to 30 s.
-
-    An activity logs its first failure, and another one after a minute.
-    """
-    world = World(workflow(QueueStep("q", request=request, complete_within=300)), run_seconds=80)
-    take, failed = world.take_request, 0
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        nonlocal failed
-        if asyncio.get_running_loop().time() < 170:
-            failed += 1
-            raise ConnectionError("no broker")
-        await take(agent, message)
-
-    world.take_request = fail
-    await world.admit("t1")
-    record = await world.until_rest("t1")
-    assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
-    assert (failed, len(caplog.messages)) == (7 + 7, 2 + 2)
-    assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
-
-
-@pytest.mark.parametrize("hangs", [False, True])
-@pytest.mark.parametrize("seconds", [200, 3600])
-@virtual
-async def test_request_that_its_agent_works_on_is_not_sent_again(seconds: float, *, hangs: bool) -> None:
-    """The run needs another activity, since its calls take longer than one; or another epoch has begun."""
-    pay = QueueStep("pay", request=request, result=Receipt, complete_within=seconds, idempotent=False)
-    other = QueueStep("other", request=request, result=Receipt, complete_within=30 if hangs else 600)
-    world = World(workflow(pay, other, *chain(4, complete_within=100)))
-    world.services.seconds, world.replies_after = 60, min(seconds - 1, 400)
-    await world.admit("t1")
-    await asyncio.sleep(15)
-    world.replies_after = 1
-    record = await world.until_rest("t1")
-    assert (derive(record).state, record.epoch) == (ProcessState.PROCESSED, 1 + hangs)
-    assert [each.step for each in world.requests].count("pay") == 1
-    assert hangs or world.activities == [(RUN, "more"), (RUN, "done")]
-
-
-@virtual
-async def test_request_is_not_sent_again_while_a_hold_extends_its_deadline() -> None:
-    """Its Agent works on it for longer than its step allows."""
-    pay = QueueStep("q", request=request, result=Receipt, complete_within=30, idempotent=False)
-    world = World(workflow(pay))
-    world.replies_after = 400
-    await world.admit("t1")
-    await asyncio.sleep(2)
-    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
-    world.process.gates.gates["queue:q"] = Gate(name="queue:q", holds=(hold,))
-    record = await world.until_rest("t1")
-    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
-
-
-@virtual
-async def test_request_is_not_sent_after_its_deadline() -> None:
-    """The run ends; the Supervisor decides."""
-    world = World(workflow(QueueStep("q", request=request, complete_within=10)))
-
-    async def fail(_agent: str, _message: AgentRequest) -> None:
-        await asyncio.sleep(3)
-        raise ConnectionError("no broker")
-
-    world.take_request = fail
-    await world.admit("t1")
-    await asyncio.sleep(15)
-    assert world.activities == [(RUN, "done")]

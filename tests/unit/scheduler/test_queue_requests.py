@@ -1,0 +1,282 @@
+"""Requests to the queues of Agents, and look-ups of unknown outcomes by the Agent behind a queue."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from functions.core.derive import ProcessState, derive
+from functions.core.gate_rules import Gate, Hold
+from functions.core.step_definition import EventStep, QueueStep
+from functions.core.task_events import EventReceived, Rejection
+from functions.messaging.agent_messages import AgentRequest, RequestKind
+from functions.messaging.scheduler_messages import RunRequest
+from tests.fakes.storage_process import virtual_now
+from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, step
+from tests.unit.scheduler.world import Receipt, World, request, workflow
+from tests.unit.storage.virtual import virtual
+
+PAY = QueueStep(
+    "pay",
+    agent="finder",
+    request=request,
+    result=Receipt,
+    complete_within=60,
+    idempotent=False,
+    undo=True,
+)
+DONE: dict[str, Any] = {"outcome": "done", "result": {"number": 8}}
+NOT_DONE: dict[str, Any] = {"outcome": "not_done", "result": None}
+UNKNOWN: dict[str, Any] = {"outcome": "unknown", "result": None}
+
+
+def paying(reply: dict[str, Any] | None, **options: Any) -> World:
+    """Return a world in which the first request is lost, and each look-up has a reply; None: no reply."""
+    world = World(workflow(PAY, on_failure="keep"), **options)
+
+    async def take(_agent: str, message: AgentRequest) -> None:
+        world.requests.append(message)
+        is_find = message.kind is RequestKind.FIND
+        if is_find and reply is not None:
+            world.spawn(world.reply(message, after=1, **reply))
+        elif not is_find and message.start_id != world.requests[0].start_id:
+            world.spawn(world.reply(message, after=1))
+
+    world.take_request = take
+    return world
+
+
+def kinds(world: World) -> list[str]:
+    """Return the kinds of the requests, without repetitions of one message."""
+    return [each.kind for each in {each.message_id: each for each in world.requests}.values()]
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "number"),
+    [
+        (DONE, ProcessState.PROCESSED, 8),
+        ({**NOT_DONE, "fences_starts": True}, ProcessState.PROCESSED, 9),
+        (NOT_DONE, ProcessState.ERROR, None),
+        (UNKNOWN, ProcessState.ERROR, None),
+        ({**DONE, "result": {"number": "x"}}, ProcessState.ERROR, None),
+    ],
+)
+@virtual
+async def test_unknown_outcome_is_looked_up(
+    reply: dict[str, Any], state: ProcessState, number: int | None
+) -> None:
+    """Done counts; "not done" starts the step again only if the Agent fences earlier starts."""
+    world = paying(reply)
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert derive(record).state is state
+    is_repeated = reply.get("fences_starts", False)
+    assert kinds(world) == ["carry out", "find", *(["carry out"] if is_repeated else [])]
+    first, find = world.requests[:2]
+    assert (find.start_id, find.effect_key, find.request) == (first.start_id, first.effect_key, first.request)
+    assert find.complete_by > first.complete_by
+    assert (record.do("pay").result, record.failures) == (number and f'{{"number":{number}}}', is_repeated)
+    assert {progress for _, progress in world.activities} == {"done"}
+    assert world.process.gates.replies[0] == ("queue:finder", None, True)  # it says nothing about a lag
+
+
+@virtual
+async def test_lost_look_up_ends_at_its_deadline() -> None:
+    """No run repeats it, and an operator decides; of late replies to it only "done" counts."""
+    world = paying(None)
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.do("pay").find_by) == (ProcessState.ERROR, None)
+    assert (kinds(world), len(world.activities)) == (["carry out", "find"], 2)
+    assert (await world.reply(world.requests[1], **NOT_DONE)).rejection is Rejection.NOT_OPEN
+    assert (await world.reply(world.requests[1], **DONE)).rejection is None
+
+
+@virtual
+async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline() -> None:
+    """Also by a further run."""
+    world = paying(DONE, run_seconds=20)
+    take, is_down = world.take_request, [True]
+
+    async def refuse(agent: str, message: AgentRequest) -> None:
+        if message.kind is RequestKind.FIND and is_down[0]:
+            raise ConnectionError("the queue does not answer")
+        await take(agent, message)
+
+    world.take_request = refuse
+    await world.admit("t1")
+    await asyncio.sleep(62)
+    await world.sweep()
+    await asyncio.sleep(30)
+    is_down[0] = False
+    record = await world.until_rest("t1")
+    assert (derive(record).state, kinds(world)) == (ProcessState.PROCESSED, ["carry out", "find"])
+    assert world.activities == [("t1.1.1", "done"), ("t1.1.2", "done"), ("t1.1.3", "done")]
+
+
+@pytest.mark.parametrize("delivers_again", [True, False])
+@pytest.mark.parametrize("point", range(1, 50))
+@virtual
+async def test_crash_at_any_request(point: int, *, delivers_again: bool) -> None:
+    """The payment starts once more only after the Agent's "not done"; a lost run costs the look-up."""
+    world = paying({**NOT_DONE, "fences_starts": True})
+    world.delivers_again = delivers_again
+    world.process.crash_at = point
+    await world.on_live_process(lambda _: world.admit("t1"))
+    record = await world.until_rest("t1", seconds=300)
+    messages = {each.message_id: each for each in world.requests}.values()
+    finds = [each.start_id for each in messages if each.kind is RequestKind.FIND]
+    starts = [each.start_id for each in messages if each.kind is RequestKind.CARRY_OUT]
+    assert (len(finds), len(starts)) == (len(set(finds)), len(set(starts)))
+    assert set(starts[:-1]) <= set(finds)
+    state = derive(record).state
+    assert state is ProcessState.PROCESSED or (state is ProcessState.ERROR and not delivers_again)
+
+
+@virtual
+async def test_crash_points_cover_the_whole_task() -> None:
+    """The task of the test above has fewer requests than its largest crash point."""
+    world = paying({**NOT_DONE, "fences_starts": True})
+    await world.admit("t1")
+    await world.until_rest("t1")
+    assert 30 < world.process.requests < 50
+
+
+# Requests to queues
+
+
+@pytest.mark.parametrize("shape", ["long step", "wide plan"])
+@virtual
+async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> None:
+    """Other ready steps start in another activity: those that last too long, or do not fit beside it."""
+    first = step("first", complete_within=60)
+    text = "ü" * 29_800 if shape == "wide plan" else ""
+    options: dict[str, Any] = {"needs": [first], "for_each": lambda parcel: parcel.items, "at_once": 90}
+    queue = QueueStep("q", request=lambda *_: {"text": text}, complete_within=3600, **options)
+    last = step("last", first, complete_within=225)
+    world = World(workflow(first, last, queue), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', 30)
+    take = world.take_request
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < 150:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+    await world.admit("t1", items=range(80 if text else 1))
+    record = await world.until_rest("t1", seconds=4000)
+    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+
+
+@virtual
+async def test_request_that_waits_for_other_work_is_sent_when_the_broker_is_back() -> None:
+    """Another run has taken that work, and a later request still tries."""
+    a = QueueStep("a", request=request, complete_within=262, result=Receipt, idempotent=False)
+    b = QueueStep("b", request=request, complete_within=3600, needs=[first := step("first")])
+    event = EventStep("event", event=Receipt, complete_within=3600)
+    world = World(workflow(a, first, b, event, step("x", event)), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', 5)
+    take, start = world.take_request, world.start_instance
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < 60:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    def start_later(message: RunRequest) -> None:
+        asyncio.get_running_loop().call_later(1, start, message)
+
+    world.take_request, world.start_instance = fail, start_later  # type: ignore[method-assign]
+    await world.admit("t1")
+    await asyncio.sleep(15.5)
+    await world.process.change("t1", EventReceived(step="event", body='{"number":1}', who="me"))
+    record = await world.until_rest("t1", seconds=2000)
+    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+
+
+@pytest.mark.parametrize("milliseconds", [15, 20, 25, 28])
+@virtual
+async def test_payment_is_sent_once_beside_an_event_of_its_task(milliseconds: int) -> None:
+    """The event is being recorded when the request is sent."""
+    pay = QueueStep("pay", request=request, complete_within=3600, result=Receipt, idempotent=False)
+    world = World(workflow(pay, EventStep("event", event=Receipt, complete_within=3600)), settings=PRODUCTION)
+    world.replies_after = 300
+    await world.admit("t1")
+    await asyncio.sleep(milliseconds / 1000)
+    await world.process.change("t1", EventReceived(step="event", body='{"number":1}', who="me"))
+    assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
+    assert [each.step for each in world.requests] == ["pay"]
+
+
+@virtual
+async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    """The broker fails for 170 seconds, longer than a run; the waits grow to 30 s.
+
+    An activity logs its first failure, and another one after a minute.
+    """
+    world = World(workflow(QueueStep("q", request=request, complete_within=300)), run_seconds=80)
+    take, failed = world.take_request, 0
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        nonlocal failed
+        if asyncio.get_running_loop().time() < 170:
+            failed += 1
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+    await world.admit("t1")
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
+    assert (failed, len(caplog.messages)) == (7 + 7, 2 + 2)
+    assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("seconds", [200, 3600])
+@virtual
+async def test_request_that_its_agent_works_on_is_not_sent_again(seconds: float, *, hangs: bool) -> None:
+    """The run needs another activity, since its calls take longer than one; or another epoch has begun."""
+    pay = QueueStep("pay", request=request, result=Receipt, complete_within=seconds, idempotent=False)
+    other = QueueStep("other", request=request, result=Receipt, complete_within=30 if hangs else 600)
+    world = World(workflow(pay, other, *chain(4, complete_within=100)))
+    world.services.seconds, world.replies_after = 60, min(seconds - 1, 400)
+    await world.admit("t1")
+    await asyncio.sleep(15)
+    world.replies_after = 1
+    record = await world.until_rest("t1")
+    assert (derive(record).state, record.epoch) == (ProcessState.PROCESSED, 1 + hangs)
+    assert [each.step for each in world.requests].count("pay") == 1
+    assert hangs or world.activities == [(RUN, "more"), (RUN, "done")]
+
+
+@virtual
+async def test_request_is_not_sent_again_while_a_hold_extends_its_deadline() -> None:
+    """Its Agent works on it for longer than its step allows."""
+    pay = QueueStep("q", request=request, result=Receipt, complete_within=30, idempotent=False)
+    world = World(workflow(pay))
+    world.replies_after = 400
+    await world.admit("t1")
+    await asyncio.sleep(2)
+    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
+    world.process.gates.gates["queue:q"] = Gate(name="queue:q", holds=(hold,))
+    record = await world.until_rest("t1")
+    assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
+
+
+@virtual
+async def test_request_is_not_sent_after_its_deadline() -> None:
+    """The run ends; the Supervisor decides."""
+    world = World(workflow(QueueStep("q", request=request, complete_within=10)))
+
+    async def fail(_agent: str, _message: AgentRequest) -> None:
+        await asyncio.sleep(3)
+        raise ConnectionError("no broker")
+
+    world.take_request = fail
+    await world.admit("t1")
+    await asyncio.sleep(15)
+    assert world.activities == [(RUN, "done")]
