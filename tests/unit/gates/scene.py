@@ -6,6 +6,7 @@ A host sees a gate as it was at most two seconds ago. Messages are received by e
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -62,7 +63,7 @@ class Request:
 
 
 class Service:
-    """A remote service that is down for some times, in seconds."""
+    """A remote service that is down for some times, in seconds. Calls have an outcome `kind` then."""
 
     def __init__(self, *down: tuple[float, float], kind: OutcomeKind = OutcomeKind.UNKNOWN) -> None:
         self.down, self.kind = down, kind
@@ -70,8 +71,8 @@ class Service:
 
     async def call(self, task: str) -> OutcomeKind:
         """Answer after 0.1 s."""
-        is_down = any(start <= seconds() < end for start, end in self.down)
-        self.calls.append((seconds(), task, not is_down))
+        began_at, is_down = seconds(), any(start <= seconds() < end for start, end in self.down)
+        self.calls.append((began_at, task, not is_down))
         await asyncio.sleep(0.1)
         return self.kind if is_down else OutcomeKind.DONE
 
@@ -85,11 +86,14 @@ class QueueAgent:
     """An Agent behind a queue, which takes one request after the other, each in `pace` seconds.
 
     It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to
-    requests whose age exceeds `longest_wait` seconds.
+    requests whose age exceeds `longest_wait` seconds. With `expires_on_receive`, the broker drops requests
+    only while the Agent receives.
     """
 
-    def __init__(self, *away: tuple[float, float], pace: float = 0.01) -> None:
-        self.away, self.pace = away, pace
+    def __init__(
+        self, *away: tuple[float, float], pace: float = 0.01, expires_on_receive: bool = False
+    ) -> None:
+        self.away, self.pace, self.expires_on_receive = away, pace, expires_on_receive
         self.hanging: set[str] = set()
         self.longest_wait = 1e9
         self.waiting = deque[Request]()
@@ -101,10 +105,14 @@ class QueueAgent:
         """Serve forever. The broker drops requests at their deadline."""
         while True:
             await asyncio.sleep(0.01)
+            is_away = any(start <= seconds() < end for start, end in self.away)
+            if is_away and self.expires_on_receive:
+                await asyncio.sleep(30)
+                continue
             left = [request for request in self.waiting if request.complete_by > virtual_now()]
             self.expired += len(self.waiting) - len(left)
             self.waiting = deque(left)
-            if not left or any(start <= seconds() < end for start, end in self.away):
+            if not left or is_away:
                 continue
             request = self.waiting.popleft()
             if request.task in self.hanging:
@@ -134,7 +142,7 @@ class Host(StorageProcess):
     async def _announce(self, transition: Transition) -> Sequence[Message]:
         before, after = transition.before, transition.after
         is_run = before is None or (before.epoch, before.run) != (after.epoch, after.run)
-        if is_run and ready_steps(after):
+        if is_run and ready_steps(after) and not self.scene.loses_runs:
             self.scene.spawn(next(self.scene.turns).run(after.order.task, after.epoch, after.run))
         return ()
 
@@ -219,6 +227,7 @@ class Scene:
         self.shards, self.settings = shards, settings
         self.service, self.agent = service or Service(), agent or QueueAgent()
         self.loses: Callable[[int], bool] = lambda _link: False
+        self.loses_runs = False
         self.copies = 1
         self.links: list[int] = []
         self.sent: list[Message] = []
@@ -301,6 +310,13 @@ class Scene:
         """Return the gate as it is recorded."""
         gate, _ = await self.hosts[0].gates.read(name)
         return gate
+
+    def amounts(self, name: str = SERVICE) -> list[int]:
+        """Return the numbers of steps of a gate's intervals, in their order."""
+        gates = [each.row for changes in self.table.transactions for each in changes if each.key == name]
+        recorded = [json.loads((row or {})["Gate"]) for row in gates]
+        links = [(gate["link"], gate.get("amount", 0)) for gate in recorded if gate.get("amount")]
+        return [amount for _, amount in sorted(dict(links).items())]
 
     async def records(self) -> list[TaskRecord]:
         """Return the records of all tasks."""

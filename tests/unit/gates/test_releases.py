@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from datetime import timedelta
 from itertools import groupby
@@ -22,14 +21,6 @@ from tests.unit.gates.scene import CALL, REQUEST, SERVICE, QueueAgent, Scene, Se
 from tests.unit.storage.virtual import virtual
 
 
-def amounts(scene: Scene) -> list[int]:
-    """Return the numbers of steps of the intervals, in their order."""
-    gates = [each.row for changes in scene.table.transactions for each in changes if each.key == SERVICE]
-    recorded = [json.loads((row or {})["Gate"]) for row in gates]
-    links = [(gate["link"], gate.get("amount", 0)) for gate in recorded if gate.get("amount")]
-    return [amount for _, amount in sorted(dict(links).items())]
-
-
 @virtual
 async def test_two_thousand_tasks_behind_a_closed_gate_cost_nothing_until_it_half_opens() -> None:
     """Then they are released 1, 2, 4, … up to the limit, in waiting order, and count no failure."""
@@ -43,7 +34,7 @@ async def test_two_thousand_tasks_behind_a_closed_gate_cost_nothing_until_it_hal
     assert scene.table.reads - reads <= 19 * 25  # queries of the sweeps, as with no task at all
     await scene.hosts[1].gates.end_hold(SERVICE)
     await scene.live(60)
-    ramp = [amount for amount, _ in groupby(amounts(scene))]
+    ramp = [amount for amount, _ in groupby(scene.amounts())]
     assert ramp[:8] == [1, 2, 4, 8, 16, 32, 64, 100]
     assert max(ramp) == 100
     assert sorted(scene.service.served) == [f"t{n:04d}" for n in range(2000)]
@@ -159,7 +150,7 @@ async def test_repeated_message_of_a_chain_has_no_effect() -> None:
     await scene.admit_deferred(60)
     await scene.hosts[0].gates.end_hold(SERVICE)
     await scene.live(25)
-    assert amounts(scene)[-6:] == [2, 4, 8, 16, 32, 64] or amounts(scene)[-5:] == [2, 4, 8, 16, 32]
+    assert scene.amounts()[-6:] == [2, 4, 8, 16, 32, 64] or scene.amounts()[-5:] == [2, 4, 8, 16, 32]
     assert len(scene.links) == len(set(scene.links))
     assert sorted(scene.service.served) == [f"t{n:04d}" for n in range(60)]
 
