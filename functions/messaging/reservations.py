@@ -23,7 +23,7 @@ _MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What is recorded under an id: the order of a task (`is_admitted`), or a reservation.
+    """The record under an id: the order of a task (`is_admitted`), or a reservation.
 
     `content` is the digest of the order. `rejected` is the reason of a rejection, for callers: another order
     may reserve the id then.

@@ -75,7 +75,7 @@ class People:
             self.recording -= 1
 
     async def _compete(self, task: str, drawn: DrawnTask) -> None:
-        """Submit another caller's order under the same id, or that of a hub; reserve an id in vain."""
+        """Submit an order of another caller or a hub under the same id, or reserve an id and send nothing."""
         random, intake = self._world.random, self._world.intake
         await asyncio.sleep(random.uniform(0, 30))
         match random.randrange(3):

@@ -482,7 +482,7 @@ async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
 @pytest.mark.parametrize(("kind", "items"), [("held", 50), ("skipped", 50), ("needed", 13), ("queue", 26)])
 @virtual
 async def test_part_of_a_plan_has_a_start(kind: str, items: int) -> None:
-    """Beside items that are skipped or wait behind a gate, others start; nothing is recovered."""
+    """Other steps start beside items that are skipped or wait behind a gate; nothing is recovered."""
     when = None if kind == "held" else lambda *_: False
     first = step("items", for_each=lambda parcel: parcel.items, at_once=90, when=when)
     text = "ü" * 29_800 if kind in {"needed", "queue"} else ""
