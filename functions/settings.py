@@ -111,7 +111,7 @@ class Settings(Connections):
     """the seconds to wait before each further recovery, such as 60,300,900"""
     skew_seconds: float = Field(5, ge=0, le=10)
     """the seconds that clocks may differ"""
-    reservation_hours: float = Field(48, ge=25, le=8_760)
+    reservation_hours: float = Field(48, ge=36, le=8_760)
     """the hours for which the id of an order stays reserved that is not recorded"""
     retention_days: float = Field(30, gt=0, le=36_500)
     """the days that finished tasks are kept"""

@@ -103,7 +103,11 @@ async def _reserved(
 
     async def reserved(order: SubmissionMessage) -> Reservation:
         found = await find_reservation(storage, order.task_id) if is_known else None
-        return found if found is not None and found.rejected is None else await reserve(storage, order)
+        if found is None or found.rejected is not None:
+            found = await reserve(storage, order)
+        if found.identity != order.identity:
+            raise id_conflict()
+        return found
 
     return await asyncio.gather(*map(reserved, orders), return_exceptions=True)
 
@@ -112,7 +116,7 @@ def _to_send(draft: SubmissionMessage, found: Reservation | BaseException | None
     """Return the message of an order, or nothing if its id is not its own or has a task."""
     if found is None:  # it has a new id
         return [draft]
-    if isinstance(found, BaseException) or found.is_admitted or found.identity != draft.identity:
+    if isinstance(found, BaseException) or found.is_admitted:
         return []
     return [draft.model_copy(update={"reservation": found.etag})]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -108,7 +109,7 @@ class _Run:
         self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, bool]()
         self._has_started = self._has_unsent = self._is_over = False
         self._newest: TaskRecord | None = None
-        self._group = asyncio.TaskGroup()
+        self._group, self._gives_way = asyncio.TaskGroup(), asyncio.Event()
 
     async def complete(self) -> bool:
         """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
@@ -123,7 +124,7 @@ class _Run:
         if newest is None:
             return False
         has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
-        has_more = newest.epoch == self._epoch and (self._has_unsent or has_work)
+        has_more = newest.epoch == self._epoch and (self._has_unsent or self._gives_way.is_set() or has_work)
         if self._sent and (is_kept or has_more):
             sent = RequestsSent(start_ids=frozenset(self._sent))
             await self._runs.storage.change(self._task, sent, until=self._records_until)
@@ -134,7 +135,7 @@ class _Run:
         await self._runs.gates.refresh()
         change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
         applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
-        self._newest = applied.record
+        self._newest = applied.record if applied.record.epoch == self._epoch else None
         return applied.record
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
@@ -243,8 +244,8 @@ class _Run:
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
-        until, wait, warn_from = call.complete_by, _FIRST_WAIT, self._runs.now()
-        while (now := self._runs.now()) < (until := min(until, self._ends_at)):
+        until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
+        while (now := self._runs.now()) < until and not self._gives_way.is_set():
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
                     await self._runs.send_request(spec.agent, call.to_request())
@@ -255,8 +256,9 @@ class _Run:
                     warn_from = now + _WARNINGS_APART
                 newest, most = self._newest, self._runs.steps_at_once
                 if newest and pending_work(newest) and self._runner(newest, now).room == most:
-                    self._ends_at, self._has_unsent = now, True  # no call is under way: another activity can
-                await asyncio.sleep(min(wait, max(0, (min(until, self._ends_at) - now).total_seconds())))
+                    self._gives_way.set()  # no call is under way, so another activity can do that work
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._gives_way.wait(), min(wait, (until - now).total_seconds()))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 sent = f"{call.start_id}.find" if call.is_look_up else call.start_id

@@ -74,7 +74,7 @@ type ApplicationSettings = {
   skewSeconds: int?
 
   @description('Hours for which the id of an order stays reserved that is not recorded.')
-  @minValue(25)
+  @minValue(36)
   @maxValue(8760)
   reservationHours: int?
 

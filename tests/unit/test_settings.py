@@ -88,7 +88,7 @@ def test_missing_setting_is_named_with_its_fix(
         ("BREAKER_OPEN_SECONDS", "-1"),
         ("BREAKER_OPEN_SECONDS", "1e9"),
         ("RETENTION_DAYS", "1000000"),
-        ("RESERVATION_HOURS", "24"),
+        ("RESERVATION_HOURS", "35"),
         ("ROLES", ","),
         ("SUPERVISOR_SCHEDULE", "every minute"),
         ("SAMPLE_SERVICES", "perhaps"),

@@ -144,3 +144,13 @@ async def test_batch_of_known_ids_writes_nothing_and_sends_nothing(api: Api) -> 
     assert Counter(each["status"] for each in results) == {202: 30}
     assert len(api.table.transactions) == transactions
     assert (len(api.submitted), api.table.rows) == (30, rows)
+
+
+async def test_batch_accepts_no_order_under_the_id_of_another_one_before_it(api: Api) -> None:
+    """The first order of a batch under an id counts. An order that is not sent is not accepted."""
+    api.failure = SendError("no queue")
+    assert (await api.client.put("/api/orders/mine", ORDER)).status == 503
+    api.failure = None
+    batch = {"orders": [USD | {"id": "mine"}, ORDER | {"id": "mine"}]}
+    results = (await api.client.post("/api/orders/batch", batch)).json["results"]
+    assert ([each["status"] for each in results], api.submitted) == ([409, 409], [])

@@ -212,6 +212,50 @@ async def test_payment_is_sent_once_beside_an_event_of_its_task(milliseconds: in
 
 
 @virtual
+async def test_request_does_not_wait_for_the_pause_of_another_one() -> None:
+    """The broker is back 18 s before the deadline of `b`, while the request of `a` pauses for 30 s."""
+    a, first = QueueStep("a", request=request, complete_within=3600), step("first", complete_within=60)
+    b = QueueStep("b", request=request, complete_within=20, needs=[first], result=Receipt, idempotent=False)
+    world = World(workflow(a, first, b, step("last", first, complete_within=225)), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', 35)
+    take = world.take_request
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < 37:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+    await world.admit("t1")
+    record = await world.until_rest("t1", seconds=2000)
+    assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
+
+
+@virtual
+async def test_request_of_an_older_epoch_is_sent_although_the_next_one_has_work() -> None:
+    """A payment is kept in a recovery; its run tries until the broker is back."""
+    pay = QueueStep("pay", request=request, complete_within=200, result=Receipt, idempotent=False)
+    world = World(workflow(pay, step("x"), step("y", complete_within=60)), settings=PRODUCTION)
+    world.services.behaviour |= {"x": answering('{"number":1}', 100), "y": answering('{"number":1}', 31)}
+    take, start = world.take_request, world.start_instance
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < 70:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    def start_later(message: RunRequest) -> None:
+        is_next = ".2." in message.id
+        if is_next:
+            world.services.behaviour.clear()
+        asyncio.get_running_loop().call_later(8 if is_next else 0, start, message)
+
+    world.take_request, world.start_instance = fail, start_later  # type: ignore[method-assign]
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
+
+
+@virtual
 async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
     """The broker fails for 170 seconds, longer than a run; the waits grow to 30 s.
 
