@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 #: Seconds after the return of a queue Agent within which every step that waited for it is released.
 _RELEASED_WITHIN = 180
 _SWEEP_SECONDS = 30  # the longest time between two sweeps: an absence that is shorter may count more
+_CLOCKS = timedelta(seconds=2)  # the largest difference of two clocks: those of a suspension and of its end
 #: Seconds after which every host has the newest view of a gate, with an allowance for its use.
 _VIEW_SECONDS = 4
 
@@ -225,7 +226,7 @@ class Checks(RecordChecks):
         """Check that neither a suspension nor a hold counts against the task's own time limit."""
         task, limit = after.order.task, after.order.complete_within
         if before.suspension is not None and after.suspension is None:
-            length = self.world.now() - before.suspension.since
+            length = self.world.now() - before.suspension.since - _CLOCKS
             self._pauses[task] += length
             for step in before.steps.values():
                 if step.do.state is OperationState.RUNNING:
