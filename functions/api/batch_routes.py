@@ -11,10 +11,10 @@ from fastapi import Body, FastAPI, Request
 
 from functions.api.order_models import BatchAnswer, BatchedAnswer, batch_model
 from functions.api.order_routes import path_of
-from functions.api.orders import Orders, as_problem, id_conflict
+from functions.api.orders import Orders, as_problem, id_conflict, to_send
 from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import Identity, SubmissionMessage
-from functions.messaging.reservations import Reservation, find_reservation, reserve
+from functions.messaging.reservations import find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.task_storage import TaskStorage
 from functions.web.access import caller_of
@@ -63,14 +63,14 @@ async def take_batch(
         for order, draft in zip(sent, drafts, strict=True)
         if isinstance(draft, SubmissionMessage) and order.get("id") is not None
     }
-    found = dict(zip(named, await _reserved(orders.storage, [*named.values()]), strict=True))
-    new = [order for task, draft in first.items() for order in _to_send(draft, found.get(task))]
-    known: dict[str, Identity | Problem] = {
-        task: _problem_of(each, task) if isinstance(each, BaseException) else each.identity
-        for task, each in found.items()
-    }
-    for draft, fault in zip(new, await orders.submit(new), strict=True):
-        known[draft.task_id] = draft.identity if fault is None else _problem_of(fault, draft.task_id)
+    reserved = dict(zip(named, await _reserved(orders.storage, [*named.values()]), strict=True))
+    messages = {task: reserved.get(task, draft) for task, draft in first.items()}
+    new = [message for message in messages.values() if isinstance(message, SubmissionMessage)]
+    faults = {task: each for task, each in messages.items() if isinstance(each, BaseException)}
+    results = zip(new, await orders.submit(new), strict=True)
+    faults |= {message.task_id: fault for message, fault in results if fault is not None}
+    known: dict[str, Identity | Problem] = {task: draft.identity for task, draft in first.items()}
+    known |= {task: _problem_of(fault, task) for task, fault in faults.items()}
     return [_batched_answer(workflow, index, draft, known) for index, draft in enumerate(drafts)]
 
 
@@ -96,29 +96,21 @@ async def _drafts(
 
 async def _reserved(
     storage: TaskStorage, orders: Sequence[SubmissionMessage]
-) -> Sequence[Reservation | BaseException]:
-    """Reserve the ids of orders. If the first one is known, all are read before: a conflict costs more."""
+) -> Sequence[SubmissionMessage | BaseException | None]:
+    """Reserve the ids of orders, and return `to_send` or the error for each.
+
+    If the first one is known, all are read before: a conflict costs more.
+    """
     probes = (find_reservation(storage, order.task_id) for order in orders[:1])
     is_known = await asyncio.gather(*probes, return_exceptions=True) != [None]
 
-    async def reserved(order: SubmissionMessage) -> Reservation:
+    async def reserved(order: SubmissionMessage) -> SubmissionMessage | None:
         found = await find_reservation(storage, order.task_id) if is_known else None
         if found is None or found.rejected is not None:
             found = await reserve(storage, order)
-        if found.identity != order.identity:
-            raise id_conflict()
-        return found
+        return to_send(order, found)
 
     return await asyncio.gather(*map(reserved, orders), return_exceptions=True)
-
-
-def _to_send(draft: SubmissionMessage, found: Reservation | BaseException | None) -> list[SubmissionMessage]:
-    """Return the message of an order, or nothing if its id is not its own or has a task."""
-    if found is None:  # it has a new id
-        return [draft]
-    if isinstance(found, BaseException) or found.is_admitted:
-        return []
-    return [draft.model_copy(update={"reservation": found.etag})]
 
 
 def _problem_of(fault: BaseException, task: str) -> Problem:

@@ -59,16 +59,10 @@ class Orders:
         Without `task` it gets a new id. Raises `ProblemError` 409 if another order has this one.
         """
         draft = self.draft(workflow, sent, caller, task=task)
-        if task is not None:
-            found = await reserve(self.storage, draft)
-            if found.identity != draft.identity:
-                raise id_conflict()
-            if found.is_admitted:
-                return task
-            draft = draft.model_copy(update={"reservation": found.etag})
-        [fault] = await self.submit([draft])
-        if fault is not None:
-            raise fault
+        message = draft if task is None else to_send(draft, await reserve(self.storage, draft))
+        for fault in [] if message is None else await self.submit([message]):
+            if fault is not None:
+                raise fault
         return draft.task_id
 
     def draft(
@@ -139,8 +133,7 @@ class Orders:
             try:
                 applied = await self.storage.change(task, event, until=self.now() + RECORD_TIME)
             except NoSuchTaskError:
-                _visible(None, workflow, caller)
-                raise
+                raise _not_found(workflow) from None
         if applied.rejection is not None:
             raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
 
@@ -167,12 +160,26 @@ def _visible[FoundT: TaskRecord | Reservation](
     """Return what is recorded under an id if it is of this resource and the caller may see it."""
     of = found.order if isinstance(found, TaskRecord) else found
     if found is None or of is None or of.workflow != workflow.name or not caller.may_see(of.submitter):
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+        raise _not_found(workflow)
     return found
+
+
+def _not_found(workflow: Workflow[Any]) -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
 
 
 def _fault(place: str, field: str, reason: str) -> dict[str, Any]:
     return {"type": "value_error", "loc": (place, field), "msg": reason}
+
+
+def to_send(order: SubmissionMessage, found: Reservation) -> SubmissionMessage | None:
+    """Return the message of an order with its reservation, None if the order has a task.
+
+    Raises `ProblemError` 409 if another order has its id.
+    """
+    if found.identity != order.identity:
+        raise id_conflict()
+    return None if found.is_admitted else order.model_copy(update={"reservation": found.etag})
 
 
 def id_conflict() -> ProblemError:

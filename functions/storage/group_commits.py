@@ -30,14 +30,9 @@ _MOST_REFUSALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The transaction is written; `etags` are those of its rows."""
+    """The transaction is written; `etag` is that of its first row."""
 
-    etags: Sequence[str]
-
-    @property
-    def etag(self) -> str:
-        """Return the ETag of the first row."""
-        return self.etags[0]
+    etag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +167,8 @@ class ShardCommits:
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
-                end = first + len(each.changes)
-                settle(each.result, Committed(answer[first:end]))
-                first = end
+                settle(each.result, Committed(answer[first]))
+                first += len(each.changes)
             return group
         if answer.is_conflict and answer.index is not None and answer.index < len(changes):
             each, change = changes[answer.index]

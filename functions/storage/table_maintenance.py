@@ -17,15 +17,7 @@ from functions.storage import row_keys
 from functions.storage.group_commits import Committed, Conflicted
 from functions.storage.index_pages import listed_task, read_entries
 from functions.storage.record_rows import difference, find_keys_of, index_keys_of, index_rows, parent_of
-from functions.storage.row_keys import (
-    TaskIndex,
-    index_range,
-    order_key,
-    shard_name,
-    shard_of,
-    task_in,
-    task_key,
-)
+from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
 from functions.storage.table_contract import (
     KEYS,
     MOST_OPERATIONS,
@@ -203,7 +195,7 @@ async def _delete(storage: TaskStorage, task: str, index: str) -> bool:
     sees a complete task or none, and the next run finds the rest.
     """
     table, partition = storage.table, shard_of(task, storage.shards)
-    order = await table.read(partition, order_key(task))
+    order = await table.read(partition, row_keys.order_key(task))
     own = await table.read(partition, task_key(task))
     if own is None and order is not None and "Reserved" in order:  # of a new order
         order = None

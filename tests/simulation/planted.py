@@ -555,9 +555,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "        if applied.record.epoch < 0:",
         ),
     ),
-    "id_is_not_reserved": (
-        Edit("api.orders", "        if task is not None:\n", "        if task is None:\n"),
-    ),
+    "id_is_not_reserved": (Edit("api.orders", "draft if task is None else", "draft if draft.task_id else"),),
     "repeated_submission_without_a_task_is_not_sent": (
         Edit(
             "messaging.reservations",

@@ -147,6 +147,18 @@ async def test_crash_points_cover_the_whole_task() -> None:
 # Requests to queues
 
 
+def without_broker(world: World, seconds: float) -> None:
+    """Let each request fail until a time in seconds."""
+    take = world.take_request
+
+    async def fail(agent: str, message: AgentRequest) -> None:
+        if asyncio.get_running_loop().time() < seconds:
+            raise ConnectionError("no broker")
+        await take(agent, message)
+
+    world.take_request = fail
+
+
 @pytest.mark.parametrize("shape", ["long step", "wide plan"])
 @virtual
 async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> None:
@@ -158,14 +170,7 @@ async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> N
     last = step("last", first, complete_within=225)
     world = World(workflow(first, last, queue), settings=PRODUCTION)
     world.services.behaviour["first"] = answering('{"number":1}', 30)
-    take = world.take_request
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        if asyncio.get_running_loop().time() < 150:
-            raise ConnectionError("no broker")
-        await take(agent, message)
-
-    world.take_request = fail
+    without_broker(world, 150)
     await world.admit("t1", items=range(80 if text else 1))
     record = await world.until_rest("t1", seconds=4000)
     assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
@@ -179,17 +184,13 @@ async def test_request_that_waits_for_other_work_is_sent_when_the_broker_is_back
     event = EventStep("event", event=Receipt, complete_within=3600)
     world = World(workflow(a, first, b, event, step("x", event)), settings=PRODUCTION)
     world.services.behaviour["first"] = answering('{"number":1}', 5)
-    take, start = world.take_request, world.start_instance
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        if asyncio.get_running_loop().time() < 60:
-            raise ConnectionError("no broker")
-        await take(agent, message)
+    start = world.start_instance
 
     def start_later(message: RunRequest) -> None:
         asyncio.get_running_loop().call_later(1, start, message)
 
-    world.take_request, world.start_instance = fail, start_later  # type: ignore[method-assign]
+    world.start_instance = start_later  # type: ignore[method-assign]
+    without_broker(world, 60)
     await world.admit("t1")
     await asyncio.sleep(15.5)
     await world.process.change("t1", EventReceived(step="event", body='{"number":1}', who="me"))
@@ -218,14 +219,7 @@ async def test_request_does_not_wait_for_the_pause_of_another_one() -> None:
     b = QueueStep("b", request=request, complete_within=20, needs=[first], result=Receipt, idempotent=False)
     world = World(workflow(a, first, b, step("last", first, complete_within=225)), settings=PRODUCTION)
     world.services.behaviour["first"] = answering('{"number":1}', 35)
-    take = world.take_request
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        if asyncio.get_running_loop().time() < 37:
-            raise ConnectionError("no broker")
-        await take(agent, message)
-
-    world.take_request = fail
+    without_broker(world, 37)
     await world.admit("t1")
     record = await world.until_rest("t1", seconds=2000)
     assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
@@ -237,12 +231,7 @@ async def test_request_of_an_older_epoch_is_sent_although_the_next_one_has_work(
     pay = QueueStep("pay", request=request, complete_within=200, result=Receipt, idempotent=False)
     world = World(workflow(pay, step("x"), step("y", complete_within=60)), settings=PRODUCTION)
     world.services.behaviour |= {"x": answering('{"number":1}', 100), "y": answering('{"number":1}', 31)}
-    take, start = world.take_request, world.start_instance
-
-    async def fail(agent: str, message: AgentRequest) -> None:
-        if asyncio.get_running_loop().time() < 70:
-            raise ConnectionError("no broker")
-        await take(agent, message)
+    start = world.start_instance
 
     def start_later(message: RunRequest) -> None:
         is_next = ".2." in message.id
@@ -250,7 +239,8 @@ async def test_request_of_an_older_epoch_is_sent_although_the_next_one_has_work(
             world.services.behaviour.clear()
         asyncio.get_running_loop().call_later(8 if is_next else 0, start, message)
 
-    world.take_request, world.start_instance = fail, start_later  # type: ignore[method-assign]
+    world.start_instance = start_later  # type: ignore[method-assign]
+    without_broker(world, 70)
     await world.admit("t1")
     assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
 
