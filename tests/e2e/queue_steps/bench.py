@@ -69,6 +69,13 @@ class Bench:
         (row,) = await asyncio.to_thread(rows, self.platform, "Tasks", f"RowKey eq '{task}|task'")
         return row
 
+    async def until_sent(self, task: str) -> None:
+        """Wait until it is on record that the request was sent. Then the task is due at its deadline only."""
+        tomorrow = datetime.now(UTC) + timedelta(days=float(self.clock.read_text()) + 1)
+        query = f"RowKey eq '{task}|task' and DueAt gt datetime'{tomorrow:%Y-%m-%dT%H:%M:%SZ}'"
+        while not await asyncio.to_thread(rows, self.platform, "Tasks", query):
+            await asyncio.sleep(0.1)
+
     async def figures(
         self, queue: str, wanted: Callable[[Mapping[str, int]], bool] = lambda _: True
     ) -> Mapping[str, int]:

@@ -63,7 +63,7 @@ async def test_only_the_deadline_ends_a_wait_of_a_month(tmp_path: Path) -> None:
     """A reply after 29 of 30 days counts. After 31 days the request is sent again; only its reply counts."""
     async with running(tmp_path, {}, expire_on_receive=True) as bench, asyncio.timeout(3 * PATIENCE):
         await bench.submit("l1")
-        await bench.figures(REQUESTS_QUEUE, lambda each: each["sent"] == 1)
+        await bench.until_sent("l1")
         await bench.advance(29)
         request, time_to_live = await bench.next_request()
         assert timedelta(days=29) < time_to_live <= timedelta(days=30)
@@ -73,6 +73,7 @@ async def test_only_the_deadline_ends_a_wait_of_a_month(tmp_path: Path) -> None:
         assert (row["Epoch"], row["FailureCount"]) == (1, 0)
 
         await bench.submit("l2")
+        await bench.until_sent("l2")
         first, _ = await bench.next_request()
         await bench.advance(29 + 31)
         second, _ = await bench.next_request()
