@@ -17,9 +17,8 @@ from functions.messaging.queue_depths import PeekedQueues
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.request_ledger import REQUEST_PARTITIONS
 from functions.operators.minute_rows import MINUTES_PARTITION
-from functions.storage.index_pages import read_entries
+from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.table_contract import (
-    KEYS,
     MOST_OPERATIONS,
     CorruptRowError,
     RefusedChanges,

@@ -17,16 +17,9 @@ from functions.core.deadline_rules import counts
 from functions.core.gate_rules import Circuit, Gate, end_hold, is_unreached, next_link, overdue, start_hold
 from functions.core.record import RuleSettings, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased
-from functions.storage.index_pages import read_entries
+from functions.storage.index_pages import KEYS, every_page, read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
-from functions.storage.table_contract import (
-    KEYS,
-    CorruptRowError,
-    RowQuery,
-    StorageError,
-    TransientStorageError,
-    every_page,
-)
+from functions.storage.table_contract import CorruptRowError, RowQuery, StorageError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)

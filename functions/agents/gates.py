@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from functions.core.gate_rules import Circuit, Gate, failed, not_taken, replied, served, succeeded
 from functions.core.record import Message, MessageKind, RuleSettings
 from functions.core.task_events import Due, OutcomeKind
+from functions.storage.index_pages import every_page
 from functions.storage.record_rows import decoded, message_change
 from functions.storage.row_keys import ALL_TASKS, sortable
 from functions.storage.table_contract import (
@@ -28,7 +29,6 @@ from functions.storage.table_contract import (
     StorageError,
     Table,
     TransientStorageError,
-    every_page,
     write,
 )
 

@@ -13,10 +13,9 @@ from datetime import datetime
 
 from functions.core.derive import derive, needs_run
 from functions.core.error_texts import error_text
-from functions.core.record import Message, TaskRecord
+from functions.core.record import NOTICES, Message, MessageKind, TaskRecord
 from functions.messaging.received_messages import within
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
-from functions.storage.record_rows import KEPT_UNTIL_HANDLED
 from functions.storage.task_inbox import Transition
 from functions.telemetry.task_counts import TaskCounts
 
@@ -24,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds in which one message must be sent: the caller may be a run whose calls have not begun.
 _SEND_SECONDS = 10
+#: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
+KEPT_UNTIL_HANDLED = frozenset(MessageKind) - NOTICES - {MessageKind.ALERT}
 
 #: Starts the Durable instance of a run; returns False without a Durable client.
 StartRun = Callable[[RunRequest], Awaitable[bool]]

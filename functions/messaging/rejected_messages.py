@@ -34,10 +34,10 @@ from functions.messaging.message_format import (
 )
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
+from functions.storage.index_pages import KEYS, every_page
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import newest_first
 from functions.storage.table_contract import (
-    KEYS,
     CorruptRowError,
     RefusedChanges,
     Row,
@@ -46,7 +46,6 @@ from functions.storage.table_contract import (
     StorageError,
     Table,
     TransientStorageError,
-    every_page,
 )
 
 REJECTED_TABLE = "Rejected"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pydantic import AwareDatetime, TypeAdapter
 
 from functions.messaging.message_format import Identity, SubmissionMessage
-from functions.storage.group_commits import Committed
+from functions.storage.group_commits import Conflicted
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import order_key, shard_of, sortable
 from functions.storage.table_contract import RowChange, TransientStorageError
@@ -62,8 +62,8 @@ async def reserve(storage: TaskStorage, order: SubmissionMessage) -> Reservation
     etag = None
     for _ in range(_MOST_TRIES):
         result = await storage.commit(order.task_id, [_change(order.task_id, new, etag)])
-        if isinstance(result, Committed):
-            return replace(new, etag=result.etag)
+        if not isinstance(result, Conflicted):
+            return replace(new, etag=result)
         found = await find_reservation(storage, order.task_id)
         if found is not None and found.rejected is None:
             return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
@@ -37,14 +36,7 @@ from functions.operators.task_list import (
     as_problem,
     reading,
 )
-from functions.storage.index_pages import (
-    EntryPage,
-    ListedTask,
-    listed_order,
-    listed_task,
-    orders_query,
-    read_entries,
-)
+from functions.storage.index_pages import EntryPage, ListedTask, listed_task, orders_query, read_entries
 from functions.storage.row_keys import TaskIndex, shard_name
 from functions.storage.table_contract import CorruptRowError, RowQuery
 from functions.storage.task_storage import TaskStorage
@@ -85,10 +77,9 @@ class Selection:
         self._asked, self._before = asked, before
         self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
         self._scope = ListScope(query, before, None, query.sources[0])
-        self._decode: Callable[..., ListedTask] = listed_task
         self._unfinished: list[RowQuery] = []
         if self._scope.source is Source.NAME:
-            self._decode, self._queries = listed_order, [orders_query(asked.prefix or "")]
+            self._queries = [orders_query(asked.prefix or "")]
         else:
             is_text = self._scope.source is Source.TEXT
             indexes = (TaskIndex.FIND,) if is_text else self._scope.indexes
@@ -153,7 +144,7 @@ class Selection:
         return EntryPage([found[task] for task in tasks[:most]], last, corrupt)
 
     async def _rows(self, shard: int, query: RowQuery, *, is_whole: bool = False) -> EntryPage[ListedTask]:
-        return await read_entries(self._table, shard_name(shard), query, self._decode, is_whole=is_whole)
+        return await read_entries(self._table, shard_name(shard), query, listed_task, is_whole=is_whole)
 
     def _place(self, cursor: str | None) -> _Place:
         place = _Place(of=self._digest)

@@ -14,7 +14,7 @@ from functions.core.derive import ProcessState
 from functions.messaging.message_format import UtcTime
 from functions.operators.task_filters import TaskFilter, Version, WorkflowName, time_of
 from functions.operators.task_list import CorruptRow, read_shard
-from functions.storage.index_pages import ListedTask, listed_task
+from functions.storage.index_pages import ListedTask
 from functions.storage.row_keys import TaskIndex, index_range
 from functions.storage.task_storage import TaskStorage
 
@@ -63,7 +63,7 @@ async def error_groups(storage: TaskStorage, query: GroupsQuery) -> ErrorGroups:
     until = None if query.before is None else query.before + timedelta.resolution
     rows = index_range(TaskIndex.ERROR, until=until)
     shards = range(storage.shards)
-    pages = await asyncio.gather(*(read_shard(storage, each, rows, decode=listed_task) for each in shards))
+    pages = await asyncio.gather(*(read_shard(storage, each, rows) for each in shards))
     # Every page contains all tasks of its shard that failed after this time.
     ends = [time_of(page.entries[-1]) for page in pages if page.cursor is not None]
     looked_to = max(ends, default=None)

@@ -28,14 +28,7 @@ from functions.operators.task_filters import (
     matches,
     wrong_field,
 )
-from functions.storage.index_pages import (
-    EntryPage,
-    ListedTask,
-    listed_order,
-    listed_task,
-    orders_query,
-    read_entries,
-)
+from functions.storage.index_pages import EntryPage, ListedTask, listed_task, orders_query, read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
     CorruptRowError,
@@ -232,7 +225,7 @@ class TaskList:
         place = query.place()
         scope = ListScope(query, now, place, place.source if place else query.sources[0])
         if scope.source is Source.NAME:
-            found = await self._sorted(scope, [orders_query(query.prefix or "")], listed_order)
+            found = await self._sorted(scope, [orders_query(query.prefix or "")])
             if not found.more:
                 return _first(scope, found)
             if place is not None:  # a list by time has other places
@@ -242,14 +235,12 @@ class TaskList:
         is_newest = query.order is Sorting.NEWEST
         merged = [each for each in indexes if is_newest and each not in UNFINISHED]
         others = [reading(each, scope) for each in indexes if each not in merged]
-        found = await self._sorted(scope, others, listed_task)
+        found = await self._sorted(scope, others)
         return await self._merged(scope, merged, found) if merged else _first(scope, found)
 
-    async def _sorted(
-        self, scope: ListScope, queries: Sequence[RowQuery], decode: Callable[..., ListedTask]
-    ) -> _Found:
+    async def _sorted(self, scope: ListScope, queries: Sequence[RowQuery]) -> _Found:
         """Read the first rows of all shards, and sort them."""
-        pages = await self._pages(queries, decode, ROWS_PER_REQUEST)
+        pages = await self._pages(queries, ROWS_PER_REQUEST)
         entries = scope.select(each for page in pages for each in page.entries)
         more = any(page.cursor is not None for page in pages)
         return _Found(entries, None, more, {row.row_key: row for page in pages for row in page.corrupt})
@@ -259,7 +250,7 @@ class TaskList:
         entries: list[ListedTask] = []
         corrupt = dict(others.corrupt)
         for _ in range(_MERGED_ROUNDS):
-            pages = await self._pages([reading(each, scope) for each in indexes], listed_task, _MERGED_ROWS)
+            pages = await self._pages([reading(each, scope) for each in indexes], _MERGED_ROWS)
             corrupt |= {row.row_key: row for page in pages for row in page.corrupt}
             found = [*others.entries, *(each for page in pages for each in page.entries)]
             ends = [page.entries[-1] for page in pages if page.cursor is not None]
@@ -272,22 +263,18 @@ class TaskList:
                 break
         return _first(scope, _Found(entries, scope.place, others.more, corrupt))
 
-    async def _pages(
-        self, queries: Sequence[RowQuery], decode: Callable[..., ListedTask], most: int
-    ) -> list[EntryPage[ListedTask]]:
-        read = partial(read_shard, self._storage, decode=decode)
+    async def _pages(self, queries: Sequence[RowQuery], most: int) -> list[EntryPage[ListedTask]]:
+        read = partial(read_shard, self._storage)
         shards = range(self._storage.shards)
         limited = [replace(query, most=most) for query in queries]
         return await asyncio.gather(*(read(shard, query) for query in limited for shard in shards))
 
 
-async def read_shard(
-    storage: TaskStorage, shard: int, query: RowQuery, *, decode: Callable[..., ListedTask]
-) -> EntryPage[ListedTask]:
+async def read_shard(storage: TaskStorage, shard: int, query: RowQuery) -> EntryPage[ListedTask]:
     """Return the next page of a shard with an entry, or the last page."""
     corrupt: list[CorruptRowError] = []
     while True:
-        page = await read_entries(storage.table, shard_name(shard), query, decode)
+        page = await read_entries(storage.table, shard_name(shard), query, listed_task)
         corrupt += page.corrupt
         if page.entries or page.cursor is None:
             return replace(page, corrupt=corrupt)

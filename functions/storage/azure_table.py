@@ -165,15 +165,10 @@ class AzureTable:
 
     async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
-        start = "RowKey ge @first" if query.beyond is None else "RowKey gt @first"
+        first, operator = (query.first, "ge") if query.beyond is None else (query.beyond, "gt")
         having = "" if query.having is None else f" and {query.having} gt @empty"
-        values = {
-            "partition": partition,
-            "first": query.first if query.beyond is None else query.beyond,
-            "end": query.end,
-            "empty": "",
-        }
-        bounds = f"PartitionKey eq @partition and {start} and RowKey lt @end{having}"
+        values = {"partition": partition, "first": first, "end": query.end, "empty": ""}
+        bounds = f"PartitionKey eq @partition and RowKey {operator} @first and RowKey lt @end{having}"
         parameters = {"$filter": _filter(bounds, values), "$top": str(min(query.most, 1000))}
         if query.columns:
             parameters["$select"] = ",".join(query.columns)

@@ -29,20 +29,14 @@ _MOST_REFUSALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """The transaction is written; `etag` is that of its first row."""
-
-    etag: str
-
-
-@dataclass(frozen=True, slots=True)
 class Conflicted:
     """Nothing was written, as the row `key` was not as expected, maybe by the sender's own earlier write."""
 
     key: str | None
 
 
-type CommitResult = Committed | Conflicted
+#: The ETag of the first row of a transaction that is written, or why it is not.
+type CommitResult = str | Conflicted
 
 
 def settle[ResultT](future: asyncio.Future[ResultT], result: ResultT | Exception) -> None:
@@ -167,7 +161,7 @@ class ShardCommits:
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
-                settle(each.result, Committed(answer[first]))
+                settle(each.result, answer[first])
                 first += len(each.changes)
             return group
         if answer.is_conflict and answer.index is not None and answer.index < len(changes):

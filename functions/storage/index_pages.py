@@ -5,15 +5,17 @@ A corrupt row is named in the page and hides no other row. Times are UTC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from functions.core.derive import ProcessState
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import task_in, time_in
-from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, Table, every_page
+from functions.storage.table_contract import CorruptRowError, Row, RowPage, RowQuery, Table
 
+#: The columns of a query that needs keys only.
+KEYS = ("PartitionKey", "RowKey")
 _ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "CorrelationID", "SubmittedAt")
 
 
@@ -50,6 +52,15 @@ class EntryPage[EntryT]:
     corrupt: Sequence[CorruptRowError]
 
 
+async def every_page(table: Table, partition: str, query: RowQuery) -> AsyncIterator[RowPage]:
+    """Read a query page by page."""
+    page = await table.query(partition, query)
+    yield page
+    while page.continuation is not None:
+        page = await table.query(partition, replace(query, continuation=page.continuation))
+        yield page
+
+
 async def read_entries[EntryT](
     table: Table, partition: str, query: RowQuery, decode: Callable[[Row], EntryT], *, is_whole: bool = False
 ) -> EntryPage[EntryT]:
@@ -71,23 +82,19 @@ async def read_entries[EntryT](
 
 
 def orders_query(prefix: str) -> RowQuery:
-    """Return the query of the orders whose task ids start with a prefix, for `listed_order`."""
+    """Return the query of the orders whose task ids start with a prefix."""
     return RowQuery(prefix, f"{prefix}~", columns=_ORDER, having="Specs")
 
 
 def listed_task(row: Row) -> ListedTask:
-    """Return an index row for a list. Raises `CorruptRowError`."""
+    """Return an index row or an order for a list. Raises `CorruptRowError`."""
     key = str(row["RowKey"])
-    return decoded(key, lambda: _listed(row, task_in(key), time_in(key)))
+    return decoded(key, lambda: _listed(row, key))
 
 
-def listed_order(row: Row) -> ListedTask:
-    """Return an order for a list. Raises `CorruptRowError`."""
-    key = str(row["RowKey"])
-    return decoded(key, lambda: _listed(row, key.partition("|")[0], None))
-
-
-def _listed(row: Row, task: str, at: datetime | None) -> ListedTask:
+def _listed(row: Row, key: str) -> ListedTask:
+    is_order = key.endswith("|order") and not key.startswith("!")
+    task, at = (key.partition("|")[0], None) if is_order else (task_in(key), time_in(key))
     workflow, version, state = row["Workflow"], row["WorkflowVersion"], row.get("ProcessState")
     if row["OrderID"] != task or type(version) is not int or not isinstance(workflow, str):
         raise ValueError("a column has a wrong value")

@@ -18,15 +18,7 @@ from functions.core import record as core
 from functions.core.derive import derive
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord, replace
-from functions.storage.row_keys import (
-    TaskIndex,
-    find_key,
-    gate_key,
-    index_key,
-    message_key,
-    order_key,
-    task_key,
-)
+from functions.storage import row_keys as keys
 from functions.storage.table_contract import CorruptRowError, Row, RowChange, UnwritableRowsError
 from functions.telemetry.error_causes import error_class, failed_step
 
@@ -34,8 +26,6 @@ from functions.telemetry.error_causes import error_class, failed_step
 _MOST_WRITES = 8
 #: Characters of one property: at most 64 KiB of UTF-16 (Table Storage), also with surrogate pairs.
 _MOST_CHARACTERS = 16_000
-#: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
-KEPT_UNTIL_HANDLED = frozenset(core.MessageKind) - core.NOTICES - {core.MessageKind.ALERT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +49,12 @@ def admission(
     Operators find the task by its `search_keys`. `reserved` is the ETag of its reservation, if it has one.
     """
     kept, order = _without_additions(record), record.order
-    stored = StoredTask(kept, "", (write,), index_key(kept))
-    found_by = [find_key(key, order.submitted_at, order.task) for key in search_keys]
+    stored = StoredTask(kept, "", (write,), keys.index_key(kept))
+    found_by = [keys.find_key(key, order.submitted_at, order.task) for key in search_keys]
     row = _order_row(order, search_keys)
     changes = [
-        RowChange("insert", task_key(order.task), _task_row(stored)),
-        RowChange("update" if reserved else "insert", order_key(order.task), row, reserved or "*"),
+        RowChange("insert", keys.task_key(order.task), _task_row(stored)),
+        RowChange("update" if reserved else "insert", keys.order_key(order.task), row, reserved or "*"),
         *_step_changes(record, replace(record, steps={})),
         *(RowChange("upsert", key, row) for key, row in index_rows(stored).items()),
         *(RowChange("upsert", key, _listed(order)) for key in found_by),
@@ -87,13 +77,13 @@ def difference(
     sweep (`moves_index`) do. `missing` are keys of index rows that do not exist.
     """
     task, kept = after.order.task, _without_additions(after)
-    index, due = index_key(kept), f"{TaskIndex.DUE}|"
+    index, due = keys.index_key(kept), f"{keys.TaskIndex.DUE}|"
     is_later = base.index.startswith(due) and index.startswith(due) and base.index < index
     if is_later and not derive(kept).gates and not moves_index:
         index = base.index
     writes = (write, *base.writes)[:_MOST_WRITES]
     stored = StoredTask(kept, base.etag, writes, index)
-    changes = [RowChange("update", task_key(task), _task_row(stored), base.etag)]
+    changes = [RowChange("update", keys.task_key(task), _task_row(stored), base.etag)]
     changes += _step_changes(after, base.record)
     obsolete = [base.index] if index != base.index else []
     changes += [RowChange("upsert", index, _index_row(stored)) for _ in obsolete]
@@ -137,13 +127,14 @@ def _additions(record: TaskRecord) -> Iterator[RowChange]:
 def message_change(message: core.Message) -> RowChange:
     """Return the change that adds a message to the outbox."""
     row = {"OrderID": message.task, **split("Message", _json(_MESSAGE, message))}
-    return RowChange("upsert", message_key(message), row)
+    return RowChange("upsert", keys.message_key(message), row)
 
 
 def _gate_rows(record: TaskRecord) -> dict[str, Row]:
     """Return the index rows of a task whose steps wait behind gates. `Count` is the number of these steps."""
-    order, gates = record.order, derive(record).gates.items()
-    return {gate_key(gate, at, order.task): {**_listed(order), "Count": count} for gate, (at, count) in gates}
+    listed, gates = _listed(record.order), derive(record).gates.items()
+    task = record.order.task
+    return {keys.gate_key(gate, at, task): {**listed, "Count": count} for gate, (at, count) in gates}
 
 
 # Columns
@@ -295,10 +286,10 @@ def _facts_of(step: StepRecord) -> Row:
 def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     """Return a task from the rows of its record, None if there is no task row. Raises `CorruptRowError`."""
     by_key = {str(row["RowKey"]): row for row in rows}
-    own = by_key.get(task_key(task))
-    key = order_key(task)
+    own = by_key.get(keys.task_key(task))
+    key = keys.order_key(task)
     if own is None and "Specs" in by_key.get(key, ()):
-        raise CorruptRowError(task_key(task), "the row is missing")
+        raise CorruptRowError(keys.task_key(task), "the row is missing")
     if own is None:
         return None
     order = decoded(key, lambda: _order_of(by_key[key], task))
@@ -309,7 +300,7 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
         if key.startswith(start)
         for name in [key.removeprefix(start)]
     }
-    return decoded(task_key(task), lambda: _stored(own, order, steps))
+    return decoded(keys.task_key(task), lambda: _stored(own, order, steps))
 
 
 def message_of(row: Row) -> core.Message:
@@ -330,7 +321,7 @@ def index_keys_of(row: Row) -> list[str]:
 def find_keys_of(row: Row, task: str) -> list[str]:
     """Return the keys of the rows of a task's search keys from its order row. Raises `CorruptRowError`."""
     submitted_at = decoded(str(row.get("RowKey")), lambda: datetime.fromisoformat(row["SubmittedAt"]))
-    return [find_key(name, submitted_at, task) for name in _texts(row, "SearchKeys")]
+    return [keys.find_key(name, submitted_at, task) for name in _texts(row, "SearchKeys")]
 
 
 def parent_of(row: Row) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 #: Property names and values. A row that was read also has `RowKey` and `odata.etag`.
@@ -114,16 +114,3 @@ async def write(table: Table, partition: str, changes: Sequence[RowChange]) -> b
     if isinstance(answer, RefusedChanges) and not answer.is_conflict:
         raise StorageError(f"row {changes[0].key}: HTTP {answer.status} {answer.text}")
     return not isinstance(answer, RefusedChanges)
-
-
-#: The columns of a query that needs keys only.
-KEYS = ("PartitionKey", "RowKey")
-
-
-async def every_page(table: Table, partition: str, query: RowQuery) -> AsyncIterator[RowPage]:
-    """Read a query page by page."""
-    page = await table.query(partition, query)
-    yield page
-    while page.continuation is not None:
-        page = await table.query(partition, replace(query, continuation=page.continuation))
-        yield page

@@ -14,19 +14,11 @@ from datetime import datetime
 from itertools import batched
 
 from functions.storage import row_keys
-from functions.storage.group_commits import Committed, Conflicted
-from functions.storage.index_pages import listed_task, read_entries
+from functions.storage.group_commits import Conflicted
+from functions.storage.index_pages import KEYS, every_page, listed_task, read_entries
 from functions.storage.record_rows import difference, find_keys_of, index_keys_of, index_rows, parent_of
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, shard_of, task_in, task_key
-from functions.storage.table_contract import (
-    KEYS,
-    MOST_OPERATIONS,
-    CorruptRowError,
-    Row,
-    RowChange,
-    StorageError,
-    every_page,
-)
+from functions.storage.table_contract import MOST_OPERATIONS, CorruptRowError, Row, RowChange, StorageError
 from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
@@ -124,7 +116,7 @@ class IndexRepair:
                 changes = await self._changes(task, seen)
                 if not changes:
                     return
-                if isinstance(await self._storage.commit(task, changes), Committed):
+                if not isinstance(await self._storage.commit(task, changes), Conflicted):
                     kinds = Counter(each.kind for each in changes)
                     result.created += kinds["upsert"]
                     result.deleted += kinds["delete"]

@@ -16,7 +16,8 @@ from random import Random
 from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
 from functions.core.task_events import Event, StepStarted
-from functions.storage.group_commits import CommitResult, Committed, Conflicted, ShardCommits, fits
+from functions.storage.group_commits import CommitResult, Conflicted, ShardCommits, fits
+from functions.storage.index_pages import every_page
 from functions.storage.record_rows import StoredTask, admission, difference, stored_task
 from functions.storage.row_keys import message_key, order_key, record_of, shard_name, shard_of, task_key
 from functions.storage.table_contract import (
@@ -28,7 +29,6 @@ from functions.storage.table_contract import (
     Table,
     TransientStorageError,
     UnwritableRowsError,
-    every_page,
 )
 from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, Transition, WriteAttempt
 
@@ -84,9 +84,7 @@ class TaskStorage:
         task, write = record.order.task, self.new_write()
         changes, stored = admission(record, write, search_keys, reserved)
         result = await self.commit(task, changes)
-        recorded = (
-            replace(stored, etag=result.etag) if isinstance(result, Committed) else await self.read(task)
-        )
+        recorded = await self.read(task) if isinstance(result, Conflicted) else replace(stored, etag=result)
         if recorded is None:
             raise ReservedError(f"task {task}: its id is reserved, or it was deleted at this moment")
         if task not in self._inboxes:
@@ -147,9 +145,10 @@ class TaskStorage:
         except StorageError as error:
             _log.debug("task %s: %s outbox rows are not deleted: %s", messages[0].task, len(messages), error)
 
-    async def move_index(self, stored: StoredTask | None) -> None:
-        """Move the index row of a task that is due later to that time; None: the task was deleted."""
-        if stored is None or (task := stored.record.order.task) in self._inboxes:
+    async def move_index(self, stored: StoredTask) -> None:
+        """Move the index row of a task that is due later to that time."""
+        task = stored.record.order.task
+        if task in self._inboxes:
             return
         changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)
         if moved.index != stored.index:
@@ -248,7 +247,7 @@ class TaskStorage:
             named = deleted if result.key is None else frozenset({result.key}) & deleted
             inbox.conflicted(base.etag, named)
             return False
-        inbox.committed(attempt, replace(stored, etag=result.etag), last)
+        inbox.committed(attempt, replace(stored, etag=result), last)
         return True
 
     def _fold(

@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.core.record import NOTICES, Message
+from functions.messaging.announcer import KEPT_UNTIL_HANDLED
 from functions.messaging.received_messages import within
 from functions.storage.index_pages import read_entries
-from functions.storage.record_rows import KEPT_UNTIL_HANDLED, message_of
+from functions.storage.record_rows import message_of
 from functions.storage.row_keys import OUTBOX, message_key, next_receiver
 from functions.storage.table_contract import RefusedChanges, RowChange, StorageError, Table
 from functions.supervisor.sweep_progress import SweepReport

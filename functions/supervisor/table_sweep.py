@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from functions.messaging.intake_measurement import read_intake
-from functions.storage.group_commits import Committed
+from functions.storage.group_commits import Conflicted
+from functions.storage.index_pages import every_page
 from functions.storage.row_keys import ALL_TASKS, order_key, shard_name, sortable
-from functions.storage.table_contract import RowChange, every_page
+from functions.storage.table_contract import RowChange
 from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
@@ -102,7 +103,7 @@ class TableSweep:
                 if str(row["Reserved"]) < sortable(before):
                     task = str(row["RowKey"]).partition("|")[0]
                     change = RowChange("delete", order_key(task), etag=str(row["odata.etag"]))
-                    report.purged += isinstance(await self._storage.commit(task, [change]), Committed)
+                    report.purged += not isinstance(await self._storage.commit(task, [change]), Conflicted)
             if page.rows and page.continuation is not None:
                 return str(page.rows[-1]["RowKey"])
         return None

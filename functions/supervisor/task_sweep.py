@@ -21,10 +21,10 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError, TaskRecord
 from functions.core.task_events import Due, Resumed
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.index_pages import read_entries
+from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_in, task_key, time_in
-from functions.storage.table_contract import KEYS, CorruptRowError, Row, RowQuery, UnwritableRowsError
+from functions.storage.table_contract import CorruptRowError, Row, RowQuery, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units

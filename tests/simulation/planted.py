@@ -266,7 +266,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "storage.task_storage",
             "            result = await self.commit(inbox.task, changes)\n        except Unwritable",
             "            result = await self.commit(inbox.task, changes)\n"
-            "        except TransientStorageError:\n            result = Committed(base.etag)\n"
+            "        except TransientStorageError:\n            result = base.etag\n"
             "        except Unwritable",
         ),
     ),
@@ -412,7 +412,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "admission_overwrites_a_task": (
-        Edit("storage.record_rows", '"insert", task_key(order.task)', '"upsert", task_key(order.task)'),
+        Edit("storage.record_rows", '"insert", keys.task_key', '"upsert", keys.task_key'),
         Edit("storage.record_rows", '"update" if reserved else "insert"', '"upsert"'),
     ),
     "no_record_is_cached": (

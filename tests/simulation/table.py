@@ -18,7 +18,8 @@ from functions.core.record import Direction, Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Due, Event
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.record_rows import KEPT_UNTIL_HANDLED, StoredTask, index_rows, message_of, stored_task
+from functions.messaging.announcer import KEPT_UNTIL_HANDLED
+from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange
 from functions.storage.task_inbox import PendingEvent

@@ -14,9 +14,10 @@ from azure.data.tables import TableServiceClient
 from functions.core.record import TaskRecord
 from functions.messaging.rejected_messages import REJECTED_TABLE, RejectedMessage, RejectedMessages
 from functions.storage.azure_table import AzureTable, StorageSession
+from functions.storage.index_pages import every_page
 from functions.storage.record_rows import stored_task
 from functions.storage.row_keys import ALL_TASKS, OUTBOX, shard_name
-from functions.storage.table_contract import Row, RowQuery, TransientStorageError, every_page
+from functions.storage.table_contract import Row, RowQuery, TransientStorageError
 from functions.table_setup import TASKS_TABLE
 
 _MOST_REJECTED = 100

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from functions.storage.azure_table import AzureTable
-from functions.storage.table_contract import (
-    KEYS,
-    RefusedChanges,
-    RowChange,
-    RowQuery,
-    TransientStorageError,
-    every_page,
-)
+from functions.storage.index_pages import KEYS, every_page
+from functions.storage.table_contract import RefusedChanges, RowChange, RowQuery, TransientStorageError
 
 pytestmark = pytest.mark.process
 

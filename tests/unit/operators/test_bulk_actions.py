@@ -74,7 +74,8 @@ async def test_task_that_goes_on_between_two_pages_is_selected(monkeypatch: pyte
     for name in sorted(names):
         await desk.submit(name, flow)
         await desk.run(name)
-        await desk.storage.move_index(await desk.storage.read(name))
+        if stored := await desk.storage.read(name):
+            await desk.storage.move_index(stored)
     body = {**RESUBMIT, "filter": {"under_way": True}, "action": "suspend", "before": desk.at(0)}
     pages: list[Any] = []
     cursor: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,7 +14,6 @@ from functions.core.task_events import Cancelled, Canceller, GateReleased, StepD
 from functions.storage.index_pages import (
     EntryPage,
     ListedTask,
-    listed_order,
     listed_task,
     orders_query,
     read_entries,
@@ -42,19 +40,17 @@ async def admitted(table: SimulatedTable, *tasks: str, search_keys: tuple[str, .
     return process
 
 
-async def page_of[EntryT](
-    table: SimulatedTable, query: RowQuery, decode: Callable[[Row], EntryT]
-) -> EntryPage[EntryT]:
+async def page_of(table: SimulatedTable, query: RowQuery) -> EntryPage[ListedTask]:
     """Return a page of the only shard."""
-    return await read_entries(table, "000", query, decode)
+    return await read_entries(table, "000", query, listed_task)
 
 
-async def tasks_of(table: SimulatedTable, query: RowQuery, decode: Callable[[Row], ListedTask]) -> list[str]:
+async def tasks_of(table: SimulatedTable, query: RowQuery) -> list[str]:
     """Return the tasks of all pages, two rows a page, while each last row is deleted by another process."""
     tasks: list[str] = []
     cursor: str | None = None
     while True:
-        page = await page_of(table, replace(query, beyond=cursor, most=2), decode)
+        page = await page_of(table, replace(query, beyond=cursor, most=2))
         tasks += [each.task for each in page.entries]
         cursor = page.cursor
         if cursor is None:
@@ -68,9 +64,9 @@ async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
     table = SimulatedTable(page=2)
     await admitted(table, *(f"t{n}" for n in range(5)))
     query = index_range(TaskIndex.DUE, until=START + timedelta(seconds=34))
-    first = (await page_of(table, query, listed_task)).entries[0]
+    first = (await page_of(table, query)).entries[0]
     assert (first.task, first.at) == ("t0", START + timedelta(seconds=30))
-    assert await tasks_of(table, query, listed_task) == ["t0", "t1", "t2", "t3"]
+    assert await tasks_of(table, query) == ["t0", "t1", "t2", "t3"]
 
 
 @virtual
@@ -79,7 +75,7 @@ async def test_empty_page_is_not_the_end() -> None:
     table = SimulatedTable(page=1)
     await admitted(table, "t1", "t2")
     table.rows["000", "t1|order"].pop("Specs")
-    page = await page_of(table, orders_query("t"), listed_order)
+    page = await page_of(table, orders_query("t"))
     assert [each.task for each in page.entries] == ["t2"]
 
 
@@ -89,15 +85,15 @@ async def test_corrupt_index_row_hides_no_other() -> None:
     table = SimulatedTable()
     await admitted(table, "t1", "t2")
     table.write("000", [RowChange("insert", "!due|3never|t0", {})])
-    page = await page_of(table, index_range(TaskIndex.DUE), due_task)
+    page = await read_entries(table, "000", index_range(TaskIndex.DUE), due_task)
     assert page.entries == ["t1", "t2"]
     assert [each.row_key for each in page.corrupt] == ["!due|3never|t0"]
     [first, _] = table.keys("!due|2")
     del table.rows["000", first]["Workflow"]
-    listed = await page_of(table, index_range(TaskIndex.DUE), listed_task)
+    listed = await page_of(table, index_range(TaskIndex.DUE))
     assert ([each.task for each in listed.entries], len(listed.corrupt)) == (["t2"], 2)
     table.rows["000", first]["Workflow"] = 7
-    assert len((await page_of(table, index_range(TaskIndex.DUE), listed_task)).corrupt) == 2
+    assert len((await page_of(table, index_range(TaskIndex.DUE))).corrupt) == 2
 
 
 @virtual
@@ -108,8 +104,8 @@ async def test_correlation_id_is_listed_with_each_task() -> None:
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     await process.admit("t1", correlation_id="c-7", traceparent=trace)
     await process.admit("t2")
-    for query, decode in ((index_range(TaskIndex.DUE), listed_task), (orders_query("t"), listed_order)):
-        page = await page_of(table, query, decode)
+    for query in (index_range(TaskIndex.DUE), orders_query("t")):
+        page = await page_of(table, query)
         assert [each.correlation_id for each in page.entries] == ["c-7", None]
     record = await StorageProcess(table).storage.load("t1")
     assert record is not None
@@ -124,17 +120,17 @@ async def test_lists_of_operators() -> None:
     for task in ("a1", "a2"):
         await process.process(task)
         await process.change("b1", None)
-    done = await page_of(table, index_range(TaskIndex.DONE), listed_task)
+    done = await page_of(table, index_range(TaskIndex.DONE))
     assert [each.task for each in done.entries] == ["a2", "a1"]
     assert {each.state for each in done.entries} == {ProcessState.PROCESSED}
     assert done.entries[0].at is not None
     assert done.entries[0].at > START
     await process.change("b1", Suspended(reason="not deployed"))
-    waiting = await page_of(table, index_range(TaskIndex.SUSPENDED, "w|1"), listed_task)
+    waiting = await page_of(table, index_range(TaskIndex.SUSPENDED, "w|1"))
     assert [(each.task, each.at) for each in waiting.entries] == [("b1", None)]
-    assert await tasks_of(table, orders_query("a"), listed_order) == ["a1", "a2"]
+    assert await tasks_of(table, orders_query("a")) == ["a1", "a2"]
     found = index_range(TaskIndex.FIND, "customer|7")
-    assert sorted(await tasks_of(table, found, listed_task)) == ["a1", "a2", "b1"]
+    assert sorted(await tasks_of(table, found)) == ["a1", "a2", "b1"]
 
 
 @virtual
@@ -144,9 +140,9 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     process = await admitted(table, "t2", "t1")
     for task in ("t2", "t1"):
         await process.change(task, StepDeferred(epoch=1, step="s0"))
-    waiting = await page_of(table, index_range(TaskIndex.GATE, "a"), listed_task)
+    waiting = await page_of(table, index_range(TaskIndex.GATE, "a"))
     assert [each.task for each in waiting.entries] == ["t2", "t1"]
-    listed = await page_of(table, index_range(TaskIndex.GATE), listed_task)
+    listed = await page_of(table, index_range(TaskIndex.GATE))
     assert [each.workflow for each in listed.entries] == ["w", "w"]
     assert await compared(process, 10) == Maintained(tasks=2)
     del table.rows["000", table.keys("!gate|")[0]]
@@ -162,13 +158,13 @@ async def test_messages_and_closed_epochs_are_read() -> None:
     process = StorageProcess(table)
     await process.admit("t1", *STEP, reply_to="replies")
     await process.process("t1")
-    messages = await page_of(table, OUTBOX, message_of)
+    messages = await read_entries(table, "000", OUTBOX, message_of)
     assert [message.kind for message in messages.entries] == ["completed", "received"]
     await process.admit("t2", *line(2))
     record = await process.start("t2")
     await process.end(record, "s0")
     await process.change("t2", Cancelled(by=Canceller.OPERATOR, who="op", reason="no"))
-    epochs = await page_of(table, epochs_of("t2"), closed_epoch)
+    epochs = await read_entries(table, "000", epochs_of("t2"), closed_epoch)
     assert [each.epoch for each in epochs.entries] == [1]
 
 
