@@ -51,6 +51,8 @@ STEP_PATTERN = rf"{NAME_PATTERN}(\.[0-9]{{1,3}})?"
 _HALF = re.compile("[\ud800-\udfff]")
 
 TaskId = Annotated[str, StringConstraints(pattern=TASK_ID_PATTERN)]
+#: A version of a row (RFC 9110 §8.8.3), and not `*`: it is sent in a header.
+ETag = Annotated[str, StringConstraints(max_length=256, pattern=r'^(W/)?"[!#-~]*"$')]
 #: It is in headers and logs of the receivers of notices, so it has no control characters.
 CorrelationId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
@@ -169,7 +171,7 @@ class SubmissionMessage(MessageModel):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
-    reservation: str | None = None
+    reservation: ETag | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -57,6 +57,14 @@ async def test_reserved_order_is_recorded_without_a_read(bench: Bench) -> None:
     assert bench.runs == ["t-1.1.1"]
 
 
+@pytest.mark.parametrize("etag", ["*", 'W/"1"\r\n\r\n{}\r\n--changeset_rows\r\n'])
+async def test_reservation_that_is_no_version_of_a_row_is_rejected(bench: Bench, etag: str) -> None:
+    """It takes no reserved id, and adds nothing to a transaction."""
+    message = await reserve(bench)
+    assert await bench.take(body(reservation=etag, payload={"weight": 4}), "m-1") is Admitted.REJECTED
+    assert await bench.take(message, "m-2") is Admitted.RECORDED
+
+
 async def test_message_that_arrives_twice_is_one_task(bench: Bench) -> None:
     """At the same moment, and later in another process."""
     message = await reserve(bench)
