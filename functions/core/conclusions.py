@@ -122,9 +122,8 @@ def _completed(record: TaskRecord, now: datetime, settings: RuleSettings) -> Tas
     except NotDeployedError as error:
         return suspend(record, str(error), now)
     except UnfitValueError as error:
-        reason = f"no output: {error}"
-        ended = replace(ended, reason=reason)
-        ended = add_message(ended, MessageKind.ALERT, now, body={"cause": "no output", "reason": reason})
+        ended = replace(ended, reason=f"no output: {error}")
+        ended = add_message(ended, MessageKind.ALERT, now, body={"cause": "no output", "reason": str(error)})
     ended = add_message(ended, MessageKind.COMPLETED, now, body={"output": ended.output})
     return add_child_ended(ended, now)
 
@@ -162,7 +161,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
         direction=Direction.UNDO if is_turned else record.direction,
         failures=0 if is_turned else record.failures + is_recovery,
         steps={
-            name: _reopened(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
+            name: _continued(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
         },
         decision=None,
         error=None,
@@ -194,9 +193,8 @@ def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) ->
     return now + settings.extended_waits[number] * (1 + spread(f"{record.order.task}.{record.epoch}") / 4)
 
 
-def _reopened(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
-    spec = record.order.by_name[step.name]
-    do, undo = step.do, step.undo
+def _continued(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
+    spec, do, undo = record.order.by_name[step.name], step.do, step.undo
     is_waiting = spec.type in WAITING_TYPES
     if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat(Direction.DO):
         do = do.restartable(now, "no outcome")

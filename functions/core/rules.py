@@ -94,7 +94,7 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case events.StepStarted():
             return step_rules.start_step(record, event, now)
         case events.RequestsSent():
-            return step_rules.record_sent(record, event)
+            return step_rules.record_sent(record, event, now)
         case events.StepSkipped() | events.StepDeferred() | events.StepBroken():
             return step_rules.pass_over_step(record, event, now, settings)
         case events.ResultRejected():

@@ -81,12 +81,13 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     return record
 
 
-def record_sent(record: TaskRecord, event: events.RequestsSent) -> TaskRecord:
-    """Record which requests were sent: no run sends them again."""
+def record_sent(record: TaskRecord, event: events.RequestsSent, now: datetime) -> TaskRecord:
+    """Record which requests were sent: no run sends them again. Those given up are due at once."""
     for spec, operation in record.operations:
-        ending = "" if operation.state is OperationState.RUNNING else ".find"
-        if f"{operation.start_id}{ending}" in event.start_ids and operation.unsent_by is not None:
-            record = record.with_operation(spec.name, replace(operation, send_by=None))
+        start = f"{operation.start_id}{'' if operation.state is OperationState.RUNNING else '.find'}"
+        if operation.unsent_by is not None and start in event.start_ids | event.given_up:
+            send_by = None if start in event.start_ids else min(now, operation.unsent_by)
+            record = record.with_operation(spec.name, replace(operation, send_by=send_by))
     return record
 
 
@@ -257,6 +258,8 @@ def _with_outcome(
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
     over = {OperationState.UNKNOWN, OperationState.REFUSED}
     is_passed = spec.may_fail and operation.state in over and operation.find_by is None
+    if event.kind is OutcomeKind.NOT_BEGUN and event.has_unanswered:  # another step is the next probe
+        operation = replace(operation.with_attempt(now, "unknown"), deferred_since=None)
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
@@ -366,10 +369,7 @@ def _deferred(
 def fail_or_recover(
     record: TaskRecord, spec: StepSpec, text: str, now: datetime, settings: RuleSettings, *, may_recover: bool
 ) -> TaskRecord:
-    """End an optional step that has failed with the error `text`; decide on a recovery for another one.
-
-    An exhausted undo counts as refused.
-    """
+    """End an optional step with the error `text`, or decide on a recovery. An exhausted undo is refused."""
     operation = record.current(spec.name)
     if record.direction is Direction.DO and spec.may_fail:
         failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=text)

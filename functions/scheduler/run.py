@@ -97,8 +97,8 @@ async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: S
 class _Run:
     """One activity of a run.
 
-    `_planned` are start ids that it drew, `_begun` the keys of the calls and look-ups that it began, and
-    `_sent` the requests that it sent: whether a later run might repeat them. Its next change records these.
+    `_planned` are the start ids that it drew, `_begun` the calls and look-ups that it began, `_unsent` the
+    requests that it could not send, `_sent` those that it sent: whether a later run might repeat them.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
@@ -107,7 +107,7 @@ class _Run:
         self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
         self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, bool]()
-        self._has_started = self._has_unsent = self._is_over = False
+        self._unsent, self._has_started, self._is_over = set[str](), False, False
         self._newest: TaskRecord | None = None
         self._group, self._gives_way = asyncio.TaskGroup(), asyncio.Event()
 
@@ -119,14 +119,14 @@ class _Run:
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
                 self._begin(record, is_first=True)
-        is_kept = any(self._sent.values())
+        is_kept = any(self._sent.values()) or bool(self._unsent)
         newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
         if newest is None:
             return False
         has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
-        has_more = newest.epoch == self._epoch and (self._has_unsent or self._gives_way.is_set() or has_work)
-        if self._sent and (is_kept or has_more):
-            sent = RequestsSent(start_ids=frozenset(self._sent))
+        has_more = newest.epoch == self._epoch and bool(self._unsent or self._gives_way.is_set() or has_work)
+        if is_kept or (self._sent and has_more):
+            sent = RequestsSent(start_ids=frozenset(self._sent), given_up=frozenset(self._unsent))
             await self._runs.storage.change(self._task, sent, until=self._records_until)
         return has_more
 
@@ -236,14 +236,14 @@ class _Run:
             async with self._runs.gates.call(spec.gate, slot_by):
                 began_at = self._runs.now()
                 outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
-            if not call.is_look_up:
-                await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
-            outcome = CallOutcome(not_called, str(error))
-        return outcome
+            return CallOutcome(not_called, str(error))
+        is_away = not call.is_look_up and await self._runs.gates.report(spec.gate, outcome.kind, began_at)
+        return outcome.deferred() if is_away and call.idempotent and not spec.may_fail else outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
+        key = f"{call.start_id}.find" if call.is_look_up else call.start_id
         until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
         while (now := self._runs.now()) < until and not self._gives_way.is_set():
             try:
@@ -261,7 +261,7 @@ class _Run:
                     await asyncio.wait_for(self._gives_way.wait(), min(wait, (until - now).total_seconds()))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
-                sent = f"{call.start_id}.find" if call.is_look_up else call.start_id
-                self._sent[sent] = call.complete_by > self._records_until or not call.idempotent
+                self._sent[key] = call.complete_by > self._records_until or not call.idempotent
                 return
-        self._has_unsent |= self._runs.now() < call.complete_by <= self._records_until
+        if self._runs.now() < call.complete_by:
+            self._unsent.add(key)

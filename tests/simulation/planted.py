@@ -125,11 +125,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
-        Edit(
-            "core.deadline_rules",
-            "for hold in holds.get(gate, ())\n",
-            "for hold in holds.get(gate * 2, ())\n",
-        ),
+        Edit("core.deadline_rules", "in holds.get(gate, ())\n", "in holds.get(gate * 2, ())\n"),
         Edit(
             "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
@@ -147,11 +143,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "request_that_was_not_reached_counts": (
-        Edit(
-            "core.deadline_rules",
-            "was_unreached = gate is not None and",
-            "was_unreached = gate is not None and gate.failures < 0 and",
-        ),
+        Edit("core.deadline_rules", "d = gate is not None", "d = gate is not None and gate.failures < 0"),
     ),
     "request_that_hangs_is_not_counted": (
         Edit(
@@ -197,13 +189,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "run_repeats_a_payment": (
         Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
     ),
-    "run_repeats_an_overdue_call": (
-        Edit(
-            "core.step_rules",
-            "operation.state is OperationState.RUNNING and not operation.is_overdue(now)",
-            "operation.state is OperationState.RUNNING",
-        ),
-    ),
+    "run_repeats_an_overdue_call": (Edit("core.step_rules", " and not operation.is_overdue(now)", ""),),
     "overdue_payment_is_recovered": (
         Edit("core.deadline_rules", "(record.direction)\n", "(record.direction) and spec.can_find\n"),
     ),
@@ -211,18 +197,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.conclusions", "        if is_timed_out:\n", "        if is_timed_out and is_looked_up:\n"),
     ),
     "not_done_counts_without_a_fence": (
-        Edit(
-            "messaging.agent_messages",
-            ".NOT_BEGUN if fences_starts else",
-            ".NOT_BEGUN if fences_starts or finding else",
-        ),
+        Edit("messaging.agent_messages", "if fences_starts else", "if fences_starts or finding else"),
     ),
     "look_up_by_a_queue_counts_without_a_fence": (
-        Edit(
-            "messaging.agent_messages",
-            "outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)",
-            "outcome_of(Finding.NOT_DONE, fences_starts=True)",
-        ),
+        Edit("messaging.agent_messages", "fences_starts=self.fences_starts", "fences_starts=True"),
     ),
     "look_up_counts_after_its_deadline": (
         Edit("core.step_rules", "operation.find_by is not None and event.epoch", "event.epoch"),
@@ -243,18 +221,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "isinstance(error, _ResultError) and record.direction is Direction.DO:",
             "isinstance(error, _ResultError) and record.epoch < 0:",
         ),
-        Edit(
-            "core.plan",
-            "return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))",
-            "return replace(event, error=str(error))",
-        ),
+        Edit("core.plan", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error", "error"),
     ),
     "call_outlasts_its_run": (
-        Edit(
-            "core.plan",
-            "(seconds=spec.complete_within) > ends_at",
-            "(seconds=spec.complete_within) * 0 > ends_at",
-        ),
+        Edit("core.plan", "complete_within) > ends_at", "complete_within) * 0 > ends_at"),
         Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
     ),
     # The parts around the core
@@ -279,11 +249,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
     ),
     "request_is_sent_by_each_activity": (
-        Edit(
-            "core.step_rules",
-            "in event.start_ids and operation.unsent_by",
-            "in event.start_ids and operation.defer_by",
-        ),
+        Edit("core.step_rules", "send_by = None if start in", "send_by = operation.send_by if start in"),
     ),
     "request_that_was_not_sent_is_not_due": (
         Edit("core.derive", "for time in (op.find_by, op.unsent_by))", "for time in [op.find_by])"),
@@ -319,6 +285,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "gate_without_compare_and_swap": (
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
     ),
+    "payment_without_an_answer_is_deferred": (
+        Edit("scheduler.run", "is_away and call.idempotent and", "is_away and"),
+    ),
     "gates_are_read_once": (
         Edit("agents.gates", "is None or self._now() - self._tried_at >= _FRESH:", "is None:"),
     ),
@@ -330,11 +299,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
             "    async def start",
             "\n    async def start",
         ),
-        Edit(
-            "agents.gate_releases",
-            "if is_lost and gate.hold is None:",
-            "if is_lost and gate.next_at is None:",
-        ),
+        Edit("agents.gate_releases", "is_lost and gate.hold is None", "is_lost and gate.next_at is None"),
     ),
     "release_message_is_dropped_as_a_duplicate": (
         Edit("messaging.scheduler_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
@@ -357,18 +322,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.table_maintenance", "for key in missing]\n", "for key in missing[:0]]\n"),
     ),
     "retention_deletes_an_open_task": (
-        Edit(
-            "storage.table_maintenance",
-            "        return False  # an outdated index row, which the full sweep deletes",
-            "        pass",
-        ),
+        Edit("storage.table_maintenance", "return False  # an outdated", "pass  # an outdated"),
     ),
     "retention_deletes_a_child_before_its_parent": (
-        Edit(
-            "storage.table_maintenance",
-            "        return False  # the undo of its parent includes it",
-            "        pass",
-        ),
+        Edit("storage.table_maintenance", "return False  # the undo", "pass  # the undo"),
     ),
     "retention_leaves_step_rows": (
         Edit(
@@ -437,18 +394,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "supervisor_examines_nothing": (
-        Edit(
-            "supervisor.task_sweep",
-            "        if stored is None:\n",
-            "        if stored is None or stored.etag:\n",
-        ),
+        Edit("supervisor.task_sweep", "if stored is None:\n", "if stored is None or stored.etag:\n"),
     ),
     "unknown_outcome_asks_no_question": (
-        Edit(
-            "core.derive",
-            "do.find_by is None and not spec.may_fail)",
-            "do.find_by is None and spec.name in spec.needs)",
-        ),
+        Edit("core.derive", "None and not spec.may_fail)", "None and spec.name in spec.needs)"),
     ),
     "version_that_is_not_deployed_stops_the_task": (
         Edit(
@@ -492,11 +441,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "undo_is_cancelled": (
-        Edit(
-            "core.operator_rules",
-            "if is_undoing or (decided is not None",
-            "if record.failures or (decided is not None",
-        ),
+        Edit("core.operator_rules", "if is_undoing or (decided", "if record.failures or (decided"),
     ),
     "each_recovery_is_alerted": (
         Edit(
@@ -520,11 +465,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "deadlines_are_decided_while_suspended": (
-        Edit(
-            "core.deadline_rules",
-            "if record.finished_at is not None or record.suspension is not None:",
-            "if record.finished_at is not None:",
-        ),
+        Edit("core.deadline_rules", " or record.suspension is not None:", ":"),
     ),
     "due_task_whose_version_is_missing_is_not_suspended": (
         Edit("core.deadline_rules", "record.decision is None:  # an end", "record.epoch < 0:  # an end"),
@@ -542,11 +483,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "release_does_not_double": (Edit("core.gate_rules", "gate.amount * 2 or 1", "gate.amount or 1"),),
     "not_begun_is_an_unknown_outcome": (
-        Edit(
-            "agents.agent_call",
-            "CallOutcome(OutcomeKind.NOT_BEGUN, bounded(str(error)))",
-            "CallOutcome(OutcomeKind.UNKNOWN, bounded(str(error)))",
-        ),
+        Edit("agents.agent_call", "(OutcomeKind.NOT_BEGUN, bounded", "(OutcomeKind.UNKNOWN, bounded"),
     ),
     "event_for_a_missing_version_is_lost": (
         Edit(
@@ -557,11 +494,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "id_is_not_reserved": (Edit("api.orders", "draft if task is None else", "draft if draft.task_id else"),),
     "repeated_submission_without_a_task_is_not_sent": (
-        Edit(
-            "messaging.reservations",
-            "            return found\n",
-            "            return replace(found, is_admitted=True)\n",
-        ),
+        Edit("messaging.reservations", "return found\n", "return replace(found, is_admitted=True)\n"),
     ),
     "reservation_without_an_order_stays": (
         Edit("supervisor.table_sweep", 'having="Reserved"', 'having="Reservation"'),

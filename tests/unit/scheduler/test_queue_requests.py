@@ -96,7 +96,7 @@ async def test_lost_look_up_ends_at_its_deadline() -> None:
 
 @virtual
 async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline() -> None:
-    """Also by a further run."""
+    """Also by a further activity of the run."""
     world = paying(DONE, run_seconds=20)
     take, is_down = world.take_request, [True]
 
@@ -113,7 +113,7 @@ async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline() ->
     is_down[0] = False
     record = await world.until_rest("t1")
     assert (derive(record).state, kinds(world)) == (ProcessState.PROCESSED, ["carry out", "find"])
-    assert world.activities == [("t1.1.1", "done"), ("t1.1.2", "done"), ("t1.1.3", "done")]
+    assert world.activities == [("t1.1.1", "done"), ("t1.1.2", "more"), ("t1.1.2", "done")]
 
 
 @pytest.mark.parametrize("delivers_again", [True, False])
@@ -225,24 +225,21 @@ async def test_request_does_not_wait_for_the_pause_of_another_one() -> None:
     assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
 
 
+@pytest.mark.parametrize(("seconds", "gap"), [(63, 0), (40, 15)])
 @virtual
-async def test_request_of_an_older_epoch_is_sent_although_the_next_one_has_work() -> None:
-    """A payment is kept in a recovery; its run tries until the broker is back."""
+async def test_payment_that_its_run_gives_up_is_sent_in_the_next_epoch(seconds: float, gap: float) -> None:
+    """That epoch begins before its run gives way to other work, or `gap` seconds before its next activity."""
     pay = QueueStep("pay", request=request, complete_within=200, result=Receipt, idempotent=False)
-    world = World(workflow(pay, step("x"), step("y", complete_within=60)), settings=PRODUCTION)
-    world.services.behaviour |= {"x": answering('{"number":1}', 100), "y": answering('{"number":1}', 31)}
-    start = world.start_instance
-
-    def start_later(message: RunRequest) -> None:
-        is_next = ".2." in message.id
-        if is_next:
-            world.services.behaviour.clear()
-        asyncio.get_running_loop().call_later(8 if is_next else 0, start, message)
-
-    world.start_instance = start_later  # type: ignore[method-assign]
-    without_broker(world, 70)
+    other = QueueStep("other", request=request, complete_within=62, result=Receipt)
+    first = step("first", complete_within=120)
+    last = step("last", first, complete_within=225)
+    world = World(workflow(pay, other, first, last), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', seconds)
+    world.gap = gap
+    without_broker(world, 100)
     await world.admit("t1")
     assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
+    assert [each.step for each in world.requests].count("pay") == 1
 
 
 @virtual
@@ -265,8 +262,8 @@ async def test_request_is_sent_until_its_deadline(caplog: pytest.LogCaptureFixtu
     await world.admit("t1")
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, len(world.requests)) == (ProcessState.PROCESSED, 0, 1)
-    assert (failed, len(caplog.messages)) == (7 + 7, 2 + 2)
-    assert world.activities == [(f"t1.1.{number}", "done") for number in (1, 2, 3)]
+    assert (failed, len(caplog.messages)) == (7 + 7 + 4, 2 + 2 + 1)
+    assert world.activities == [(RUN, "more"), (RUN, "more"), (RUN, "done")]
 
 
 @pytest.mark.parametrize("hangs", [False, True])

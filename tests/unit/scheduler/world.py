@@ -106,10 +106,11 @@ class OpenGates(ReleasingGates):
         """Return a gate."""
         return self.gates.get(name)
 
-    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
+    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> bool:
         """Record the outcome of a call."""
         assert began_at <= virtual_now()
         self.reports.append((name, kind))
+        return name in self.gates and self.gates[name].is_away
 
     async def reply(self, name: str, sent_at: datetime | None, *, is_taken: bool) -> None:
         """Record a reply."""
@@ -291,6 +292,7 @@ class World:
         self.activities: list[tuple[str, str]] = []
         self.delivers = self.delivers_again = True
         self.replies_after: float | None = 1.0
+        self.gap = 0.0
         self._instances = set[str]()
         self._background = set[asyncio.Future[Any]]()
         self.process = Process(self)
@@ -391,6 +393,7 @@ class World:
             if progress is None:
                 return
             self.activities.append((instance, progress))
+            await asyncio.sleep(self.gap)
             try:
                 activity = generator.send(progress)
             except StopIteration:
