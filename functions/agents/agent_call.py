@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -90,12 +90,6 @@ class CallOutcome:
     kind: OutcomeKind
     text: str
     has_unanswered: bool = False
-
-    def deferred(self) -> CallOutcome:
-        """Return an unknown outcome as *not begun* with an unanswered request: the service is away."""
-        if self.kind is not OutcomeKind.UNKNOWN:
-            return self
-        return replace(self, kind=OutcomeKind.NOT_BEGUN, has_unanswered=True)
 
 
 class Agent(Protocol):

@@ -177,19 +177,18 @@ class Gates(CallLimits):
 
     # Outcomes of calls, and replies
 
-    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> bool:
-        """Count the outcome of a call that began at a time; return whether the service is away.
+    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
+        """Count the outcome of a call that began at a time. It raises nothing.
 
         *Not begun* opens the circuit at once, and so does any failure while it is half-open; otherwise
-        `open_after` failures in a row of this instance open it. The service is away from then on until the
-        first success. This method raises nothing.
+        `open_after` failures in a row of this instance open it.
         """
+        gate = self.of(name)
         if kind is OutcomeKind.UNKNOWN:
             self._failures[name] += 1
-            gate = (await self.refresh()).get(name, Gate(name=name))
-            is_probe = gate.circuit is Circuit.HALF_OPEN
+            is_probe = gate is not None and gate.circuit is Circuit.HALF_OPEN
             if not is_probe and self._failures[name] < self._settings.open_after:
-                return gate.is_away
+                return
         if kind is not OutcomeKind.NOT_BEGUN:
             self._failures.pop(name, None)
         is_failure = kind in {OutcomeKind.UNKNOWN, OutcomeKind.NOT_BEGUN}
@@ -203,7 +202,6 @@ class Gates(CallLimits):
             await self.change(name, change)
         except StorageError as error:
             _log.warning("gate %s: an outcome is not counted: %s", name, error)
-        return self._view.get(name, Gate(name=name)).is_away
 
     async def reply(self, name: str, sent_at: datetime | None, *, is_taken: bool) -> None:
         """Count a reply of an Agent behind a queue; healthy traffic writes nothing. It raises nothing.

@@ -258,8 +258,6 @@ def _with_outcome(
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
     over = {OperationState.UNKNOWN, OperationState.REFUSED}
     is_passed = spec.may_fail and operation.state in over and operation.find_by is None
-    if event.kind is OutcomeKind.NOT_BEGUN and event.has_unanswered:  # another step is the next probe
-        operation = replace(operation.with_attempt(now, "unknown"), deferred_since=None)
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
@@ -369,7 +367,10 @@ def _deferred(
 def fail_or_recover(
     record: TaskRecord, spec: StepSpec, text: str, now: datetime, settings: RuleSettings, *, may_recover: bool
 ) -> TaskRecord:
-    """End an optional step with the error `text`, or decide on a recovery. An exhausted undo is refused."""
+    """End an optional step that has failed with the error `text`; decide on a recovery for another one.
+
+    An exhausted undo counts as refused.
+    """
     operation = record.current(spec.name)
     if record.direction is Direction.DO and spec.may_fail:
         failed = operation.with_attempt(now, OUTCOME_UNKNOWN).ended(OperationState.REFUSED, now, error=text)

@@ -129,8 +129,8 @@ class ResultRejected:
 class StepEnded:
     """The outcome of one start. The start id proves that the sender has the request.
 
-    `has_unanswered`: a request of it may still take effect; with *not begun*, the service is away.
-    `is_look_up`: the Agent looked it up. Only the run of the call looks up an outcome until `look_up_by`.
+    `has_unanswered`: another request of this start had no answer and may still take effect. `is_look_up`: the
+    Agent looked it up afterwards. Only the run of the call looks up an unknown outcome until `look_up_by`.
     """
 
     epoch: int

@@ -236,10 +236,11 @@ class _Run:
             async with self._runs.gates.call(spec.gate, slot_by):
                 began_at = self._runs.now()
                 outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
+            if not call.is_look_up:
+                await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
-            return CallOutcome(not_called, str(error))
-        is_away = not call.is_look_up and await self._runs.gates.report(spec.gate, outcome.kind, began_at)
-        return outcome.deferred() if is_away and call.idempotent and not spec.may_fail else outcome
+            outcome = CallOutcome(not_called, str(error))
+        return outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
@@ -263,5 +264,4 @@ class _Run:
             else:
                 self._sent[key] = call.complete_by > self._records_until or not call.idempotent
                 return
-        if self._runs.now() < call.complete_by:
-            self._unsent.add(key)
+        self._unsent |= {key} if self._runs.now() < call.complete_by else set()

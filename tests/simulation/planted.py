@@ -285,9 +285,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "gate_without_compare_and_swap": (
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
     ),
-    "payment_without_an_answer_is_deferred": (
-        Edit("scheduler.run", "is_away and call.idempotent and", "is_away and"),
-    ),
     "gates_are_read_once": (
         Edit("agents.gates", "is None or self._now() - self._tried_at >= _FRESH:", "is None:"),
     ),

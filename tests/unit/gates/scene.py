@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from functions.agents.agent_call import CallOutcome
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.derive import ready_steps
 from functions.core.gate_rules import Gate
@@ -64,22 +63,17 @@ class Request:
 
 
 class Service:
-    """A remote service that is down for some times, in seconds.
+    """A remote service that is down for some times, in seconds. Calls have an outcome `kind` then."""
 
-    Calls have an outcome `kind` then, after `patience` seconds.
-    """
-
-    def __init__(
-        self, *down: tuple[float, float], kind: OutcomeKind = OutcomeKind.UNKNOWN, patience: float = 0.1
-    ) -> None:
-        self.down, self.kind, self.patience = down, kind, patience
+    def __init__(self, *down: tuple[float, float], kind: OutcomeKind = OutcomeKind.UNKNOWN) -> None:
+        self.down, self.kind = down, kind
         self.calls: list[tuple[float, str, bool]] = []
 
     async def call(self, task: str) -> OutcomeKind:
         """Answer after 0.1 s."""
         began_at, is_down = seconds(), any(start <= seconds() < end for start, end in self.down)
         self.calls.append((began_at, task, not is_down))
-        await asyncio.sleep(self.patience if is_down else 0.1)
+        await asyncio.sleep(0.1)
         return self.kind if is_down else OutcomeKind.DONE
 
     @property
@@ -191,31 +185,30 @@ class Host(StorageProcess):
                 self.scene.agent.waiting.append(request)
                 continue
             began_at = virtual_now()
-            outcome = CallOutcome(await self.scene.service.call(task), "it failed")
-            is_away = await self.gates.report(spec.gate, outcome.kind, began_at)
-            await self.change(task, ended(request, outcome.deferred() if is_away else outcome))
+            kind = await self.scene.service.call(task)
+            await self.gates.report(spec.gate, kind, began_at)
+            await self.change(task, ended(request, kind))
 
     async def reply(self, request: Request, kind: OutcomeKind) -> None:
         """Record the reply of an Agent, and count it at the gate."""
-        applied = await self.change(request.task, ended(request, CallOutcome(kind, "it failed")))
+        applied = await self.change(request.task, ended(request, kind))
         operation = applied.record.do("s")
         sent_at = operation.started_at if operation.start_id == request.start_id else None
         is_deferred = applied.rejection is None and kind is OutcomeKind.NOT_BEGUN
         await self.gates.reply(QUEUE, sent_at, is_taken=not is_deferred)
 
 
-def ended(request: Request, outcome: CallOutcome) -> StepEnded:
+def ended(request: Request, kind: OutcomeKind) -> StepEnded:
     """Return the outcome of the only step of a task."""
-    is_done = outcome.kind is OutcomeKind.DONE
+    is_done = kind is OutcomeKind.DONE
     return StepEnded(
         epoch=request.record.epoch,
         step="s",
         direction=Direction.DO,
         start_id=request.start_id,
-        kind=outcome.kind,
+        kind=kind,
         result="{}" if is_done else None,
-        error=None if is_done else outcome.text,
-        has_unanswered=outcome.has_unanswered,
+        error=None if is_done else "it failed",
     )
 
 

@@ -64,23 +64,6 @@ async def test_service_that_is_down_for_ten_minutes_costs_no_failure() -> None:
     assert (await scene.gate()).circuit is Circuit.CLOSED
 
 
-@pytest.mark.parametrize("patience", [0.1, 29])
-@virtual
-async def test_service_that_does_not_answer_costs_the_failures_that_open_its_circuit(patience: float) -> None:
-    """For an hour, each call ends with an unknown outcome. No task loses more than its first recovery."""
-    scene = Scene(service=(service := Service((30, 3630), patience=patience)))
-    await scene.admit(300, within=300)
-    await scene.live(3629 - seconds())
-    probed = {task for at, task, _ in service.calls if at > 400}
-    assert len(probed) > 50  # each probe is another task
-    await scene.live(180)
-    records = await scene.records()
-    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
-    assert sum(record.failures for record in records) <= 3 * 2
-    assert max(record.failures for record in records) <= 1
-    assert [each.body["gate"] for each in scene.sent if each.kind is MessageKind.ALERT] == [SERVICE]
-
-
 @virtual
 async def test_call_that_fails_while_others_succeed_is_counted() -> None:
     """The circuit stays closed; a hold that begins meanwhile stops no deadline of a call."""

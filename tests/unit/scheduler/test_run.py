@@ -11,7 +11,7 @@ from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, 
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import Direction, OperationState, TaskRecord
-from functions.core.step_definition import EventStep, QueueStep, Retry, Step, WorkflowStep
+from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.task_events import Answered, OutcomeKind, Verdict
 from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault
@@ -246,26 +246,6 @@ async def test_closed_gate_defers_without_a_call() -> None:
     await asyncio.sleep(5)
     assert (await world.record("t1")).do("s0").gate == "s0"
     assert (world.services.calls, world.activities) == ([], [(RUN, "done")])
-
-
-@pytest.mark.parametrize("definition", [step("s0"), once("s0"), step("s0", on_failure="continue")])
-@virtual
-async def test_repeatable_call_that_hangs_while_its_circuit_opens_is_deferred(definition: Step[Any]) -> None:
-    """It counts no failure, and stays an attempt without an answer. An optional step is passed."""
-    world = World(workflow(definition))
-
-    async def hang(_call: AgentCall) -> str:
-        world.process.gates.gates["s0"] = Gate(name="s0", circuit=Circuit.OPEN)
-        return await asyncio.sleep(1000, "")
-
-    world.services.behaviour["s0"] = hang
-    await world.admit("t1")
-    await asyncio.sleep(22)
-    record = await world.record("t1")
-    do, is_deferred = record.do("s0"), definition.options == step("s0").options
-    assert (do.gate == "s0", do.state is OperationState.NOT_STARTED) == (is_deferred, is_deferred)
-    assert (record.failures, record.epoch, do.unknown_starts) == (0, 1, 1)
-    assert not is_deferred or [each.outcome for each in do.attempts] == ["unknown"]
 
 
 @pytest.mark.parametrize(

@@ -106,11 +106,10 @@ class OpenGates(ReleasingGates):
         """Return a gate."""
         return self.gates.get(name)
 
-    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> bool:
+    async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
         """Record the outcome of a call."""
         assert began_at <= virtual_now()
         self.reports.append((name, kind))
-        return name in self.gates and self.gates[name].is_away
 
     async def reply(self, name: str, sent_at: datetime | None, *, is_taken: bool) -> None:
         """Record a reply."""
