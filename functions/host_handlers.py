@@ -97,10 +97,15 @@ class QueueHandlers:
         return is_first
 
 
+def _integer(digits: str) -> int:
+    """Return an integer; one of a result may have more digits than Python converts."""
+    return int(digits[:40])
+
+
 def _without_result(body: bytes, reason: str) -> AgentReply | None:
     """Return a reply whose result alone is wrong: its step is done, without a usable result."""
     try:
-        content = json.loads(body)  # it accepts a nested result, and half of a character
+        content = json.loads(body, parse_int=_integer)  # it accepts nested results, and half of a character
         if content["outcome"] != ReplyOutcome.DONE:
             return None
         text = f"its result cannot be recorded ({reason})"[:MOST_REASON_CHARACTERS]

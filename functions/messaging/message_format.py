@@ -84,6 +84,12 @@ class QueueMessage:
     correlation_id: str | None = None
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Return the approximate bytes of its body, its properties and its labels."""
+        labels = {"id": self.message_id, "subject": self.subject, "correlation": self.correlation_id}
+        return len(self.body) + size_of({**self.properties, **labels})
+
     @classmethod
     def received(
         cls,

@@ -31,7 +31,6 @@ from functions.messaging.message_format import (
     SubmissionMessage,
     order_messages,
     short_id,
-    size_of,
 )
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.scheduler_messages import SchedulerMessage
@@ -244,9 +243,8 @@ class MessageSender:
             if not self._may_send(queue):
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
             self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
-        size = len(message.body) + size_of(message.properties) + _HEADER_BYTES
-        encoded = _encoded(message, not_before, seconds)
-        await self._senders[queue].batches.add(encoded, size / _MOST_BATCH_BYTES)
+        share = (message.size + _HEADER_BYTES) / _MOST_BATCH_BYTES
+        await self._senders[queue].batches.add(_encoded(message, not_before, seconds), share)
 
 
 class HubSender:

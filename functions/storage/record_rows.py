@@ -183,11 +183,6 @@ def _text(row: Row, name: str) -> str:
     return text
 
 
-def _texts(row: Row, name: str) -> list[str]:
-    """Return the lines of a text from its columns."""
-    return [line for line in (joined(row, name) or "").split("\n") if line]
-
-
 def _task_row(stored: StoredTask) -> Row:
     record, columns = stored.record, derive(stored.record)
     return {
@@ -274,7 +269,7 @@ def _facts_of(step: StepRecord) -> Row:
     if step.earlier_dos:
         kept = (replace(do, request=None) if do.request == step.do.request else do for do in step.earlier_dos)
         text = _json(_EARLIER, tuple(kept))
-        if len(text) > 25 * _MOST_CHARACTERS:  # the rest of the row has other texts
+        if len(text.encode("utf-16-le")) > 50 * _MOST_CHARACTERS:  # the rest of the row has other texts
             raise UnwritableRowsError(f"step {step.name}: its earlier requests take {len(text)} characters")
         row |= {**split("EarlierDos", text), "Undone": step.undone}
     return row | split("Event", step.event) | split("EventBy", step.event_by) | split("Note", step.note)
@@ -315,13 +310,22 @@ def closed_epoch(row: Row) -> core.ClosedEpoch:
 
 def index_keys_of(row: Row) -> list[str]:
     """Return the keys of the index rows that a task row names. Raises `CorruptRowError`."""
-    return decoded(str(row.get("RowKey")), lambda: [_text(row, "Index"), *_texts(row, "Gates")])
+    return decoded(str(row.get("RowKey")), lambda: _index_keys(row))
+
+
+def _index_keys(row: Row) -> list[str]:
+    task = row["RowKey"].partition("|")[0]
+    found = [_text(row, "Index"), *(joined(row, "Gates") or "").split()]
+    if any(keys.task_in(key) != task for key in found):
+        raise ValueError("it names an index row of another task")
+    return found
 
 
 def find_keys_of(row: Row, task: str) -> list[str]:
     """Return the keys of the rows of a task's search keys from its order row. Raises `CorruptRowError`."""
     submitted_at = decoded(str(row.get("RowKey")), lambda: datetime.fromisoformat(row["SubmittedAt"]))
-    return [keys.find_key(name, submitted_at, task) for name in _texts(row, "SearchKeys")]
+    names = (joined(row, "SearchKeys") or "").split("\n")
+    return [keys.find_key(name, submitted_at, task) for name in names if name]
 
 
 def parent_of(row: Row) -> str | None:
@@ -355,8 +359,8 @@ def _stored(row: Row, order: Order, steps: Mapping[str, StepRecord]) -> StoredTa
     facts = {**from_json(_text(row, "Facts")), "order": order, "steps": steps}
     texts = {"reason": joined(row, "Reason"), "output": joined(row, "Output")}
     record = _TASK.validate_python(facts | texts)
-    writes, index = tuple(_text(row, "Writes").split()), _text(row, "Index")
-    return StoredTask(record, str(row["odata.etag"]), writes, index)
+    writes = tuple(_text(row, "Writes").split())
+    return StoredTask(record, str(row["odata.etag"]), writes, _index_keys(row)[0])
 
 
 def _step_of(name: str, row: Row, order: Order) -> StepRecord:

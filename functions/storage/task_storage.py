@@ -148,10 +148,8 @@ class TaskStorage:
     async def move_index(self, stored: StoredTask) -> None:
         """Move the index row of a task that is due later to that time."""
         task = stored.record.order.task
-        if task in self._inboxes:
-            return
         changes, moved = difference(stored, stored.record, self.new_write(), moves_index=True)
-        if moved.index != stored.index:
+        if moved.index != stored.index and task not in self._inboxes:
             self._cache.drop(task)
             await self.commit(task, changes)
 

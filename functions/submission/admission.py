@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -28,7 +28,6 @@ from functions.messaging.message_format import (
     SubmissionMessage,
     payload_text,
     read_message,
-    size_of,
 )
 from functions.messaging.order_search import search_keys
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
@@ -45,8 +44,6 @@ _log = logging.getLogger(__name__)
 _RUN_ID_CHARACTERS = 8
 #: The first and the longest wait for a version that is not deployed, and their number: a day in all.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
-#: Bytes of properties that an event keeps on the queue, which accepts 64 KB. The hub accepts more.
-_MOST_PROPERTY_BYTES = 32 * 1024
 #: Tries to insert a task while its reservation changes.
 _MOST_TRIES = 5
 
@@ -130,8 +127,6 @@ class Admission:
         waits = DeliveryCounts.of(message).put_back
         if waits >= _MOST_WAITS:
             raise _RejectedError(f"workflow: no '{submitted.workflow}'{version} was deployed for a day")
-        if size_of(message.properties) > _MOST_PROPERTY_BYTES:
-            message = replace(message, properties={})
         wait = min(_FIRST_WAIT * 2 ** min(waits, _MOST_DOUBLINGS), _LONGEST_WAIT)
         copy = copy_of(message, DeliveryCounts(put_back=waits + 1))
         await self.put(SUBMISSIONS_QUEUE, copy, self.now() + wait)

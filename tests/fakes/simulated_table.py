@@ -151,7 +151,8 @@ class SimulatedTable:
                 return RefusedChanges(404, "ResourceNotFound", number)
             if row is not None and change.etag not in {"*", row["odata.etag"]}:
                 return RefusedChanges(412, "UpdateConditionNotSatisfied", number)
-            code = _oversized(change.row or {})
+            merged = row if row is not None and change.kind == "merge" else {}
+            code = _oversized({**merged, **(change.row or {})})
             if code is not None:
                 return RefusedChanges(400, code, number)
         return None

@@ -143,6 +143,16 @@ async def test_reply_whose_result_alone_is_wrong_is_done(result: Any) -> None:
     assert [(task, step) for _, _, task, step in desk.rejected.messages] == [("t1", "card")]
 
 
+async def test_result_with_more_digits_than_python_converts_is_done() -> None:
+    """As above."""
+    desk = Desk()
+    body = json.dumps({**REPLY, "result": {"sum": 0}}).replace('"sum": 0', f'"sum": {"9" * 4301}')
+    await desk.handlers.agent_reply(QueueMessage(message_id="m1", body=body.encode()))
+    [reply] = desk.receivers.received
+    assert isinstance(reply, AgentReply)
+    assert reply.event.kind is OutcomeKind.DONE_WITHOUT_RESULT
+
+
 async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> None:
     """Each is rejected."""
     desk = Desk()

@@ -19,6 +19,7 @@ from functions.core.record import Message, MessageKind
 from functions.messaging import queue_names
 from functions.messaging.message_format import (
     MOST_IN_GROUP,
+    MOST_MESSAGE_BYTES,
     MessageError,
     QueueMessage,
     SubmissionMessage,
@@ -333,6 +334,15 @@ def test_copy_has_another_id_each_time() -> None:
     others += [copy_of(replace(message, message_id="", body=body), DeliveryCounts()) for body in (b"1", b"2")]
     assert len({each.message_id for each in (message, first, *others)}) == 6
     assert copy_of(first, DeliveryCounts(), 1).properties == {}
+
+
+def test_copy_of_a_message_that_is_nearly_too_large_fits() -> None:
+    """It has no properties of its sender, and no labels."""
+    body, properties = b"x" * MOST_MESSAGE_BYTES, {"p": "x" * 8000}
+    large = QueueMessage(message_id="m", body=body, subject="s", properties=properties)
+    copy = copy_of(large, DeliveryCounts(put_back=1))
+    assert copy.size < MOST_MESSAGE_BYTES + 500
+    assert (copy.properties, copy.subject) == ({"counted.put_back": 1}, None)
 
 
 # Queues

@@ -173,6 +173,13 @@ async def test_messages_that_wait_together_leave_together(bus: Bus) -> None:
     assert (bus.client.opened, bus.figures["messages"]) == (["q"], 41)
 
 
+async def test_labels_count_in_the_size_of_a_batch(bus: Bus) -> None:
+    """A batch with too many would fail with all its messages."""
+    message = QueueMessage(message_id="m", body=b"{}", subject="s" * 32_000)
+    await asyncio.gather(*(bus.sender.put("q", message) for _ in range(12)))
+    assert [len(batch) for _, batch in bus.client.batches] == [6, 6]
+
+
 async def test_messages_during_a_send_leave_with_the_next(bus: Bus) -> None:
     """A message that is alone is sent immediately, and one whose caller has left is not sent."""
     first = asyncio.create_task(bus.put("first"))

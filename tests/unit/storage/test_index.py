@@ -20,7 +20,7 @@ from functions.storage.index_pages import (
 )
 from functions.storage.record_rows import closed_epoch, message_of
 from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
-from functions.storage.table_contract import Row, RowChange, RowQuery
+from functions.storage.table_contract import CorruptRowError, Row, RowChange, RowQuery
 from functions.storage.table_maintenance import IndexRepair, Maintained, delete_finished
 from functions.supervisor.task_sweep import due_task
 from tests.fakes.simulated_table import SimulatedTable, TableFault
@@ -220,6 +220,19 @@ async def test_wrong_index_column_is_repaired() -> None:
         assert (result.created, result.deleted, result.failed) == (0, 1, 0)
         assert table.keys("!d") == due
         assert table.rows["000", "t1|task"]["Index"] == due[0]
+
+
+@virtual
+async def test_index_column_that_names_another_task_is_corrupt() -> None:
+    """No change of the task, and no repair, deletes that task's index row."""
+    table = SimulatedTable()
+    process = await admitted(table, "t1", "t2")
+    due = table.keys("!due|")
+    table.rows["000", "t1|task"]["Index"] = due[1]
+    with pytest.raises(CorruptRowError):
+        await StorageProcess(table).change("t1", Suspended(reason="me", by_operator=True))
+    result = await compared(process, 10)
+    assert ({each.row_key for each in result.corrupt}, table.keys("!due|")) == ({"t1|task"}, due)
 
 
 @virtual
