@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from functions.agents.gates import MOST_TRIES, Gates, ScheduleRelease
+from functions.agents.gates import MOST_TRIES, Gates
 from functions.core.deadline_rules import counts
 from functions.core.gate_rules import Circuit, Gate, end_hold, is_unreached, next_link, overdue, start_hold
-from functions.core.record import RuleSettings, StepType, TaskRecord
+from functions.core.record import StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased
 from functions.storage.index_pages import KEYS, every_page, read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, RowQuery, StorageError, TransientStorageError
-from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
 
@@ -47,26 +46,6 @@ class _Waiting:
 
 class ReleasingGates(Gates):
     """Gates that release the steps behind them, and that operators and the Supervisor change."""
-
-    def __init__(
-        self,
-        storage: TaskStorage,
-        *,
-        settings: RuleSettings,
-        now: Callable[[], datetime],
-        schedule_release: ScheduleRelease,
-        calls_at_once: Mapping[str, int] | None = None,
-    ) -> None:
-        """Without a limit in its row, a gate has that of `calls_at_once`."""
-        super().__init__(
-            storage.table,
-            settings=settings,
-            now=now,
-            schedule_release=schedule_release,
-            calls_at_once=calls_at_once,
-        )
-        self._storage = storage
-        self._passed_over: dict[str, datetime] = {}
 
     # Overdue requests
 
@@ -211,7 +190,7 @@ class ReleasingGates(Gates):
         """Return the `most` tasks of a shard that wait longest, without those that are passed over."""
         query = replace(index_range(TaskIndex.GATE, name), most=max(most, 1), beyond=beyond.get(shard))
         waiting: list[_Waiting] = []
-        async for page in every_page(self._table, shard, query):
+        async for page in every_page(self._storage.table, shard, query):
             for row in page.rows:
                 key, steps = str(row["RowKey"]), row.get("Count")
                 since, task = key.split("|")[-2:]
@@ -229,7 +208,9 @@ class ReleasingGates(Gates):
         beyond: str | None = start
         while beyond is not None:
             query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
-            page = await read_entries(self._table, shard, query, lambda row: row["RowKey"].split("|")[1])
+            page = await read_entries(
+                self._storage.table, shard, query, lambda row: row["RowKey"].split("|")[1]
+            )
             names.update(page.entries)
             beyond = f"{start}{page.entries[0]}}}" if page.entries else None
         return names

@@ -27,10 +27,10 @@ from functions.storage.table_contract import (
     Row,
     RowChange,
     StorageError,
-    Table,
     TransientStorageError,
     write,
 )
+from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
 _GATE = TypeAdapter(Gate)
@@ -102,7 +102,7 @@ class Gates(CallLimits):
 
     def __init__(
         self,
-        table: Table,
+        storage: TaskStorage,
         *,
         settings: RuleSettings,
         now: Callable[[], datetime],
@@ -111,7 +111,7 @@ class Gates(CallLimits):
     ) -> None:
         """Without a limit in its row, a gate has that of `calls_at_once`."""
         super().__init__(calls_at_once or {}, now)
-        self._table = table
+        self._storage = storage
         self._settings = settings
         self._schedule = schedule_release
         #: The corrupt rows of the latest read: the reason by row key.
@@ -123,6 +123,7 @@ class Gates(CallLimits):
         self._changes = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._failures = Counter[str]()
         self._noted_at: dict[str, datetime] = {}
+        self._passed_over: dict[str, datetime] = {}
 
     # The view of this instance
 
@@ -164,7 +165,7 @@ class Gates(CallLimits):
         self._tried_at = began_at = self._now()
         view: dict[str, Gate] = {}
         corrupt: dict[str, str] = {}
-        async for page in every_page(self._table, self.partition, ALL_TASKS):
+        async for page in every_page(self._storage.table, self.partition, ALL_TASKS):
             for row in page.rows:
                 try:
                     gate = _gate_of(row)
@@ -233,7 +234,7 @@ class Gates(CallLimits):
 
     async def read(self, name: str) -> tuple[Gate, str | None]:
         """Return a gate and the ETag of its row, None without a row. Raises `CorruptRowError`."""
-        row = await self._table.read(self.partition, name)
+        row = await self._storage.table.read(self.partition, name)
         return (Gate(name=name), None) if row is None else (_gate_of(row), str(row["odata.etag"]))
 
     async def change(
@@ -272,7 +273,7 @@ class Gates(CallLimits):
         insert = RowChange("insert", after.name, row)
         changes = [insert if etag is None else RowChange("update", after.name, row, etag)]
         changes += [message_change(alert) for alert in _alerts(gate, after)]
-        is_written = await write(self._table, self.partition, changes)
+        is_written = await write(self._storage.table, self.partition, changes)
         if is_written:
             self._view[after.name] = after
         return is_written

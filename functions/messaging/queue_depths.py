@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from azure.core.exceptions import AzureError
 from pydantic import AwareDatetime
 
+from functions.messaging.received_messages import NotHandledError, within
+
 if TYPE_CHECKING:
     from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
     from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
@@ -103,13 +105,12 @@ class PeekedQueues:
         seconds: float,
     ) -> ResultT | None:
         try:
-            async with asyncio.timeout(seconds):
-                return await measure(self._receiver(queue, part))
-        except (AzureError, TimeoutError, ValueError, asyncio.CancelledError) as fault:
-            if isinstance(fault, asyncio.CancelledError) and _is_cancelled():
-                raise
+            return await within(seconds, measure(self._receiver(queue, part)))
+        except (AzureError, NotHandledError, ValueError) as fault:
             _log.warning("queue %s cannot be read: %s", queue, type(fault).__name__)
-            await self._close(self._receivers.pop((queue, part), None))
+            receiver = self._receivers.pop((queue, part), None)
+            with suppress(AzureError, NotHandledError):
+                await within(1, receiver.close() if receiver is not None else asyncio.sleep(0))
             return None
 
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
@@ -118,21 +119,6 @@ class PeekedQueues:
             receiver = self._client().get_queue_receiver(queue, sub_queue=part, prefetch_count=0)
             self._receivers[queue, part] = receiver
         return self._receivers[queue, part]
-
-    async def _close(self, receiver: ServiceBusReceiver | None) -> None:
-        try:
-            with suppress(AzureError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await (receiver.close() if receiver is not None else asyncio.sleep(0))
-        except asyncio.CancelledError:
-            if _is_cancelled():
-                raise
-
-
-def _is_cancelled() -> bool:
-    """Return whether this task is cancelled. The client cancels tasks of its connection, too."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def _page(receiver: ServiceBusReceiver, number: int) -> list[ServiceBusReceivedMessage]:

@@ -8,18 +8,17 @@ A crash anywhere leaves a task due, and the next sweep finds it. Times are UTC.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import batched
-from typing import Protocol
 
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.derive import derive
-from functions.core.gate_rules import Gate
 from functions.core.plan import check_deployed
-from functions.core.record import Message, NotDeployedError, TaskRecord
-from functions.core.task_events import Due, Resumed
+from functions.core.record import Message, NotDeployedError
+from functions.core.task_events import Resumed
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
@@ -44,22 +43,6 @@ _NOT_DEPLOYED = RowQuery(f"{TaskIndex.SUSPENDED}|", f"{TaskIndex.SUSPENDED}|~", 
 type _TaskWork = Callable[[str], Awaitable[None]]
 
 
-class SweptGates(Protocol):
-    """The gates as a sweep uses them. `partition` has their alerts; `corrupt` is the reason by row key."""
-
-    partition: str
-    corrupt: Mapping[str, str]
-
-    async def refresh(self, *, is_forced: bool = False) -> Mapping[str, Gate]:
-        """Return all gates. With `is_forced`, raise `TransientStorageError` if they cannot be read."""
-
-    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Due:
-        """Count overdue requests of a task, and return the event by which they are decided."""
-
-    async def start_missing_chains(self) -> None:
-        """Start the release chains whose messages were lost. Raises `TransientStorageError`."""
-
-
 class TaskSweep:
     """The sweeps of one Supervisor, which recover at most `recoveries` tasks each.
 
@@ -71,7 +54,7 @@ class TaskSweep:
         self,
         storage: TaskStorage,
         *,
-        gates: SweptGates,
+        gates: ReleasingGates,
         registry: WorkflowRegistry,
         send: Callable[[Message], Awaitable[None]],
         now: Callable[[], datetime],
