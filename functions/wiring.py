@@ -261,7 +261,7 @@ class Wiring:
         return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
 
     def _front(self) -> list[func.Blueprint]:
-        _ = self._receivers, self._submitter  # their settings are checked at the start
+        _ = self._storage, self._submitter  # their settings are checked at the start
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
         functions = [host.http_functions(self._callers, health, api)]
         if self._services:
@@ -419,7 +419,7 @@ class Wiring:
             new_id=new_id,
             reply_queues=settings.reply_queues,
         )
-        events = Events(storage=storage, record=self._receivers.event, registry=self._registry, now=utc_now)
+        events = Events(storage=storage, registry=self._registry, now=utc_now)
         intake = IntakeLimit(partial(read_intake, storage.table), settings.intake_bounds, utc_now)
         return callers_application(
             self._registry,
@@ -440,7 +440,6 @@ class Wiring:
             storage=storage,
             registry=self._registry,
             settings=self._rules,
-            record_event=self._receivers.event,
             now=utc_now,
         )
         overview = OverviewReader(

@@ -4,7 +4,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -19,9 +19,8 @@ from functions.api.order_models import TaskInPath
 from functions.api.orders import RECORD_TIME
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
-from functions.core.plan import check_deployed
+from functions.core.plan import check_deployed, checked_result
 from functions.core.record import NAME_PATTERN, NotDeployedError, StepSpec, StepType, TaskRecord
-from functions.core.rules import Applied
 from functions.core.step_rules import receive_event
 from functions.core.task_events import EventReceived, Rejection, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
@@ -53,9 +52,6 @@ EventBody = Annotated[
 #: Faults of a text where a strict model requires a type that JSON does not have.
 _TYPES_AS_TEXT = frozenset({"bytes_type", "date_type", "datetime_type", "time_delta_type", "time_type"})
 
-#: Records an event, with its task, step, body (JSON) and sender: `Receivers.event`.
-type RecordEvent = Callable[[str, str, str, str], Awaitable[Applied]]
-
 
 class EventTaken(BaseModel):
     """The event is recorded. It is the result of its step as soon as the step has started."""
@@ -86,7 +82,6 @@ class Events:
     """Shows and records events. Its methods raise `StorageError`, and `ProblemError` for callers."""
 
     storage: TaskStorage
-    record: RecordEvent
     registry: WorkflowRegistry
     now: Callable[[], datetime]
 
@@ -129,22 +124,24 @@ class Events:
 
     async def _record(self, record: TaskRecord, spec: StepSpec, text: str, caller: Caller) -> TaskRecord:
         """Record an event that is new. Without the version of the task, suspend the task."""
-        task = record.order.task
+        task, until = record.order.task, self.now() + RECORD_TIME
         try:
             _check_event(self._model(record, spec), text)
+            text = checked_result(record, self.registry, spec.name, text)
             with decision_span(record, "event"):
-                applied = await self.record(task, spec.name, text, caller.name)
+                event = EventReceived(step=spec.name, body=text, who=caller.name)
+                applied = await self.storage.change(task, event, until=until)
         except NotDeployedError as error:
             # The deadlines of a suspended task do not run, so the sender has time to try again.
-            suspended = Suspended(reason=bounded(str(error)))
             if record.suspension is None:
-                await self.storage.change(task, suspended, until=self.now() + RECORD_TIME)
-            later = "The task's version of the workflow is not deployed here. Try again later."
-            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, later) from error
+                await self.storage.change(task, Suspended(reason=bounded(str(error))), until=until)
+            raise _not_deployed() from error
         except UnfitValueError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         except NoSuchTaskError:
             raise _not_found() from None
+        if applied.rejection is Rejection.NOT_DEPLOYED:
+            raise _not_deployed()
         if applied.rejection is not None:
             raise _rejected(applied.record, spec, applied.rejection)
         return applied.record
@@ -173,6 +170,11 @@ def _visible_step(record: TaskRecord, name: str, caller: Caller) -> StepSpec:
     if not caller.may_see(submitter) and not caller.bears(spec.role, submitter):
         raise _not_found()
     return spec
+
+
+def _not_deployed() -> ProblemError:
+    later = "The task's version of the workflow is not deployed here. Try again later."
+    return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, later)
 
 
 def _check_event(model: type[BaseModel], text: str) -> None:

@@ -84,7 +84,8 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
 def record_sent(record: TaskRecord, event: events.RequestsSent, now: datetime) -> TaskRecord:
     """Record which requests were sent: no run sends them again. Those given up are due at once."""
     for spec, operation in record.operations:
-        start = f"{operation.start_id}{'' if operation.state is OperationState.RUNNING else '.find'}"
+        ending = "" if operation.state is OperationState.RUNNING else f".{record.epoch}.find"
+        start = f"{operation.start_id}{ending}"
         if operation.unsent_by is not None and start in event.start_ids | event.given_up:
             send_by = None if start in event.start_ids else min(now, operation.unsent_by)
             record = record.with_operation(spec.name, replace(operation, send_by=send_by))

@@ -85,7 +85,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsSent:
-    """The requests of these starts, or look-ups `{start id}.find`, were sent; those `given_up` were not."""
+    """Requests `{start id}` and look-ups `{start id}.{epoch}.find` were sent; those `given_up` were not."""
 
     start_ids: frozenset[str]
     given_up: frozenset[str] = frozenset()

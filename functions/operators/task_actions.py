@@ -9,7 +9,7 @@ Times are UTC.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -34,7 +34,7 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.rules import Applied, apply
+from functions.core.rules import apply
 from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
@@ -44,9 +44,6 @@ from functions.telemetry.fields import record_action
 from functions.telemetry.spans import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
-
-#: Records an event (task, step, JSON body, sender). Raises `NotDeployedError` and `StorageError`.
-RecordEvent = Callable[[str, str, str, str], Awaitable[Applied]]
 
 #: The time in which an action is recorded.
 _RECORD_TIME = timedelta(seconds=20)
@@ -155,7 +152,6 @@ class TaskActions:
     storage: TaskStorage
     registry: WorkflowRegistry
     settings: RuleSettings
-    record_event: RecordEvent
     now: Callable[[], datetime]
 
     async def take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
@@ -251,14 +247,20 @@ class TaskActions:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"Step {spec.name} waits for no event.")
         caller.check_bears(spec.role, record.order.submitter)
         try:
-            text, who = self._checked(record, spec, action), f"{caller.name}: {reason}"
-            applied = await self.record_event(record.order.task, spec.name, text, who)
+            text = self._checked(record, spec, action)
         except NotDeployedError as error:
-            detail = f"{error}. Send the event again later."
-            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail) from None
+            raise _event_later(str(error)) from None
+        event = action_event(record, action, who=caller.name, reason=reason, text=text)
+        applied = await self.storage.change(record.order.task, event, until=self.now() + _RECORD_TIME)
+        if applied.rejection is Rejection.NOT_DEPLOYED:
+            raise _event_later(applied.rejection)
         if applied.rejection is not None:
             raise _rejected(action, applied.rejection)
         return applied.record
+
+
+def _event_later(reason: str) -> ProblemError:
+    return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, f"{reason}. Send the event again later.")
 
 
 def spec_of(record: TaskRecord, name: str) -> StepSpec:

@@ -19,7 +19,7 @@ from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended
 from functions.core.derive import ProcessState, derive, needs_run
 from functions.core.json_values import UnfitValueError
-from functions.core.plan import check_deployed, checked_result, with_valid_result
+from functions.core.plan import checked_result, with_valid_result
 from functions.core.record import (
     Direction,
     Message,
@@ -84,22 +84,6 @@ class Receivers:
             is_taken = ended.is_look_up or ended.kind is not events.OutcomeKind.NOT_BEGUN
             is_taken |= applied.rejection is not None and not is_current
             await self.gates.reply(spec.gate, sent_at, is_taken=is_taken)
-        return applied
-
-    async def event(self, task: str, step: str, body: str, who: str) -> Applied:
-        """Record an event from outside, whose `body` is JSON.
-
-        Raises `NotDeployedError` if the version of the task is not deployed (the sender retries later),
-        `UnfitValueError` if the step's model rejects the body, and `StorageError`.
-        """
-        record = await self._cached(task, is_newest=True)
-        spec = record.order.by_name.get(step)
-        if spec is not None and spec.type is StepType.EVENT and record.finished_at is None:
-            check_deployed(record, self.registry)
-            body = checked_result(record, self.registry, step, body)
-        applied = await self._record(task, events.EventReceived(step=step, body=body, who=who))
-        if applied.rejection is events.Rejection.NOT_DEPLOYED:
-            raise NotDeployedError(f"task {task}: {applied.rejection}")
         return applied
 
     async def receive(self, message: SchedulerMessage) -> None:

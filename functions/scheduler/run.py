@@ -123,7 +123,7 @@ class _Run:
         newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
         if newest is None:
             return False
-        has_work = self._has_started and bool(pending_work(newest) or self._look_ups_of(newest))
+        has_work = self._has_started and self._work_in(newest)
         has_more = newest.epoch == self._epoch and bool(self._unsent or self._gives_way.is_set() or has_work)
         if is_kept or (self._sent and has_more):
             sent = RequestsSent(start_ids=frozenset(self._sent), given_up=frozenset(self._unsent))
@@ -180,8 +180,17 @@ class _Run:
         for spec, operation in self._look_ups_of(record):
             now = self._runs.now()
             runner = self._runner(record, now)
-            if runner.room > 0 and not (runner.has_begun and may_outlast(spec, self._ends_at, now)):
+            may_wait = runner.has_begun and may_outlast(spec, self._ends_at, now)
+            if (
+                runner.room < self._runs.steps_at_once
+            ):  # this activity waits for a call, so half the time is enough
+                may_wait &= now + timedelta(seconds=spec.complete_within / 2) > self._ends_at
+            if runner.room > 0 and not may_wait:
                 self._begin_call(record, spec, operation)
+
+    def _work_in(self, record: TaskRecord) -> bool:
+        """Return whether steps can start, or look-ups of this run can begin."""
+        return bool(pending_work(record) or self._look_ups_of(record))
 
     def _look_ups_of(self, record: TaskRecord) -> list[tuple[StepSpec, Operation]]:
         """Return the operations whose outcome this run must look up itself."""
@@ -244,7 +253,7 @@ class _Run:
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
-        key = f"{call.start_id}.find" if call.is_look_up else call.start_id
+        key = f"{call.start_id}.{call.epoch}.find" if call.is_look_up else call.start_id
         until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
         while (now := self._runs.now()) < until and not self._gives_way.is_set():
             try:
@@ -256,7 +265,7 @@ class _Run:
                     _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
                     warn_from = now + _WARNINGS_APART
                 newest, most = self._newest, self._runs.steps_at_once
-                if newest and pending_work(newest) and self._runner(newest, now).room == most:
+                if newest and self._work_in(newest) and self._runner(newest, now).room == most:
                     self._gives_way.set()  # no call is under way, so another activity can do that work
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._gives_way.wait(), min(wait, (until - now).total_seconds()))

@@ -58,7 +58,7 @@ def test_unchanged_copy_keeps_the_contracts(copy: Path) -> None:
         ("functions/core", "random"),
         ("functions/storage", "functions.messaging"),
         ("functions/operators", "functions.workflows.registry"),
-        ("functions/supervisor", "functions.agents"),
+        ("functions/agents", "functions.supervisor"),
         ("functions/supervisor", "functions.workflows"),
         (f"{_WORKFLOW}/definition.py", "functions.agents"),
         (f"{_WORKFLOW}/models.py", "azure.identity"),

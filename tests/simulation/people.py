@@ -21,6 +21,7 @@ from functions.core.task_events import (
     Cancelled,
     Canceller,
     Event,
+    EventReceived,
     Rejection,
     Resubmitted,
     Resumed,
@@ -91,16 +92,16 @@ class People:
         await asyncio.sleep(delay)
 
         async def send(host: Host) -> None:
-            try:
-                applied = await host.receivers.event(task, name, '{"n":"event"}', "somebody")
-                is_kept = applied.rejection is not Rejection.NOT_DEPLOYED
-                self._world.require(is_kept, f"{task}: an event for a missing version is lost")
-                decision, is_over = applied.record.decision, applied.rejection is Rejection.FINISHED
-                goes_on = decision is not None and decision.end not in UNDOING_ENDS
-                self._world.require(not (is_over and goes_on), f"{task}: goes on without its event")
-            except NotDeployedError:
+            event = EventReceived(step=name, body='{"n":"event"}', who="somebody")
+            applied = await host.record(task, event)
+            if applied.rejection is Rejection.NOT_DEPLOYED:
                 self._world.cover(task, "event for a missing version")
-                raise
+                raise NotDeployedError(task)
+            is_kept = applied.rejection is not None or applied.record.step(name).event is not None
+            self._world.require(is_kept, f"{task}: an event for a missing version is lost")
+            decision, is_over = applied.record.decision, applied.rejection is Rejection.FINISHED
+            goes_on = decision is not None and decision.end not in UNDOING_ENDS
+            self._world.require(not (is_over and goes_on), f"{task}: goes on without its event")
 
         await self._world.on_some_host(send)
 

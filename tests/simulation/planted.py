@@ -483,11 +483,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("agents.agent_call", "(OutcomeKind.NOT_BEGUN, bounded", "(OutcomeKind.UNKNOWN, bounded"),
     ),
     "event_for_a_missing_version_is_lost": (
-        Edit(
-            "scheduler.receivers",
-            "        if applied.rejection is events.Rejection.NOT_DEPLOYED:",
-            "        if applied.record.epoch < 0:",
-        ),
+        Edit("core.step_rules", "        return Rejection.NOT_DEPLOYED", "        return record"),
     ),
     "id_is_not_reserved": (Edit("api.orders", "draft if task is None else", "draft if draft.task_id else"),),
     "repeated_submission_without_a_task_is_not_sent": (

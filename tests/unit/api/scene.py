@@ -20,7 +20,6 @@ from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind,
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
-from functions.scheduler.receivers import Receivers
 from functions.storage.task_storage import TaskStorage
 from functions.web.access import Gate, Guard
 from tests.fakes.asgi import AsgiClient
@@ -28,7 +27,6 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
 from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.core.builders import end
-from tests.unit.scheduler.world import OpenGates
 
 TASK = "task-1"
 _Text = Annotated[str, Field(min_length=1, max_length=100)]
@@ -141,16 +139,7 @@ class Api:
     def application(self, *workflows: Workflow[Any]) -> Any:
         """Return an application over the same table."""
         registry = WorkflowRegistry(workflows or self.workflows)
-        receivers = Receivers(
-            storage=self.storage,
-            registry=registry,
-            announcer=Announcer(send=_nothing, start_run=_nothing),
-            gates=OpenGates(),
-            settings=self.settings,
-            now=self.clock.now,
-            start_run=_nothing,
-        )
-        events = Events(storage=self.storage, record=receivers.event, registry=registry, now=self.clock.now)
+        events = Events(storage=self.storage, registry=registry, now=self.clock.now)
         return callers_application(
             registry, self.orders, events, self._check_store, guard=self._guard, intake=self._intake
         )

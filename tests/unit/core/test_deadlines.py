@@ -208,7 +208,7 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
     assert (derive(sent).waiting_for, derive(sent).due_at) == (WaitingFor.REPLY, at(90))
     assert after(sent, RunStarted(epoch=1, run=3), seconds=62) is sent
     unsent = after(unknown, RunStarted(epoch=1, run=2, send_by=at(80)), seconds=61)
-    for ending, due in (("", at(80)), (".find", at(90))):  # run 1 repeats that it sent the request
+    for ending, due in (("", at(80)), (".1.find", at(90))):  # run 1 repeats that it sent the request
         ids = frozenset({f"{unknown.do('pay').start_id}{ending}"})
         assert derive(after(unsent, RequestsSent(start_ids=ids))).due_at == due
     assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,14 +18,12 @@ from functions.core.step_definition import EventStep, Step
 from functions.core.step_results import Results
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.announcer import Announcer
 from functions.messaging.order_search import search_key
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.request_origin import check_origin
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
 from functions.operators.task_routes import add_task_routes
-from functions.scheduler.receivers import Receivers
 from functions.web.access import GUARDED, Access, Guard
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
@@ -112,20 +110,10 @@ class Desk:
         self.process = StorageProcess(self.table, self.clock.now, shards=SHARDS, settings=settings)
         self.storage = self.process.storage
         self.rejected = RejectedMessages(IndexedTable(), self.clock.now)
-        receivers = Receivers(
-            storage=self.storage,
-            registry=self.registry,
-            announcer=cast("Announcer", None),
-            gates=cast("Any", None),
-            settings=settings,
-            now=self.clock.now,
-            start_run=cast("Any", None),
-        )
         self.actions = TaskActions(
             storage=self.storage,
             registry=self.registry,
             settings=settings,
-            record_event=receivers.event,
             now=self.clock.now,
         )
         self.application = bare_application("Operators", responses=GUARDED)

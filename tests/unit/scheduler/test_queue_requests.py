@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from functions.agents.agent_call import AgentCall
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate, Hold
 from functions.core.step_definition import EventStep, QueueStep
 from functions.core.task_events import EventReceived, Rejection
-from functions.messaging.agent_messages import AgentRequest, RequestKind
+from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
 from functions.messaging.scheduler_messages import RunRequest
 from tests.fakes.storage_process import virtual_now
-from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, step
+from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
 
@@ -240,6 +241,50 @@ async def test_payment_that_its_run_gives_up_is_sent_in_the_next_epoch(seconds: 
     await world.admit("t1")
     assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
     assert [each.step for each in world.requests].count("pay") == 1
+
+
+@pytest.mark.parametrize("other", ["a queue", "a call"])
+@virtual
+async def test_look_up_does_not_wait_for_other_work_of_its_run(other: str) -> None:
+    """It would have too little time afterwards: the Agent needs 60 of 200 s. It cannot fit into the run."""
+    card = once("card", agent="finder", complete_within=200)
+    queue = QueueStep("other", request=request, complete_within=3600)
+    beside = queue if other == "a queue" else step("other", complete_within=225)
+    world = World(workflow(card, beside, on_failure="keep"), settings=PRODUCTION)
+
+    async def lose(_call: AgentCall) -> str:
+        await asyncio.sleep(60)
+        raise ConnectionError("the answer is lost")
+
+    world.services.behaviour |= {"card": lose, "other": answering('{"number":1}', 205)}
+    world.services.findings["card"], world.services.find_seconds = Finding.DONE, 60
+    without_broker(world, 400)
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1", seconds=3000)).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_look_up_of_another_epoch_counts_as_sent_in_that_one_only() -> None:
+    """The run of the first epoch sends its look-up while that of the second one cannot."""
+    options: dict[str, Any] = {"agent": "finder", "request": request, "result": Receipt}
+    pay = QueueStep("pay", complete_within=600, idempotent=False, **options)
+    other = QueueStep("other", complete_within=607, **options)
+    world = World(workflow(pay, other, on_failure="keep"), settings=PRODUCTION)
+
+    async def take(_agent: str, message: AgentRequest) -> None:
+        is_find, time = message.kind is RequestKind.FIND, asyncio.get_running_loop().time()
+        if is_find and time < (616 if message.epoch == 1 else 856):
+            raise ConnectionError("no broker")
+        world.requests.append(message)
+        [lost, *_] = [each for each in world.requests if each.step == message.step]
+        if is_find:
+            world.spawn(world.reply(message, after=1, **NOT_DONE, fences_starts=True))
+        elif message.start_id != lost.start_id:
+            world.spawn(world.reply(message, after=1))
+
+    world.take_request = take
+    await world.admit("t1")
+    assert derive(await world.until_rest("t1", seconds=2500)).state is ProcessState.PROCESSED
 
 
 @virtual

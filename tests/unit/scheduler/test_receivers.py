@@ -22,7 +22,7 @@ from functions.core.record import (
 from functions.core.rules import admit
 from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
 from functions.core.step_results import BaseStep, Results
-from functions.core.task_events import Cancelled, Canceller, Rejection, Resubmitted
+from functions.core.task_events import Cancelled, Canceller, EventReceived, Rejection, Resubmitted
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.order_search import search_key
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
@@ -186,7 +186,7 @@ async def test_receiver_starts_no_step(kind: str) -> None:
     if kind == "reply":
         await world.reply(world.requests[0])
     elif kind == "event":
-        await world.process.receivers.event("t1", "approval", '{"number":4}', "boss")
+        await world.process.change("t1", EventReceived(step="approval", body='{"number":4}', who="boss"))
     await asyncio.sleep(25)
     record = await world.record("t1")
     assert record.do(awaited.name).state is OperationState.DONE
@@ -213,7 +213,7 @@ async def test_reply_and_event_count_for_the_newest_task_of_an_id() -> None:
     order = newest.new_order("t1", "r2", "{}", virtual_now(), submitter="me")
     await new.storage.admit(admit(order, virtual_now(), new.settings))
     await new.runs.run_agents("t1.1.1")
-    await other.receivers.event("t1", "approval", '{"number":4}', "boss")
+    await other.change("t1", EventReceived(step="approval", body='{"number":4}', who="boss"))
     await world.reply(world.requests[0])
     record = await world.record("t1")
     assert (record.step("approval").event, record.do("ship").result) == ('{"number":4}', '{"number":9}')
@@ -306,7 +306,7 @@ async def test_message_of_an_ended_wait_is_not_sent_again() -> None:
     second = EventStep("second", event=Receipt, complete_within=600, needs=[first])
     world = World(workflow(first, second))
     await waiting(world)
-    await world.process.receivers.event("t1", "first", "{}", "boss")
+    await world.process.change("t1", EventReceived(step="first", body="{}", who="boss"))
     await asyncio.sleep(3)
     wakes = [message for message in world.messages if isinstance(message, WakeRequest)]
     assert len(wakes) == 2

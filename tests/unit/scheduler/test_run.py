@@ -12,7 +12,7 @@ from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import Direction, OperationState, TaskRecord
 from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
-from functions.core.task_events import Answered, OutcomeKind, Verdict
+from functions.core.task_events import Answered, EventReceived, OutcomeKind, Verdict
 from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
@@ -381,7 +381,7 @@ async def test_run_that_waits_counts_no_failure_after_an_event(number: int, seco
         world.services.behaviour[each.name] = answering('{"number":1}', 100)
     await world.admit("t1")
     await asyncio.sleep(2)
-    await world.process.receivers.event("t1", "approval", '{"number":1}', "me")
+    await world.process.change("t1", EventReceived(step="approval", body='{"number":1}', who="me"))
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
     assert len(world.services.calls) == number + 2
@@ -400,7 +400,7 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
         world.services.findings[each.name] = Finding.DONE
     await world.admit("t1")
     await asyncio.sleep(5)
-    await world.process.receivers.event("t1", "approval", '{"number":1}', "me")
+    await world.process.change("t1", EventReceived(step="approval", body='{"number":1}', who="me"))
     record = await world.until_rest("t1")
     assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
     assert (len(world.services.found), world.services.most_under_way) == (3, 2)  # one of them, and "small"
