@@ -130,7 +130,7 @@ _REJECTED = {
 }
 _NOT_OPEN = {
     ActionName.RESUME: "No operator has suspended the task.",
-    ActionName.REBUILD: "The step was not refused, or an attempt had no answer. Resubmit or undo the task.",
+    ActionName.REBUILD: "It was not refused, had no answer once, or is behind a queue. Resubmit or undo it.",
     ActionName.DONE: "The outcome of this step is not in question, and it has not failed.",
     ActionName.SKIP: "The outcome of this step is not in question, and it has not failed.",
     ActionName.NOT_DONE: "The outcome of this step is not in question.",

@@ -36,8 +36,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
-#: Tasks that change at the same moment without a pause for larger groups; seconds of the pause.
-_FEW_TASKS, _PAUSE = 3, 0.03
+#: Tasks that change at the same moment without a pause for larger groups; seconds of it for each further one.
+_FEW_TASKS, _PAUSE, _LONGEST_PAUSE = 3, 0.0003, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -162,8 +162,8 @@ class TaskStorage:
         return await self._commits[shard_of(task, self.shards)].commit(task, changes, is_later=is_later)
 
     def _pause(self) -> float:
-        """Return the seconds for which a group waits: none for few tasks, whose latency counts."""
-        return _PAUSE if len(self._inboxes) > _FEW_TASKS else 0
+        """Return the seconds for which a group waits: the latency of few tasks counts more."""
+        return min(_LONGEST_PAUSE, _PAUSE * max(0, len(self._inboxes) - _FEW_TASKS))
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.
