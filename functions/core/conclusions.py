@@ -198,8 +198,8 @@ def _carried(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: 
         do = do.restartable(now, "no outcome")
     if undo.state is OperationState.RUNNING and not is_waiting:
         undo = undo.restartable(now, "no outcome")
-    if do.find_by is not None:
-        do = replace(do, run=None, send_by=None)  # only a reply to a request of this epoch counts
+    if do.find_by is not None:  # only a reply to a request of this epoch counts
+        do = replace(do, run=None, send_by=None, find_by=now + timedelta(seconds=spec.complete_within))
     elif do.state is OperationState.RUNNING and spec.type is StepType.QUEUE:
         do = replace(do, run=0)  # it is of no run of this epoch
     if is_turned:

@@ -140,7 +140,12 @@ class _Run:
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
-        planned = plan(record, self._runner(record, now), self._runs.registry, now)
+        runner, keys = (
+            self._runner(record, now),
+            (f"{do.start_id}.find" for _, do in self._look_ups_of(record)),
+        )
+        waiting = sum(key not in self._begun for key in keys)  # look-ups come before further steps
+        planned = plan(record, replace(runner, room=runner.room - waiting), self._runs.registry, now)
         self._planned.update(event.start_id for event in planned if isinstance(event, StepStarted))
         return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 

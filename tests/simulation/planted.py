@@ -156,11 +156,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.gate_rules", "before[-1:] or valid[:1])", "(before and valid)[-1:] or valid[-1:])"),
     ),
     "late_reply_counts": (
-        Edit(
-            "core.step_rules",
-            "is not None and now > operation.complete_by",
-            "is None and now < record.start_by",
-        ),
+        Edit("core.step_rules", "not None and now > operation.complete_by", "None and now < record.start_by"),
     ),
     "requests_are_sent_while_the_gate_is_closed": (
         Edit("core.plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
@@ -216,11 +212,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "rejected_result_stops_its_reader": (
-        Edit(
-            "core.plan",
-            "isinstance(error, _ResultError) and record.direction is Direction.DO:",
-            "isinstance(error, _ResultError) and record.epoch < 0:",
-        ),
+        Edit("core.plan", "and record.direction is Direction.DO:", "and record.epoch < 0:"),
         Edit("core.plan", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error", "error"),
     ),
     "call_outlasts_its_run": (
@@ -345,11 +337,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.conclusions", "else record.failures + is_recovery,", "else record.failures,"),
     ),
     "one_recovery_too_many": (
-        Edit(
-            "core.step_rules",
-            "record.failures < settings.threshold",
-            "record.failures <= settings.threshold",
-        ),
+        Edit("core.step_rules", "failures < settings.threshold", "failures <= settings.threshold"),
     ),
     "exhausted_undo_stops_the_others": (
         Edit(
@@ -431,21 +419,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("scheduler.run", "steps_at_once - calls -", "steps_at_once - min(calls, 0) -"),
     ),
     "calls_outlast_their_deadline": (
-        Edit(
-            "agents.agent_call",
-            ".total_seconds()):\n            return CallOutcome",
-            ".total_seconds() + 30):\n            return CallOutcome",
-        ),
+        Edit("agents.agent_call", "()):\n            return C", "() + 30):\n            return C"),
     ),
     "undo_is_cancelled": (
         Edit("core.operator_rules", "if is_undoing or (decided", "if record.failures or (decided"),
     ),
     "each_recovery_is_alerted": (
-        Edit(
-            "core.conclusions",
-            "if decision.end in {EpochEnd.EXHAUSTED",
-            "if is_recovery or decision.end in {EpochEnd.EXHAUSTED",
-        ),
+        Edit("core.conclusions", "if decision.end in {", "if is_recovery or decision.end in {"),
     ),
     "outcome_is_dropped_at_a_fault": (
         Edit(

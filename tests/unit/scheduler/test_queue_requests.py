@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall
+from functions.agents.agent_call import AgentCall, RefusedError
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate, Hold
-from functions.core.step_definition import EventStep, QueueStep
-from functions.core.task_events import EventReceived, Rejection
+from functions.core.step_definition import EventStep, QueueStep, Step
+from functions.core.task_events import EventReceived, Rejection, Resubmitted
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
-from functions.messaging.scheduler_messages import RunRequest
 from tests.fakes.storage_process import virtual_now
-from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, step
+from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
 
@@ -33,9 +33,9 @@ NOT_DONE: dict[str, Any] = {"outcome": "not_done", "result": None}
 UNKNOWN: dict[str, Any] = {"outcome": "unknown", "result": None}
 
 
-def paying(reply: dict[str, Any] | None, **options: Any) -> World:
+def paying(reply: dict[str, Any] | None, *, steps: Sequence[Step[Any]] = (), **options: Any) -> World:
     """Return a world in which the first request is lost, and each look-up has a reply; None: no reply."""
-    world = World(workflow(PAY, on_failure="keep"), **options)
+    world = World(workflow(PAY, *steps, on_failure="keep"), **options)
 
     async def take(_agent: str, message: AgentRequest) -> None:
         world.requests.append(message)
@@ -177,28 +177,6 @@ async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> N
     assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
 
 
-@virtual
-async def test_request_that_waits_for_other_work_is_sent_when_the_broker_is_back() -> None:
-    """Another run has taken that work, and a later request still tries."""
-    a = QueueStep("a", request=request, complete_within=262, result=Receipt, idempotent=False)
-    b = QueueStep("b", request=request, complete_within=3600, needs=[first := step("first")])
-    event = EventStep("event", event=Receipt, complete_within=3600)
-    world = World(workflow(a, first, b, event, step("x", event)), settings=PRODUCTION)
-    world.services.behaviour["first"] = answering('{"number":1}', 5)
-    start = world.start_instance
-
-    def start_later(message: RunRequest) -> None:
-        asyncio.get_running_loop().call_later(1, start, message)
-
-    world.start_instance = start_later  # type: ignore[method-assign]
-    without_broker(world, 60)
-    await world.admit("t1")
-    await asyncio.sleep(15.5)
-    await world.process.change("t1", EventReceived(step="event", body='{"number":1}', who="me"))
-    record = await world.until_rest("t1", seconds=2000)
-    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
-
-
 @pytest.mark.parametrize("milliseconds", [15, 20, 25, 28])
 @virtual
 async def test_payment_is_sent_once_beside_an_event_of_its_task(milliseconds: int) -> None:
@@ -285,6 +263,20 @@ async def test_look_up_of_another_epoch_counts_as_sent_in_that_one_only() -> Non
     world.take_request = take
     await world.admit("t1")
     assert derive(await world.until_rest("t1", seconds=2500)).state is ProcessState.PROCESSED
+
+
+@virtual
+async def test_open_look_up_happens_after_a_resubmission() -> None:
+    """Its time was over while the task was in `Error` for another step."""
+    world = paying(DONE, steps=[step("other")])
+    world.services.behaviour["other"] = raising(RefusedError("bad address"))
+    await world.admit("t1")
+    stopped = await world.until_rest("t1")
+    assert (stopped.error, kinds(world)) == ("other: bad address", ["carry out"])
+    await asyncio.sleep(3600)
+    del world.services.behaviour["other"]
+    await world.process.change("t1", Resubmitted(epoch=stopped.epoch, who="op", reason="repaired"))
+    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
 
 
 @virtual

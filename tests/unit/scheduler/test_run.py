@@ -387,6 +387,18 @@ async def test_run_that_waits_counts_no_failure_after_an_event(number: int, seco
     assert len(world.services.calls) == number + 2
 
 
+@pytest.mark.parametrize("items", [8, 60])
+@virtual
+async def test_look_up_has_a_slot_before_further_items(items: int) -> None:
+    """It would have no time left after them."""
+    card, many = once("card", agent="finder", complete_within=30), {"for_each": lambda parcel: parcel.items}
+    world = World(workflow(card, step("s", **many), on_failure="keep"), settings=PRODUCTION)
+    world.services.behaviour |= {"card": raising(ConnectionError("lost")), "s": answering("{}", 15)}
+    world.services.findings["card"] = Finding.DONE
+    await world.admit("t1", items=range(items))
+    assert (await world.until_rest("t1", seconds=3000)).do("card").state is OperationState.DONE
+
+
 @virtual
 async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
     """A further run of the epoch does not repeat it, and the Supervisor recovers no task meanwhile."""
