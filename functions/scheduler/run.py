@@ -140,12 +140,10 @@ class _Run:
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
-        runner, keys = (
-            self._runner(record, now),
-            (f"{do.start_id}.find" for _, do in self._look_ups_of(record)),
-        )
-        waiting = sum(key not in self._begun for key in keys)  # look-ups come before further steps
-        planned = plan(record, replace(runner, room=runner.room - waiting), self._runs.registry, now)
+        runner = self._runner(record, now)
+        waiting = [do for _, do in self._look_ups_of(record) if f"{do.start_id}.find" not in self._begun]
+        room = runner.room - len(waiting)  # look-ups come before further steps
+        planned = plan(record, replace(runner, room=room), self._runs.registry, now)
         self._planned.update(event.start_id for event in planned if isinstance(event, StepStarted))
         return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 
@@ -186,9 +184,8 @@ class _Run:
             now = self._runs.now()
             runner = self._runner(record, now)
             may_wait = runner.has_begun and may_outlast(spec, self._ends_at, now)
-            if (
-                runner.room < self._runs.steps_at_once
-            ):  # this activity waits for a call, so half the time is enough
+            is_beside = runner.room < self._runs.steps_at_once  # this activity waits for a call anyway
+            if is_beside:  # half of its time is enough
                 may_wait &= now + timedelta(seconds=spec.complete_within / 2) > self._ends_at
             if runner.room > 0 and not may_wait:
                 self._begin_call(record, spec, operation)
