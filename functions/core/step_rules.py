@@ -82,7 +82,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
 
 
 def record_sent(record: TaskRecord, event: events.RequestsSent, now: datetime) -> TaskRecord:
-    """Record which requests were sent: no run sends them again. Those given up are due at once."""
+    """Record which requests were sent, so that no run repeats them. Unsent ones are due at once."""
     for spec, operation in record.operations:
         ending = "" if operation.state is OperationState.RUNNING else f".{record.epoch}.find"
         start = f"{operation.start_id}{ending}"
