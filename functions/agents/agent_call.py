@@ -41,7 +41,7 @@ class AgentCall:
     do_result: str | None = None
     retry: Retry | None = None
 
-    def ended(self, outcome: CallOutcome, look_up_by: datetime) -> StepEnded:
+    def ended(self, outcome: CallOutcome) -> StepEnded:
         """Return the outcome as an event of the task. The result of an undo is not recorded."""
         is_done = outcome.kind is OutcomeKind.DONE
         return StepEnded(
@@ -54,7 +54,6 @@ class AgentCall:
             error=None if is_done else f"find: {outcome.text}" if self.is_look_up else outcome.text,
             has_unanswered=outcome.has_unanswered,
             is_look_up=self.is_look_up,
-            look_up_by=look_up_by,
         )
 
     def to_request(self) -> AgentRequest:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
 from functions.api.order_models import TaskInPath
-from functions.api.orders import RECORD_TIME
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
 from functions.core.plan import check_deployed, checked_result
@@ -124,17 +123,17 @@ class Events:
 
     async def _record(self, record: TaskRecord, spec: StepSpec, text: str, caller: Caller) -> TaskRecord:
         """Record an event that is new. Without the version of the task, suspend the task."""
-        task, until = record.order.task, self.now() + RECORD_TIME
+        task = record.order.task
         try:
             _check_event(self._model(record, spec), text)
             text = checked_result(record, self.registry, spec.name, text)
             with decision_span(record, "event"):
                 event = EventReceived(step=spec.name, body=text, who=caller.name)
-                applied = await self.storage.change(task, event, until=until)
+                applied = await self.storage.change(task, event)
         except NotDeployedError as error:
             # The deadlines of a suspended task do not run, so the sender has time to try again.
             if record.suspension is None:
-                await self.storage.change(task, Suspended(reason=bounded(str(error))), until=until)
+                await self.storage.change(task, Suspended(reason=bounded(str(error))))
             raise _not_deployed() from error
         except UnfitValueError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None

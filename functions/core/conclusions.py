@@ -53,7 +53,7 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
         if decision is None:
             return record
         is_timed_out = decision.end is EpochEnd.TIMED_OUT
-        is_looked_up = any(op.find_by is not None for _, op in record.operations)
+        is_looked_up = any(op.finds_left for _, op in record.operations)
         if is_pending(record, decision.end) or (is_timed_out and is_looked_up):
             return replace(record, decision=replace(decision, is_derived=is_derived))
         if is_timed_out:
@@ -198,14 +198,14 @@ def _carried(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: 
         do = do.restartable(now, "no outcome")
     if undo.state is OperationState.RUNNING and not is_waiting:
         undo = undo.restartable(now, "no outcome")
-    if do.find_by is not None:  # only a reply to a request of this epoch counts
-        do = replace(do, run=None, send_by=None, find_by=now + timedelta(seconds=spec.complete_within))
+    if do.finds_left:  # only a look-up of this epoch counts
+        do = do.with_finds(0 if is_turned else do.finds_left)
     elif do.state is OperationState.RUNNING and spec.type is StepType.QUEUE:
         do = replace(do, run=0)  # it is of no run of this epoch
     if is_turned:
         is_skipped = do.state is OperationState.RUNNING and spec.type in {StepType.EVENT, StepType.TIMER}
         state = OperationState.SKIPPED if is_skipped else do.state
-        do = replace(do, state=state, find_by=None, gate=None)
+        do = replace(do, state=state, gate=None)
     return replace(step, do=do, undo=undo)
 
 

@@ -99,13 +99,13 @@ def derive(record: TaskRecord) -> Columns:
     calls_end = _earliest(op.complete_by for _, op in calls)
     waits_end = _earliest(op.complete_by for spec, op in running if spec.type in WAITING_TYPES)
     wake_at = _earliest((waits_end, record.resume_at))
-    outcomes_end = _earliest(time for _, op in record.operations for time in (op.find_by, op.unsent_by))
+    outcomes_end = _earliest(time for _, op in record.operations for time in (op.find_by, op.send_by))
     deferrals_end = _earliest(op.defer_by for _, op in record.operations if record.resume_at is None)
     expires_at = record.expires_at if may_expire(record) else None
     due_at = _earliest((calls_end, pick_up, outcomes_end, deferrals_end, expires_at, wake_at))
     is_suspended = record.suspension is not None
     waits = {spec.type for spec, _ in running}
-    waits |= {spec.type for spec, op in record.operations if op.find_by and op.run}  # in its Agent's queue
+    waits |= {spec.type for spec, op in record.operations if op.find_by}  # in its Agent's queue
     is_new = (record.epoch, record.run) == (1, 1) and not any(each.number for each in record.steps.values())
     return Columns(
         state=ProcessState.PROCESSING if calls else ProcessState.PENDING,
@@ -201,7 +201,7 @@ def needs_run(record: TaskRecord) -> bool:
     A run with a call under way plans again at its end, so it starts all other ready steps as well.
     """
     is_taken = any(
-        (op.state is OperationState.RUNNING or (op.find_by and op.run)) and spec.type is StepType.ACTIVITY
+        (op.state is OperationState.RUNNING or op.find_by) and spec.type is StepType.ACTIVITY
         for spec, op in record.operations
     )
     return not is_taken and bool(pending_work(record))
@@ -215,10 +215,10 @@ def pending_work(record: TaskRecord) -> set[tuple[str, str]]:
 
 
 def look_ups(record: TaskRecord) -> list[str]:
-    """Return the names of the steps whose outcome a run must look up, or request the look-up of."""
+    """Return the names of the steps with an unknown outcome that a run can look up."""
     if record.finished_at is not None or record.suspension is not None:
         return []
-    return [spec.name for spec, op in record.operations if op.find_by is not None and op.run is None]
+    return [spec.name for spec, op in record.operations if op.finds_left and op.find_by is None]
 
 
 def ready_steps(record: TaskRecord) -> list[str]:
@@ -260,7 +260,7 @@ def _within_at_once(record: TaskRecord) -> Iterator[StepSpec]:
 def is_settled(spec: StepSpec, operation: Operation) -> bool:
     """Return whether the steps that need this one can start. A step without items is settled."""
     if operation.state in {OperationState.REFUSED, OperationState.UNKNOWN}:
-        return spec.may_fail and operation.find_by is None
+        return spec.may_fail and not operation.finds_left
     return operation.state in {OperationState.DONE, OperationState.SKIPPED}
 
 
@@ -272,7 +272,7 @@ def questions(record: TaskRecord) -> list[str]:
         spec.name
         for spec, do in record.operations
         if do.state is OperationState.DONE_WITHOUT_RESULT
-        or (do.state is OperationState.UNKNOWN and do.find_by is None and not spec.may_fail)
+        or (do.state is OperationState.UNKNOWN and not do.finds_left and not spec.may_fail)
     ]
 
 

@@ -204,6 +204,6 @@ def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> Task
     if event.verdict is Verdict.DONE and (in_question or is_failed):
         return record.with_operation(spec.name, do.ended(OperationState.DONE, now, result=event.result))
     if event.verdict is Verdict.NOT_DONE and do.state is OperationState.UNKNOWN:
-        not_done = replace(do, state=OperationState.NOT_STARTED, error=None, find_by=None)
+        not_done = replace(do, state=OperationState.NOT_STARTED, error=None)
         return record.with_operation(spec.name, not_done)
     return Rejection.NOT_OPEN

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from functions.core import task_events as events
 from functions.core.definition_checks import DefinedStep, items_of
-from functions.core.derive import ready_steps, with_needs
+from functions.core.derive import look_ups, ready_steps, with_needs
 from functions.core.error_texts import error_text
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
@@ -54,7 +54,7 @@ class _ResultError(UnfitValueError):
 
 
 def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: datetime) -> list[Event]:
-    """Return the events that start, skip or defer the ready steps. It raises nothing.
+    """Return the events that start look-ups, and start, skip or defer the ready steps. It raises nothing.
 
     A recorded request is sent again as it is, so a retry needs no definition. Without the definition, the
     task is suspended.
@@ -63,14 +63,15 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
         return []
     planned: list[Event] = []
     room = runner.room
-    for name in ready_steps(record):
-        spec = record.order.by_name[name]
+    for name in (*look_ups(record), *ready_steps(record)):
+        spec, operation = record.order.by_name[name], record.current(name)
         is_call = spec.type is StepType.ACTIVITY
-        gate = runner.gate(spec.gate) if is_call or spec.type is StepType.QUEUE else None
-        if gate is not None and gate.blocks(is_released=record.current(name).is_released):
+        gate = runner.gate(spec.gate) if spec.agent and not operation.finds_left else None
+        if gate is not None and gate.blocks(is_released=operation.is_released):
             planned.append(events.StepDeferred(epoch=record.epoch, step=name))
             continue
-        if is_call and (room <= 0 or (runner.has_begun and may_outlast(spec, runner.ends_at, now))):
+        may_outlast = now + timedelta(seconds=spec.complete_within) > runner.ends_at
+        if is_call and (room <= 0 or (runner.has_begun and may_outlast)):
             continue
         event = _planned(record, spec, runner, registry, now)
         room -= is_call and isinstance(event, events.StepStarted)
@@ -78,16 +79,12 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
     return planned
 
 
-def may_outlast(spec: StepSpec, ends_at: datetime, now: datetime) -> bool:
-    """Return whether a call could last beyond the end of its run."""
-    return now + timedelta(seconds=spec.complete_within) > ends_at
-
-
 def _planned(
     record: TaskRecord, spec: StepSpec, runner: Runner, registry: WorkflowRegistry, now: datetime
 ) -> Event:
-    request, complete_by = record.current(spec.name).request, now + timedelta(seconds=spec.complete_within)
+    operation, complete_by = record.current(spec.name), now + timedelta(seconds=spec.complete_within)
     complete_by = min(complete_by, runner.ends_at) if spec.type is StepType.ACTIVITY else complete_by
+    request = operation.request
     if request is None:
         try:
             definition = _Definition(record, registry)
@@ -106,7 +103,7 @@ def _planned(
         epoch=record.epoch,
         run=runner.run,
         step=spec.name,
-        start_id=runner.new_id(),
+        start_id=(operation.start_id if operation.finds_left else None) or runner.new_id(),
         complete_by=complete_by,
         request=request,
         send_by=runner.send_by if spec.type is StepType.QUEUE else None,

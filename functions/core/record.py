@@ -259,7 +259,7 @@ class Operation:
 
     While `gate` is set, the operation is deferred behind that closed gate. `is_released` lets it pass a
     half-open gate. At `defer_by` a deferred operation counts as overdue; a release saves the rest of that
-    time in `defer_left`. Until `find_by` the Agent looks up whether the effect took place.
+    time in `defer_left`. While there are `finds_left`, runs look up the outcome; one is lost at `find_by`.
 
     `send_by` is set until it is on record that the request to a queue, or its look-up, was sent. After that
     time another run sends it again; `run` is None until it does, and 0 if the run is of an earlier epoch.
@@ -281,6 +281,7 @@ class Operation:
     deferred_since: AwareDatetime | None = None
     defer_by: AwareDatetime | None = None
     defer_left: timedelta | None = None
+    finds_left: int = 0
     find_by: AwareDatetime | None = None
     send_by: AwareDatetime | None = None
     unknown_starts: int = 0
@@ -290,12 +291,17 @@ class Operation:
         self, state: OperationState, now: datetime, *, result: str | None = None, error: str | None = None
     ) -> Operation:
         """Return the operation in a final state, without deferral and look-up. `now` is in UTC."""
-        over = replace(self, gate=None, deferred_since=None, defer_by=None, defer_left=None, find_by=None)
+        over = replace(self, gate=None, deferred_since=None, defer_by=None, defer_left=None)
+        over = over.with_finds(0)
         return replace(over, state=state, finished_at=now, result=result, error=error)
+
+    def with_finds(self, left: int) -> Operation:
+        """Return the operation with no request and no look-up under way."""
+        return replace(self, finds_left=left, find_by=None, send_by=None)
 
     def restartable(self, now: datetime, outcome: str) -> Operation:
         """Return the operation ready to start again; its current start becomes an attempt."""
-        return replace(self.with_attempt(now, outcome), state=OperationState.NOT_STARTED)
+        return replace(self.with_attempt(now, outcome).with_finds(0), state=OperationState.NOT_STARTED)
 
     def with_attempt(self, now: datetime, outcome: str) -> Operation:
         """Return the operation with its current start as an attempt, if a start is under way."""
@@ -305,11 +311,6 @@ class Operation:
         seconds = (now - self.started_at).total_seconds()
         attempt = Attempt(started_at=self.started_at, seconds=seconds, outcome=outcome)
         return replace(self, attempts=(*self.attempts, attempt)[-MOST_ATTEMPTS:])
-
-    @property
-    def unsent_by(self) -> datetime | None:
-        """Return `send_by` of an operation or a look-up that is under way."""
-        return self.send_by if self.state is OperationState.RUNNING or self.find_by is not None else None
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether the operation is under way beyond its deadline. `now` is in UTC."""

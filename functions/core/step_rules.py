@@ -31,6 +31,8 @@ from functions.core.task_events import OutcomeKind, Rejection
 
 #: Earlier starts of a step that the record keeps. Each takes 35 bytes of the step's row.
 _MOST_STARTS = 500
+#: Look-ups that may be lost before an operator is asked: an Agent behind a queue may be absent.
+_LOOK_UPS = {StepType.ACTIVITY: 2, StepType.QUEUE: 1}
 #: Begins the error of an optional step whose outcome is unknown.
 OUTCOME_UNKNOWN = "outcome unknown"
 _EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
@@ -56,26 +58,26 @@ def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
         return Rejection.STALE_EPOCH
     if record.finished_at is not None:
         return Rejection.FINISHED
-    return None if step in ready_steps(record) else Rejection.NOT_READY
+    return None if step in {*ready_steps(record), *look_ups(record)} else Rejection.NOT_READY
 
 
 def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> TaskRecord | Rejection:
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
-    The unanswered start stays on record as an attempt. Overdue calls are left to the Supervisor. The run
-    takes the look-ups that no run has taken, and its own and abandoned requests that may not be sent yet.
+    The unanswered start stays on record as an attempt. Look-ups start again, too. Overdue calls are left to
+    the Supervisor. The run takes its own and abandoned requests that may not be sent yet.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
     for spec, operation in record.operations:
         is_under_way = operation.state is OperationState.RUNNING and not operation.is_overdue(now)
         is_own = operation.run == event.run and spec.type is StepType.ACTIVITY
+        is_unsent = operation.send_by is not None and operation.run in {None, event.run}
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
-    finds = look_ups(record)
-    for spec, operation in record.operations:
-        is_unsent = operation.unsent_by is not None and operation.run in {None, event.run}
-        if is_unsent or spec.name in finds:
+        elif operation.find_by is not None and (is_own or is_unsent):
+            record = record.with_operation(spec.name, operation.with_finds(operation.finds_left))
+        elif is_unsent:
             taken = replace(operation, run=event.run, send_by=event.send_by)
             record = record.with_operation(spec.name, taken)
     return record
@@ -86,21 +88,23 @@ def record_sent(record: TaskRecord, event: events.RequestsSent, now: datetime) -
     for spec, operation in record.operations:
         ending = "" if operation.state is OperationState.RUNNING else f".{record.epoch}.find"
         start = f"{operation.start_id}{ending}"
-        if operation.unsent_by is not None and start in event.start_ids | event.given_up:
-            send_by = None if start in event.start_ids else min(now, operation.unsent_by)
+        if operation.send_by is not None and start in event.start_ids | event.given_up:
+            send_by = None if start in event.start_ids else min(now, operation.send_by)
             record = record.with_operation(spec.name, replace(operation, send_by=send_by))
     return record
 
 
 def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> TaskRecord | Rejection:
-    """Record the start of a ready operation. The request on record is never replaced."""
+    """Record the start of a ready operation, or of its look-up. The request on record is never replaced."""
     operation, direction = record.current(event.step), record.direction
-    if operation.start_id == event.start_id:
+    if operation.start_id == event.start_id and not operation.finds_left:
         return record  # a repeated event
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
-        is_running = operation.state is OperationState.RUNNING
-        return Rejection.OTHER_START if is_running and event.epoch == record.epoch else rejection
+        return rejection
+    if operation.finds_left:
+        found = replace(operation, run=event.run, find_by=event.complete_by, send_by=event.send_by)
+        return record.with_operation(event.step, found)
     spec, step = record.order.by_name[event.step], record.step(event.step)
     earlier = () if operation.start_id is None else (*operation.earlier_starts, operation.start_id)
     started = replace(
@@ -183,7 +187,7 @@ def end_step(
     operation = record.step(event.step).operation(event.direction)
     if operation.start_id == event.start_id and operation.state is _FINAL.get(event.kind):
         return record  # a repeated event
-    is_open = operation.find_by is not None and event.epoch == record.epoch
+    is_open = operation.finds_left > 0 and event.epoch == record.epoch
     is_once = spec.must_not_repeat(event.direction)
     if event.is_look_up and not is_open and not (is_once and event.kind in _DONE):
         return Rejection.NOT_OPEN
@@ -232,21 +236,17 @@ def _end_once(
         record = _with_outcome(record, spec, event, now, settings)
         remains = is_done and record.direction is Direction.UNDO and not spec.undo
         record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
-    elif do.state is not OperationState.NOT_STARTED and (do.find_by is None or event.is_look_up):
-        record = mark_unknown(record, spec, now, event.error, event.look_up_by)
+    elif do.state is not OperationState.NOT_STARTED and (event.is_look_up or not do.finds_left):
+        record = mark_unknown(record, spec, now, event.error)
     return record
 
 
-def mark_unknown(
-    record: TaskRecord, spec: StepSpec, now: datetime, error: str | None, look_up_by: datetime | None = None
-) -> TaskRecord:
-    """Mark an outcome as unknown. An Agent that can looks it up once, within `complete_within`."""
+def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str | None) -> TaskRecord:
+    """Mark an outcome as unknown. An Agent that can looks it up once."""
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
-    find_by = now + timedelta(seconds=spec.complete_within) if is_first else None
-    run, send_by = (do.run, look_up_by) if is_first and look_up_by is not None else (None, None)
-    unknown = replace(do.with_attempt(now, "unknown"), state=OperationState.UNKNOWN, run=run)
-    unknown = replace(unknown, error=error or do.error, find_by=find_by, send_by=send_by)
+    unknown = do.with_attempt(now, "unknown").with_finds(_LOOK_UPS[spec.type] if is_first else 0)
+    unknown = replace(unknown, state=OperationState.UNKNOWN, error=error or do.error)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
 
@@ -258,7 +258,7 @@ def _with_outcome(
     if is_open and event.kind is not OutcomeKind.UNKNOWN and not event.has_unanswered:
         operation = replace(operation, unknown_starts=operation.unknown_starts - 1)
     over = {OperationState.UNKNOWN, OperationState.REFUSED}
-    is_passed = spec.may_fail and operation.state in over and operation.find_by is None
+    is_passed = spec.may_fail and operation.state in over and not operation.finds_left
     operation = operation.with_attempt(now, str(event.kind))
     match event.kind:
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
@@ -341,7 +341,7 @@ def not_begun(
 ) -> TaskRecord:
     """Defer a step whose service was not called. The deferral counts no failure within `defer_for`."""
     operation = record.step(spec.name).operation(direction)
-    again = replace(operation, state=OperationState.NOT_STARTED, find_by=None)
+    again = replace(operation.with_finds(0), state=OperationState.NOT_STARTED)
     record = record.with_operation(spec.name, again, direction)
     is_deferred = operation.state is OperationState.RUNNING or operation.error == UNREACHED
     if not is_deferred or record.finished_at is not None or direction is not record.direction:

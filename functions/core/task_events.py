@@ -72,7 +72,10 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """A run starts an operation of a ready step. `request` counts only if no request is on record."""
+    """A run starts an operation of a ready step, or a look-up of its start whose outcome is unknown.
+
+    `request` counts only if no request is on record.
+    """
 
     epoch: int
     run: int
@@ -130,7 +133,7 @@ class StepEnded:
     """The outcome of one start. The start id proves that the sender has the request.
 
     `has_unanswered`: another request of this start had no answer and may still take effect. `is_look_up`: the
-    Agent looked it up afterwards. Only the run of the call looks up an unknown outcome until `look_up_by`.
+    Agent looked it up afterwards.
     """
 
     epoch: int
@@ -142,7 +145,6 @@ class StepEnded:
     error: str | None = None
     has_unanswered: bool = False
     is_look_up: bool = False
-    look_up_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

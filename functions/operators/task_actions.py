@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
 from typing import assert_never
@@ -44,9 +44,6 @@ from functions.telemetry.fields import record_action
 from functions.telemetry.spans import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
-
-#: The time in which an action is recorded.
-_RECORD_TIME = timedelta(seconds=20)
 
 
 class ActionName(StrEnum):
@@ -189,17 +186,17 @@ class TaskActions:
 
     async def _record(self, seen: TaskRecord, action: Action, event: Event) -> TaskRecord:
         """Record an event. A cancel is not recorded if the task has ended since it was seen."""
-        task, until = seen.order.task, self.now() + _RECORD_TIME
+        task = seen.order.task
         if isinstance(event, events.Cancelled) and seen.direction is Direction.DO:
 
             def unless_ended(read: TaskRecord, _now: datetime) -> Sequence[Event]:
                 return [event] if read.finished_at in {None, seen.finished_at} else []
 
-            record = (await self.storage.change(task, None, plan=unless_ended, until=until)).record
+            record = (await self.storage.change(task, None, plan=unless_ended)).record
             if record.finished_at is not None and record.direction is Direction.DO:
                 raise ProblemError(HTTPStatus.CONFLICT, "The task has ended meanwhile. Reload its page.")
             return record
-        applied = await self.storage.change(task, event, until=until)
+        applied = await self.storage.change(task, event)
         if applied.rejection is not None:
             raise _rejected(action, applied.rejection)
         suspension = applied.record.suspension
@@ -251,7 +248,7 @@ class TaskActions:
         except NotDeployedError as error:
             raise _event_later(str(error)) from None
         event = action_event(record, action, who=caller.name, reason=reason, text=text)
-        applied = await self.storage.change(record.order.task, event, until=self.now() + _RECORD_TIME)
+        applied = await self.storage.change(record.order.task, event)
         if applied.rejection is Rejection.NOT_DEPLOYED:
             raise _event_later(applied.rejection)
         if applied.rejection is not None:

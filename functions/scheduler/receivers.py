@@ -42,8 +42,6 @@ from functions.storage.task_storage import TaskStorage
 
 _log = logging.getLogger(__name__)
 
-#: The time in which an event is recorded, within the lock of its message.
-_RECORD_TIME = timedelta(seconds=20)
 #: The longest delay after the end of a wait whose message arrived early.
 _LONGEST_DELAY = timedelta(seconds=5)
 #: The run id of child tasks, whose ids are never used again.
@@ -73,7 +71,7 @@ class Receivers:
         if record.step(event.step).operation(event.direction).start_id != event.start_id:
             record = await self._cached(reply.task_id, is_newest=True)
         ended = with_valid_result(record, self.registry, event)
-        applied = await record_outcome(partial(self._record, reply.task_id), ended)
+        applied = await record_outcome(partial(self.storage.change, reply.task_id), ended)
         if applied.rejection is not None:
             _log.info("task %s step %s: reply rejected: %s", reply.task_id, reply.step, applied.rejection)
         spec = applied.record.order.by_name.get(ended.step)
@@ -120,12 +118,9 @@ class Receivers:
             raise NoSuchTaskError(task)
         return record
 
-    async def _record(self, task: str, event: events.Event) -> Applied:
-        return await self.storage.change(task, event, until=self.now() + _RECORD_TIME)
-
     async def _wake(self, message: WakeRequest) -> None:
         """Examine a task whose wait has ended. A message that arrives early is sent again."""
-        applied = await self._record(message.task, await self.gates.due())
+        applied = await self.storage.change(message.task, await self.gates.due())
         lead = min(message.at - self.now(), _LONGEST_DELAY)
         if lead > timedelta() and derive(applied.record).wake_at == message.at:
             again = replace(message, not_before=message.at + lead, attempt=message.attempt + 1)
@@ -170,11 +165,11 @@ class Receivers:
             by=events.Canceller.PARENT, who=message.task, reason="its parent is undone"
         )
         try:
-            await self._record(message.to, cancelled)
+            await self.storage.change(message.to, cancelled)
         except NoSuchTaskError:
             _, is_new = await self.storage.admit(_tombstone(message, self.now()))
             if not is_new:
-                await self._record(message.to, cancelled)
+                await self.storage.change(message.to, cancelled)
 
     async def _end_child(self, child: TaskRecord | None) -> None:
         """Record the end of a child task, or of its undo, on its parent."""
@@ -193,7 +188,7 @@ class Receivers:
                 result = checked_result(parent, self.registry, step, child.output or "{}")
         except UnfitValueError as fault:  # an output that the step's model rejects is no result
             error = str(fault)
-        await self._record(parent.order.task, replace(ended, result=result, error=error))
+        await self.storage.change(parent.order.task, replace(ended, result=result, error=error))
 
 
 def _tombstone(message: Message, now: datetime) -> TaskRecord:

@@ -20,7 +20,7 @@ from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
 from functions.core.json_values import bounded
-from functions.core.plan import Runner, may_outlast, plan, with_valid_result
+from functions.core.plan import Runner, plan, with_valid_result
 from functions.core.record import WAITING_TYPES, Operation, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
@@ -94,11 +94,21 @@ async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: S
         return await change(replace(ended, kind=kind, result=None, error=text))
 
 
+def _deadline(operation: Operation) -> datetime | None:
+    """Return the deadline of a call or a look-up that is under way."""
+    return operation.complete_by if operation.state is OperationState.RUNNING else operation.find_by
+
+
+#: The id of a start, and the deadline of the call or of its look-up.
+type _Key = tuple[str | None, datetime | None]
+
+
 class _Run:
     """One activity of a run.
 
-    `_planned` are the start ids that it drew, `_begun` the calls and look-ups that it began, `_unsent` the
-    requests that it could not send, `_sent` those that it sent: whether a later run might repeat them.
+    `_planned` are the calls and look-ups that it may begin, `_begun` those that it began. `_unsent` are the
+    requests that it could not send, `_sent` those that it sent: whether a later run might repeat them. It
+    `_is_failing` once a request could not be sent.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
@@ -106,8 +116,9 @@ class _Run:
         self._began_at = runs.now()
         self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
-        self._planned, self._begun, self._sent = set[str](), set[str](), dict[str, bool]()
-        self._unsent, self._has_started, self._is_over = set[str](), False, False
+        self._planned, self._begun = set[_Key](), set[_Key]()
+        self._sent, self._unsent = dict[str, bool](), set[str]()
+        self._has_started, self._is_over, self._is_failing = False, False, False
         self._newest: TaskRecord | None = None
         self._group, self._gives_way = asyncio.TaskGroup(), asyncio.Event()
 
@@ -123,8 +134,8 @@ class _Run:
         newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
         if newest is None:
             return False
-        has_work = self._has_started and self._work_in(newest)
-        has_more = newest.epoch == self._epoch and bool(self._unsent or self._gives_way.is_set() or has_work)
+        has_work = self._gives_way.is_set() or (self._has_started and bool(pending_work(newest)))
+        has_more = newest.epoch == self._epoch and has_work
         if is_kept or (self._sent and has_more):
             sent = RequestsSent(start_ids=frozenset(self._sent), given_up=frozenset(self._unsent))
             await self._runs.storage.change(self._task, sent, until=self._records_until)
@@ -140,27 +151,20 @@ class _Run:
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
-        runner = self._runner(record, now)
-        waiting = [do for _, do in self._look_ups_of(record) if f"{do.start_id}.find" not in self._begun]
-        room = runner.room - len(waiting)  # look-ups come before further steps
-        planned = plan(record, replace(runner, room=room), self._runs.registry, now)
-        self._planned.update(event.start_id for event in planned if isinstance(event, StepStarted))
+        planned = plan(record, self._runner(record, now), self._runs.registry, now)
+        starts = [event for event in planned if isinstance(event, StepStarted)]
+        self._planned.update((event.start_id, event.complete_by) for event in starts)
         return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 
     def _runner(self, record: TaskRecord, now: datetime) -> Runner:
-        """Return this run with its room for further calls and look-ups. Overdue calls have ended."""
-        calls = sum(
-            operation.state is OperationState.RUNNING
-            and operation.run == self._run
-            and spec.type is StepType.ACTIVITY
-            and not operation.is_overdue(now)
-            for spec, operation in record.operations
-        )
-        look_ups = sum(f"{each.start_id}.find" in self._begun for _, each in self._look_ups_of(record))
+        """Return this run with its room for further calls and look-ups. Overdue ones have ended."""
+        mine = [(spec, each) for spec, each in record.operations if each.run == self._run]
+        ends = (_deadline(each) for spec, each in mine if spec.type is StepType.ACTIVITY)
+        calls = sum(end is not None and end > now for end in ends)
         return Runner(
             epoch=self._epoch,
             run=self._run,
-            room=self._runs.steps_at_once - calls - look_ups,
+            room=self._runs.steps_at_once - calls,
             ends_at=self._ends_at,
             new_id=self._runs.new_id,
             gate=self._runs.gates.of,
@@ -169,50 +173,23 @@ class _Run:
         )
 
     def _begin(self, record: TaskRecord, *, is_first: bool = False) -> None:
-        """Begin the calls that this activity started, first also its run's unsent requests, and look-ups."""
+        """Begin the calls and look-ups that this activity started, first also its run's unsent requests."""
         self._is_over |= record.finished_at is not None or record.epoch != self._epoch
         if record.epoch != self._epoch:
             return
+        starts = {start_id for start_id, _ in self._planned}
         for spec, operation in record.operations:
-            is_planned = operation.start_id in self._planned
-            self._has_started |= is_planned
+            until = _deadline(operation)
+            key = operation.start_id, until
+            is_planned = key in self._planned
+            self._has_started |= operation.start_id in starts
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
-            is_call = operation.state is OperationState.RUNNING or spec.type is StepType.QUEUE
-            if is_call and (is_planned or is_unsent):
-                self._begin_call(record, spec, operation)
-        for spec, operation in self._look_ups_of(record):
-            now = self._runs.now()
-            runner = self._runner(record, now)
-            may_wait = runner.has_begun and may_outlast(spec, self._ends_at, now)
-            is_beside = runner.room < self._runs.steps_at_once  # this activity waits for a call anyway
-            if is_beside:  # half of its time is enough
-                may_wait &= now + timedelta(seconds=spec.complete_within / 2) > self._ends_at
-            if runner.room > 0 and not may_wait:
-                self._begin_call(record, spec, operation)
-
-    def _work_in(self, record: TaskRecord) -> bool:
-        """Return whether steps can start, or look-ups of this run can begin."""
-        return bool(pending_work(record) or self._look_ups_of(record))
-
-    def _look_ups_of(self, record: TaskRecord) -> list[tuple[StepSpec, Operation]]:
-        """Return the operations whose outcome this run must look up itself."""
-        mine = (each for each in record.operations if each[1].find_by and each[1].run == self._run)
-        return [(spec, operation) for spec, operation in mine if spec.type is StepType.ACTIVITY]
-
-    def _begin_call(self, record: TaskRecord, spec: StepSpec, operation: Operation) -> None:
-        """Begin a call or a look-up, or send a request for it to the queue of an Agent."""
-        is_running, is_activity = operation.state is OperationState.RUNNING, spec.type is StepType.ACTIVITY
-        is_look_up = is_activity and not is_running
-        key = f"{operation.start_id}.find" if is_look_up else operation.start_id
-        end = operation.complete_by if is_running else operation.find_by
-        until = min(end, self._ends_at, operation.unsent_by or end) if end and is_activity else end
-        if key is None or until is None or key in self._begun or (is_look_up and until <= self._runs.now()):
-            return
-        self._begun.add(key)
-        self._has_started |= is_look_up
-        if spec.type not in WAITING_TYPES:
-            call = call_of(record, spec, operation, until, self._runs.registry)
-            self._group.create_task(self._work(record, spec, call))
+            if until is None or key in self._begun or not (is_planned or is_unsent):
+                continue
+            self._begun.add(key)
+            if spec.type not in WAITING_TYPES:
+                call = call_of(record, spec, operation, until, self._runs.registry)
+                self._group.create_task(self._work(record, spec, call))
 
     async def _work(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
         """Record the outcome of a call, as long as it counts, and begin what follows. Errors are logged."""
@@ -223,14 +200,14 @@ class _Run:
                     return
                 outcome = await self._call(spec, call)
                 span.set_attribute(Field.OUTCOME, outcome.kind.value)
-            ended = call.ended(outcome, self._runs.now() + timedelta(seconds=0.75 * spec.complete_within))
-            event: Event | None = with_valid_result(record, self._runs.registry, ended)
+            event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
             until = call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
                 until = self._records_until
             elif until <= self._runs.now():  # too late for its outcome, but another step may start
                 event, until = None, self._ends_at
             self._begin(await self._change(event, until))
+            self._check_way()
         except Exception as fault:  # noqa: BLE001 - as above
             is_defect = not isinstance(fault, StorageError)
             _log.warning("task %s: a step ends early: %s", self._task, fault, exc_info=is_defect)
@@ -266,13 +243,21 @@ class _Run:
                 if now >= warn_from:
                     _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
                     warn_from = now + _WARNINGS_APART
-                newest, most = self._newest, self._runs.steps_at_once
-                if newest and self._work_in(newest) and self._runner(newest, now).room == most:
-                    self._gives_way.set()  # no call is under way, so another activity can do that work
+                self._is_failing = True
+                self._check_way()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._gives_way.wait(), min(wait, (until - now).total_seconds()))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._sent[key] = call.complete_by > self._records_until or not call.idempotent
                 return
-        self._unsent |= {key} if self._runs.now() < call.complete_by else set()
+        self._unsent.add(key)
+        if self._runs.now() < call.complete_by:
+            self._gives_way.set()
+
+    def _check_way(self) -> None:
+        """Let another activity do the work that is left, if only requests that fail are under way."""
+        record = self._newest if self._is_failing else None
+        is_free = record and self._runner(record, self._runs.now()).room == self._runs.steps_at_once
+        if record and is_free and pending_work(record):
+            self._gives_way.set()

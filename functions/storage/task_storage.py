@@ -34,8 +34,8 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 
 _log = logging.getLogger(__name__)
 
-#: Seconds before the next try after a conflict or a fault: a random part of a bound that doubles.
-_FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
+#: Seconds before a try after a conflict or a fault, a random part of a bound that doubles; of all tries.
+_FIRST_WAIT, _LONGEST_WAIT, _TRY_SECONDS = 0.01, 1.0, 20
 #: Tasks that change at the same moment without a pause for larger groups; seconds of it for each further one.
 _FEW_TASKS, _PAUSE, _LONGEST_PAUSE = 3, 0.0003, 0.03
 #: Reads of a record of several pages until the task row stays the same.
@@ -109,9 +109,9 @@ class TaskStorage:
         return None if stored is None else stored.record
 
     async def change(
-        self, task: str, event: Event | None, *, plan: Plan | None = None, until: datetime
+        self, task: str, event: Event | None, *, plan: Plan | None = None, until: datetime | None = None
     ) -> Applied:
-        """Apply an event and the plan of a run, and announce what follows. It is tried until a time (UTC).
+        """Apply an event and the plan of a run, and announce what follows. It is tried `until` then, or 20 s.
 
         Raises `NoSuchTaskError`, and `UnwritableRowsError` if the rows of this task are too large. After a
         `TransientStorageError`, the event may be recorded.
@@ -121,7 +121,8 @@ class TaskStorage:
             inbox = self._inboxes[task] = TaskInbox(task, self._cache.find(task))
             # It has no context of a caller, because it serves several callers.
             inbox.worker = asyncio.create_task(self._work(inbox), context=Context())
-        pending = inbox.add(event, plan, (until - self._now()).total_seconds())
+        seconds = _TRY_SECONDS if until is None else (until - self._now()).total_seconds()
+        pending = inbox.add(event, plan, seconds)
         applied, transition = await pending.result
         if transition is not None:
             self.forget_soon(await self._announce(transition))

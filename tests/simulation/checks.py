@@ -85,7 +85,7 @@ class Checks(RecordChecks):
             self.require(before.error is not None, f"{place} counted outside of Error")
         if isinstance(event, StepEnded) and event.is_look_up:
             place = f"{before.order.task} {event.step}: look-up"
-            is_open = before.do(event.step).find_by is not None and event.epoch == before.epoch
+            is_open = before.do(event.step).finds_left > 0 and event.epoch == before.epoch
             is_done = event.kind in {OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT}
             self.require(is_open or is_done, f"{place} counted that was over")
             is_fenced = event.start_id in self.world.services.fenced
@@ -385,7 +385,7 @@ class Checks(RecordChecks):
             for direction in Direction:
                 operation = step.operation(direction)
                 facts[f"{direction} {operation.state}"] = True
-                facts["look-up"] = facts.get("look-up", False) or operation.find_by is not None
+                facts["look-up"] = facts.get("look-up", False) or operation.finds_left > 0
                 facts["not reached"] = facts.get("not reached", False) or operation.error == UNREACHED
                 facts["started twice"] = facts.get("started twice", False) or bool(operation.earlier_starts)
             if step.note is not None:

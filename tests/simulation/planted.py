@@ -159,7 +159,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.step_rules", "not None and now > operation.complete_by", "None and now < record.start_by"),
     ),
     "requests_are_sent_while_the_gate_is_closed": (
-        Edit("core.plan", "if is_call or spec.type is StepType.QUEUE else None", "if is_call else None"),
+        Edit("core.plan", "if spec.agent and not operation", "if is_call and not operation"),
     ),
     "request_is_made_again": (
         Edit("core.step_rules", ".request if operation.request is None else operation.request", ".request"),
@@ -199,10 +199,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.agent_messages", "fences_starts=self.fences_starts", "fences_starts=True"),
     ),
     "look_up_counts_after_its_deadline": (
-        Edit("core.step_rules", "operation.find_by is not None and event.epoch", "event.epoch"),
+        Edit("core.step_rules", "operation.finds_left > 0 and event.epoch", "event.epoch"),
     ),
     "look_up_by_a_queue_is_never_taken_by_a_run": (
-        Edit("core.derive", " if op.find_by is not None and op.run is None]", " if op.find_by is not None]"),
+        Edit("core.derive", " if op.finds_left and op.find_by is None]", " if op.finds_left and op.find_by]"),
     ),
     "task_ends_without_output": (
         Edit(
@@ -216,7 +216,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.plan", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error", "error"),
     ),
     "call_outlasts_its_run": (
-        Edit("core.plan", "complete_within) > ends_at", "complete_within) * 0 > ends_at"),
+        Edit("core.plan", "complete_within) > runner", "complete_within) * 0 > runner"),
         Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
     ),
     # The parts around the core
@@ -241,13 +241,13 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.record_rows", "[*changes, *_additions(after)], stored", "changes, stored"),
     ),
     "request_is_sent_by_each_activity": (
-        Edit("core.step_rules", "send_by = None if start in", "send_by = operation.send_by if start in"),
+        Edit("core.step_rules", "start in event.start_ids | event.given_up", "start in event.given_up"),
     ),
     "request_that_was_not_sent_is_not_due": (
-        Edit("core.derive", "for time in (op.find_by, op.unsent_by))", "for time in [op.find_by])"),
+        Edit("core.derive", "for time in (op.find_by, op.send_by))", "for time in [op.find_by])"),
     ),
     "run_begins_the_starts_of_another_run": (
-        Edit("scheduler.run", "operation.start_id in self._planned", "operation.start_id is not None"),
+        Edit("scheduler.run", "key in self._planned", "until is not None"),
     ),
     "second_end_of_a_child_is_a_duplicate": (
         Edit("core.conclusions", "+= [] if is_notice else", "+= [] if is_notice or step else"),
@@ -258,7 +258,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "child_of_an_undone_step_is_not_cancelled": (
         Edit(
             "scheduler.receivers",
-            "await self._record(message.to, cancelled)\n        except",
+            "await self.storage.change(message.to, cancelled)\n        except",
             "await self.storage.load(message.to)\n        except",
         ),
     ),
@@ -382,7 +382,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("supervisor.task_sweep", "if stored is None:\n", "if stored is None or stored.etag:\n"),
     ),
     "unknown_outcome_asks_no_question": (
-        Edit("core.derive", "None and not spec.may_fail)", "None and spec.name in spec.needs)"),
+        Edit("core.derive", "_left and not spec.may_fail)", "_left and spec.name in spec.needs)"),
     ),
     "version_that_is_not_deployed_stops_the_task": (
         Edit(
@@ -416,7 +416,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "steps_at_once_is_ignored": (
-        Edit("scheduler.run", "steps_at_once - calls -", "steps_at_once - min(calls, 0) -"),
+        Edit("scheduler.run", "steps_at_once - calls", "steps_at_once - min(calls, 0)"),
     ),
     "calls_outlast_their_deadline": (
         Edit("agents.agent_call", "()):\n            return C", "() + 30):\n            return C"),

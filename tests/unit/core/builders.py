@@ -118,6 +118,12 @@ def start(
     )
 
 
+def find(record: TaskRecord, step: str, by: float = 90, send_by: float | None = None) -> StepStarted:
+    """Return the start of a look-up by the newest run. Times are in seconds."""
+    send = None if send_by is None else at(send_by)
+    return replace(start(record, step, record.do(step).start_id or "", by=by), send_by=send)
+
+
 def end(record: TaskRecord, step: str, kind: OutcomeKind = OutcomeKind.DONE, **fields: Any) -> StepEnded:
     """Return the outcome of the start of a step that is on record."""
     given = {

@@ -53,6 +53,7 @@ from tests.unit.core.builders import (
     at,
     cancel,
     end,
+    find,
     new,
     payment,
     queue,
@@ -141,15 +142,18 @@ def test_optional_step_without_an_outcome_fails() -> None:
 
 
 def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
-    """The Agent has `complete_within` for the look-up."""
+    """A run has taken the look-up, and no other run does."""
     record = new(payment(can_find=True))
     record = after(record, start(record, "pay"))
     unknown = after(record, Due(), seconds=60)
-    assert (look_ups(unknown), unknown.do("pay").find_by) == (["pay"], at(90))
-    begun = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
-    assert (look_ups(begun), begun.do("pay").run) == ([], 2)  # no other run looks it up
+    assert look_ups(unknown) == ["pay"]
+    begun = after(unknown, find(unknown, "pay"), seconds=61)
+    assert (look_ups(begun), begun.do("pay").run) == ([], 2)
+    assert rejection(begun, find(unknown, "pay", by=95)) is Rejection.NOT_READY
+    assert after(unknown, RunStarted(epoch=1, run=1)) is unknown  # it may have no free slot
+    assert rejection(unknown, replace(find(unknown, "pay"), epoch=2)) is Rejection.STALE_EPOCH
     ready = after(after(new(payment(can_find=True), spec("a")), start(record, "pay")), LOOK, seconds=60)
-    taken = after(ready, RunStarted(epoch=1, run=2), seconds=61)  # the run starts "a" afterwards
+    taken = after(ready, find(ready, "pay"), seconds=61)  # the run starts "a" afterwards
     assert (needs_run(ready), needs_run(taken)) == (True, False)
     assert (unknown.run, unknown.finished_at) == (2, None)
     assert step_state(unknown, record.order.by_name["pay"]) is StepState.OUTCOME_UNKNOWN
@@ -160,9 +164,11 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     ):
         found = after(unknown, end(unknown, "pay", kind, is_look_up=True), seconds=70)
         assert (derive(found).state, look_ups(found)) == (state, [])
-    lost = after(unknown, LOOK, seconds=95)
-    assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
+    lost = after(begun, LOOK, seconds=95)  # with its run
+    assert (look_ups(lost), lost.run, lost.failures) == (["pay"], 3, 0)
+    lost = after(after(lost, find(lost, "pay", by=130), seconds=96), LOOK, seconds=135)
+    assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(lost) == []
 
 
@@ -184,8 +190,8 @@ def test_look_up_that_ends_not_done_does_not_end_an_error() -> None:
     """Only an operator does."""
     record = new(payment(can_find=True), spec("a"), on_failure=FailurePolicy.KEEP)
     record = after(record, start(record, "pay"), start(record, "a", by=200))
-    record = after(after(record, LOOK, seconds=60), RunStarted(epoch=1, run=2), seconds=61)
-    record = after(record, end(record, "a", OutcomeKind.REFUSED), seconds=62)
+    record = after(record, LOOK, seconds=60)
+    record = after(record, find(record, "pay"), end(record, "a", OutcomeKind.REFUSED), seconds=62)
     found = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=63)
     assert (derive(found).state, found.epoch, found.failures) == (ProcessState.ERROR, 1, 0)
 
@@ -203,12 +209,12 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
     unknown = _unknown()
     assert (unknown.run, needs_run(unknown), look_ups(unknown)) == (2, True, ["pay"])
     assert derive(unknown).waiting_for is WaitingFor.PICK_UP
-    sent = after(unknown, RunStarted(epoch=1, run=2), seconds=61)
+    sent = after(unknown, find(unknown, "pay"), seconds=61)
     assert (sent.do("pay").run, needs_run(sent), look_ups(sent)) == (2, False, [])
     assert (derive(sent).waiting_for, derive(sent).due_at) == (WaitingFor.REPLY, at(90))
     assert after(sent, RunStarted(epoch=1, run=3), seconds=62) is sent
-    unsent = after(unknown, RunStarted(epoch=1, run=2, send_by=at(80)), seconds=61)
-    for ending, due in (("", at(80)), (".1.find", at(90))):  # run 1 repeats that it sent the request
+    unsent = after(unknown, find(unknown, "pay", send_by=80), seconds=61)
+    for ending, due in (("", at(80)), (".2.find", at(80)), (".1.find", at(90))):  # of this epoch
         ids = frozenset({f"{unknown.do('pay').start_id}{ending}"})
         assert derive(after(unsent, RequestsSent(start_ids=ids))).due_at == due
     assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE
@@ -222,7 +228,8 @@ def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_reco
     assert after(suspended, RunStarted(epoch=1, run=2), seconds=62) is suspended
     resumed = after(suspended, Resumed(), seconds=70)
     assert (resumed.run, look_ups(resumed)) == (3, ["pay"])
-    sent = after(_unknown(spec("other", complete_within=20)), RunStarted(epoch=1, run=2), seconds=60)
+    unknown = _unknown(spec("other", complete_within=20))
+    sent = after(unknown, find(unknown, "pay"), seconds=60)
     recovered = after(sent, LOOK, seconds=70)
     assert (recovered.epoch, needs_run(recovered), look_ups(recovered)) == (2, True, ["pay"])
     not_done = end(sent, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
@@ -287,7 +294,8 @@ def test_lost_run_of_a_look_up_is_replaced_beside_a_decision_that_waits() -> Non
 
 def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
     """That of "done", and any other late outcome of the step, counts at any time."""
-    sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
+    unknown = _unknown()
+    sent = after(unknown, find(unknown, "pay"), seconds=61)
     for kind, state in (
         (OutcomeKind.DONE, OperationState.DONE),
         (OutcomeKind.NOT_BEGUN, OperationState.NOT_STARTED),
@@ -309,7 +317,8 @@ def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
 
 def test_late_unknown_outcome_does_not_end_a_look_up() -> None:
     """The call may end after the Supervisor has seen its deadline pass."""
-    sent = after(_unknown(), RunStarted(epoch=1, run=2), seconds=61)
+    unknown = _unknown()
+    sent = after(unknown, find(unknown, "pay"), seconds=61)
     assert after(sent, end(sent, "pay", OutcomeKind.UNKNOWN), seconds=62) is sent
 
 
@@ -547,7 +556,7 @@ def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
     assert (record.decision is not None, record.epoch) == (True, 1)
     record = after(record, LOOK, seconds=60)
     assert (look_ups(record), record.finished_at) == (["pay"], None)
-    record = after(record, LOOK, seconds=100)
+    record = after(record, end(record, "pay", OutcomeKind.UNKNOWN, is_look_up=True), seconds=100)
     assert (derive(record).state, record.direction) == (ProcessState.ERROR, Direction.DO)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=110)
     assert rejection(record, LOOK, 130) is Rejection.NOT_DUE

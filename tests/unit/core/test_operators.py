@@ -31,6 +31,7 @@ from tests.unit.core.builders import (
     at,
     cancel,
     end,
+    find,
     new,
     payment,
     queue,
@@ -82,6 +83,7 @@ def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
     )
     record = after(record, *(start(record, name, by=60) for name in ("ok", "nap", "pay")))
     record = after(record, StepDeferred(epoch=1, step="d"), end(record, "pay", OutcomeKind.UNKNOWN))
+    record = after(record, find(record, "pay", by=31), seconds=2)
     record = after(record, NOT_DEPLOYED, seconds=10)
     assert alerts(record) == ["suspended"]
     assert rejection(record, LOOK, 1_000) is Rejection.NOT_DUE

@@ -82,7 +82,7 @@ def test_second_start_of_a_running_step_is_rejected() -> None:
     """One of two runs has the step. Its repeated start changes nothing."""
     record = new(spec("a"))
     record = after(record, start(record, "a", "1"))
-    assert rejection(record, start(record, "a", "2")) is Rejection.OTHER_START
+    assert rejection(record, start(record, "a", "2")) is Rejection.NOT_READY
     assert after(record, start(record, "a", "1")) is record
     other = end(record, "a", start_id="3")
     assert rejection(record, other) is Rejection.OTHER_START

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall, RefusedError
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate, Hold
+from functions.core.record import OperationState
 from functions.core.step_definition import EventStep, QueueStep, Step
-from functions.core.task_events import EventReceived, Rejection, Resubmitted
+from functions.core.task_events import EventReceived, Rejection
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
+from functions.messaging.scheduler_messages import RunRequest
 from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
@@ -221,62 +223,50 @@ async def test_payment_that_its_run_gives_up_is_sent_in_the_next_epoch(seconds: 
     assert [each.step for each in world.requests].count("pay") == 1
 
 
-@pytest.mark.parametrize("other", ["a queue", "a call"])
 @virtual
-async def test_look_up_does_not_wait_for_other_work_of_its_run(other: str) -> None:
-    """It would have too little time afterwards: the Agent needs 60 of 200 s. It cannot fit into the run."""
-    card = once("card", agent="finder", complete_within=200)
+async def test_look_up_does_not_wait_for_the_pause_of_a_request() -> None:
+    """The answer is lost 29 s before the end of the run, just after a request to another queue has failed."""
+    first = step("first", complete_within=225)
+    card = once("card", first, agent="finder", complete_within=30)
     queue = QueueStep("other", request=request, complete_within=3600)
-    beside = queue if other == "a queue" else step("other", complete_within=225)
-    world = World(workflow(card, beside, on_failure="keep"), settings=PRODUCTION)
-
-    async def lose(_call: AgentCall) -> str:
-        await asyncio.sleep(60)
-        raise ConnectionError("the answer is lost")
-
-    world.services.behaviour |= {"card": lose, "other": answering('{"number":1}', 205)}
-    world.services.findings["card"], world.services.find_seconds = Finding.DONE, 60
+    world = World(workflow(first, card, queue, on_failure="keep"), settings=PRODUCTION)
+    lost = raising(ConnectionError("lost"))
+    world.services.behaviour |= {"first": answering('{"number":1}', 211.5), "card": lost}
+    world.services.findings["card"], world.services.find_seconds = Finding.DONE, 3
     without_broker(world, 400)
+    await world.admit("t1")
+    await asyncio.sleep(245)
+    assert (await world.record("t1")).do("card").state is OperationState.DONE
+
+
+@pytest.mark.parametrize("seconds", [1, 200])
+@virtual
+async def test_look_up_has_its_time_from_its_start(seconds: float) -> None:
+    """Its run is lost, maybe beside a call of the same task."""
+    world = paying(DONE, steps=[step("other", complete_within=225)], settings=PRODUCTION)
+    world.services.behaviour["other"] = answering('{"number":1}', seconds)
+    deliver = world.start_instance
+
+    def lose(message: RunRequest) -> None:
+        if (message.epoch, message.run) != (1, 2):
+            deliver(message)
+
+    world.start_instance = lose  # type: ignore[method-assign]
     await world.admit("t1")
     assert derive(await world.until_rest("t1", seconds=3000)).state is ProcessState.PROCESSED
 
 
 @virtual
-async def test_look_up_of_another_epoch_counts_as_sent_in_that_one_only() -> None:
-    """The run of the first epoch sends its look-up while that of the second one cannot."""
-    options: dict[str, Any] = {"agent": "finder", "request": request, "result": Receipt}
-    pay = QueueStep("pay", complete_within=600, idempotent=False, **options)
-    other = QueueStep("other", complete_within=607, **options)
-    world = World(workflow(pay, other, on_failure="keep"), settings=PRODUCTION)
-
-    async def take(_agent: str, message: AgentRequest) -> None:
-        is_find, time = message.kind is RequestKind.FIND, asyncio.get_running_loop().time()
-        if is_find and time < (616 if message.epoch == 1 else 856):
-            raise ConnectionError("no broker")
-        world.requests.append(message)
-        [lost, *_] = [each for each in world.requests if each.step == message.step]
-        if is_find:
-            world.spawn(world.reply(message, after=1, **NOT_DONE, fences_starts=True))
-        elif message.start_id != lost.start_id:
-            world.spawn(world.reply(message, after=1))
-
-    world.take_request = take
+async def test_unsent_request_is_sent_within_a_deadline_that_a_hold_extends() -> None:
+    """The broker fails until 51 s, and a hold from 10 to 52 s extends the deadline from 50 to 92 s."""
+    pay = QueueStep("pay", request=request, result=Receipt, complete_within=50, idempotent=False)
+    world = World(workflow(pay, on_failure="keep"), settings=PRODUCTION)
+    without_broker(world, 51)
     await world.admit("t1")
-    assert derive(await world.until_rest("t1", seconds=2500)).state is ProcessState.PROCESSED
-
-
-@virtual
-async def test_open_look_up_happens_after_a_resubmission() -> None:
-    """Its time was over while the task was in `Error` for another step."""
-    world = paying(DONE, steps=[step("other")])
-    world.services.behaviour["other"] = raising(RefusedError("bad address"))
-    await world.admit("t1")
-    stopped = await world.until_rest("t1")
-    assert (stopped.error, kinds(world)) == ("other: bad address", ["carry out"])
-    await asyncio.sleep(3600)
-    del world.services.behaviour["other"]
-    await world.process.change("t1", Resubmitted(epoch=stopped.epoch, who="op", reason="repaired"))
-    assert derive(await world.until_rest("t1")).state is ProcessState.PROCESSED
+    await asyncio.sleep(52)
+    hold = Hold(start=virtual_now() - timedelta(seconds=42), end=virtual_now(), reason="", who="op")
+    world.process.gates.gates["queue:pay"] = Gate(name="queue:pay", holds=(hold,))
+    assert derive(await world.until_rest("t1", seconds=3000)).state is ProcessState.PROCESSED
 
 
 @virtual

@@ -280,47 +280,25 @@ async def test_unknown_outcome_is_looked_up(finding: Finding, *, fences: bool, s
     assert world.activities[0] == (RUN, "done")
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(1000, "find: TimeoutError"), (0, "find: ")])
 @virtual
-async def test_look_up_that_hangs_ends_at_its_deadline() -> None:
-    """The outcome stays unknown, and an operator decides."""
-    world = World(workflow(once("s0", agent="finder")))
-    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
-    world.services.find_seconds = 1000
-    await world.admit("t1")
-    await asyncio.sleep(25)
-    record = await world.record("t1")
-    assert (derive(record).state, record.do("s0").find_by) == (ProcessState.ERROR, None)
-    assert "find: TimeoutError" in (record.do("s0").error or "")
-    assert world.activities == [(RUN, "done")]
-
-
-@virtual
-async def test_find_that_returns_nothing_is_called_once() -> None:
-    """The outcome stays unknown, and an operator decides."""
+async def test_look_up_without_an_answer_leaves_the_outcome_unknown(seconds: float, text: str) -> None:
+    """It hangs, or returns nothing. It happens once, and an operator decides."""
     world = World(workflow(once("s0", agent="finder")))
     world.services.behaviour["s0"] = raising(ConnectionError("lost"))
     found: list[AgentCall] = []
 
     async def find(call: AgentCall) -> Any:
         found.append(call)
+        await asyncio.sleep(seconds)
 
     world.services.find = find  # type: ignore[method-assign]
     await world.admit("t1")
-    record = await world.until_rest("t1")
-    assert (derive(record).state, len(found)) == (ProcessState.ERROR, 1)
-
-
-@virtual
-async def test_look_up_that_may_outlast_the_run_needs_another_activity() -> None:
-    """The call ends after 15 s of a run of 30 s, and its look-up may take 20 s."""
-    world = World(workflow(once("s0", agent="finder")), run_seconds=30)
-    world.services.seconds = 15
-    world.services.behaviour["s0"] = raising(ConnectionError("lost"))
-    world.services.findings["s0"] = Finding.DONE
-    await world.admit("t1")
-    record = await world.until_rest("t1")
-    assert (derive(record).state, len(world.services.found)) == (ProcessState.PROCESSED, 1)
-    assert world.activities == [(RUN, "more"), (RUN, "done")]
+    await asyncio.sleep(25)
+    record = await world.record("t1")
+    assert (derive(record).state, record.do("s0").finds_left, len(found)) == (ProcessState.ERROR, 0, 1)
+    assert text in (record.do("s0").error or "")
+    assert world.activities == [(RUN, "done")]
 
 
 # Limits
@@ -347,25 +325,6 @@ async def test_slot_of_a_hanging_call_is_free_after_its_deadline() -> None:
     record = await world.record("t1")
     assert record.do("s1").state is OperationState.DONE
     assert [progress for _, progress in world.activities] == ["done"]
-
-
-@virtual
-async def test_look_ups_count_as_calls() -> None:
-    """Four unknown outcomes are looked up two at a time, and no step starts beside them."""
-    world = World(
-        workflow(
-            once("s", agent="finder", for_each=lambda parcel: parcel.items, at_once=90),
-            step("last"),
-        ),
-        steps_at_once=2,
-    )
-    world.services.behaviour["s"] = raising(ConnectionError("lost"))
-    world.services.findings |= {f"s.{n}": Finding.DONE for n in range(4)}
-    await world.admit("t1", items=range(4))
-    record = await world.until_rest("t1")
-    assert derive(record).state is ProcessState.PROCESSED
-    assert (len(world.services.found), world.services.most_under_way) == (4, 2)
-    assert world.activities == [(RUN, "done")]
 
 
 @virtual
@@ -397,6 +356,7 @@ async def test_look_up_has_a_slot_before_further_items(items: int) -> None:
     world.services.findings["card"] = Finding.DONE
     await world.admit("t1", items=range(items))
     assert (await world.until_rest("t1", seconds=3000)).do("card").state is OperationState.DONE
+    assert world.services.most_under_way <= 16
 
 
 @virtual
@@ -419,30 +379,17 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
 
 
 @virtual
-async def test_look_up_ends_before_another_run_takes_it() -> None:
-    """It happens once, and an operator decides."""
-    world = World(workflow(once("pay", agent="finder", complete_within=225)), settings=PRODUCTION)
-    world.services.behaviour["pay"] = raising(ConnectionError("lost"))
-    world.services.findings["pay"] = Finding.DONE
-    world.services.find_seconds = 200
+async def test_look_up_of_a_step_that_is_longer_than_a_run_begins_with_the_run() -> None:
+    """A deployment has shortened the runs. Another call of the task is always under way."""
+    card, others = once("card", agent="finder", complete_within=200), chain(10, complete_within=50)
+    world = World(workflow(card, *others, on_failure="keep"), settings=PRODUCTION, run_seconds=100)
+    world.services.behaviour |= {each.name: answering('{"number":1}', 40) for each in others}
+    world.services.behaviour["card"] = raising(ConnectionError("lost"))
+    world.services.findings["card"] = Finding.DONE
     await world.admit("t1")
-    record = await world.until_rest("t1")
-    assert (derive(record).state, len(world.services.found)) == (ProcessState.ERROR, 1)
-
-
-@virtual
-async def test_look_up_of_a_lost_run_is_repeated_by_another_run() -> None:
-    """Within its deadline, and without a person."""
-    world = World(workflow(once("pay", agent="finder", complete_within=200)))
-    world.delivers_again = False
-    world.services.behaviour["pay"] = raising(ConnectionError("lost"))
-    world.services.findings["pay"] = Finding.DONE
-    world.services.find_seconds = 10
-    await world.admit("t1")
-    await asyncio.sleep(5)
-    world.process.crash_at = world.process.requests + 1  # before the outcome is recorded
-    record = await world.until_rest("t1")
-    assert (derive(record).state, len(world.services.found)) == (ProcessState.PROCESSED, 2)
+    await asyncio.sleep(120)
+    assert (await world.record("t1")).do("card").state is OperationState.DONE
+    assert world.activities == [(RUN, "more")]
 
 
 @virtual
