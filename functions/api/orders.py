@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -33,8 +33,6 @@ _log = logging.getLogger(__name__)
 
 #: The type of this problem; other conflicts have no type of their own.
 ID_TAKEN = ProblemKind("urn:problem-type:id-taken", "Id Taken")
-#: Time in which an event of a caller is recorded.
-RECORD_TIME = timedelta(seconds=20)
 
 #: Submits orders of one workflow; returns the error of each one that may not be submitted.
 type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
@@ -58,12 +56,31 @@ class Orders:
 
         Without `task` it gets a new id. Raises `ProblemError` 409 if another order has this one.
         """
-        draft = self.draft(workflow, sent, caller, task=task)
+        try:
+            draft = self.draft(workflow, sent, caller, task=task)
+        except (RequestValidationError, UnfitOrderError):
+            if task is None or not await self._is_recorded(workflow, task, sent, caller):
+                raise
+            return task
         message = draft if task is None else to_send(draft, await reserve(self.storage, draft))
         for fault in [] if message is None else await self.submit([message]):
             if fault is not None:
                 raise fault
         return draft.task_id
+
+    async def _is_recorded(self, workflow: Workflow[Any], task: str, sent: Any, caller: Caller) -> bool:
+        """Return whether this order has a task. A deployment may have changed its checks since then."""
+        fields = sent if isinstance(sent, dict) else {}
+        order = SubmissionMessage.model_construct(
+            task_id=task,
+            workflow=workflow.name,
+            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
+            submitter=caller.name,
+            submitted_at=self.now(),
+            reply_to=str(fields.get("reply_to") or ""),
+        )
+        found = await find_reservation(self.storage, task)
+        return found is not None and found.is_admitted and found.identity == order.identity
 
     def draft(
         self,
@@ -131,7 +148,7 @@ class Orders:
         event = Cancelled(by=Canceller.CALLER, who=caller.name, reason="cancelled by its caller")
         with decision_span(record, "cancel"):
             try:
-                applied = await self.storage.change(task, event, until=self.now() + RECORD_TIME)
+                applied = await self.storage.change(task, event)
             except NoSuchTaskError:
                 raise _not_found(workflow) from None
         if applied.rejection is not None:

@@ -94,7 +94,6 @@ class Admission:
         submitted = None
         try:
             submitted = read_message(SubmissionMessage, message.body)
-            self._check_names(submitted)
             sent_at = self.now() if enqueued_at is None else min(enqueued_at, submitted.submitted_at)
             record, is_new = await self._admit(submitted, is_old=sent_at < self.now() - self.retention)
             if record is None:
@@ -115,12 +114,6 @@ class Admission:
             await self.announcer.request_run(record)  # a crash may have prevented the request
         return Admitted.RECORDED if is_new else Admitted.KNOWN
 
-    def _check_names(self, submitted: SubmissionMessage) -> None:
-        if submitted.task_id.startswith(CHILD_PREFIX):
-            raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")
-        if submitted.reply_to is not None and submitted.reply_to not in self.reply_queues:
-            raise _RejectedError("reply_to: not a queue for notices")
-
     async def _put_back(self, message: QueueMessage, submitted: SubmissionMessage) -> None:
         """Send an order again later, because another instance may have its version."""
         version = "" if submitted.version is None else f" of version {submitted.version}"
@@ -139,16 +132,25 @@ class Admission:
     ) -> tuple[TaskRecord | None, bool]:
         """Return the record of the task and whether it is new. Raises `_RejectedError`.
 
-        The record is None if the version is not deployed here, and the order was not recorded before. The
-        task of an old event may have been deleted: it would be carried out twice.
+        The record is None if the version is not deployed here, and the order was not recorded before. One
+        that was is not rejected, although the deployed version may reject it. The task of an old event may
+        have been deleted: it would be carried out twice.
         """
-        workflow = self.registry.find(submitted.workflow, submitted.version)
-        if workflow is None or is_old:
+        if submitted.task_id.startswith(CHILD_PREFIX):
+            raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")
+        workflow, fault = self.registry.find(submitted.workflow, submitted.version), None
+        try:
+            new = None if workflow is None or is_old else self._order(submitted, workflow)
+        except _RejectedError as error:
+            new, fault = None, error
+        if new is None:
             record, is_new = await self.storage.load(submitted.task_id), False
             if is_old and record is None:
-                raise _RejectedError("older than the retention of tasks: its task may have been deleted")
+                fault = _RejectedError("older than the retention of tasks: its task may have been deleted")
+            if fault is not None and record is None:
+                raise fault
         else:
-            record, is_new = await self._insert(submitted, *self._order(submitted, workflow))
+            record, is_new = await self._insert(submitted, *new)
         if record is not None:
             _check_identity(submitted, (record.order.submitter, record.order.content))
         return record, is_new
@@ -170,6 +172,8 @@ class Admission:
 
     def _order(self, submitted: SubmissionMessage, workflow: Workflow[Any]) -> tuple[Order, tuple[str, ...]]:
         """Return an order and its search keys. Raises `_RejectedError`."""
+        if submitted.reply_to is not None and submitted.reply_to not in self.reply_queues:
+            raise _RejectedError("reply_to: not a queue for notices")
         try:
             order = workflow.new_order(
                 submitted.task_id,

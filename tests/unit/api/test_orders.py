@@ -70,6 +70,20 @@ async def test_same_order_is_known_after_a_field_was_added(api: Api, *, is_recor
     assert (api.submitted[-1].version, api.submitted[-1].payload) == (2, ORDER)
 
 
+async def test_recorded_order_is_known_after_its_model_became_stricter(api: Api) -> None:
+    """The recorded order counts. An order without a task is rejected as any other one."""
+    await api.client.put("/api/orders/mine", ORDER)
+    stricter = create_model("Stricter", __base__=OrderPayload, note=(str, ...))
+    deployed = api.serving(_version_2(stricter), ORDERS)
+    problem(await deployed.put("/api/orders/mine", ORDER), 422)
+    await api.admit_submitted()
+    assert (await deployed.put("/api/orders/mine", ORDER)).status == 202
+    others: list[Any] = [ORDER | {"currency": "USD"}, ORDER | {"reply_to": 7}, []]
+    for other in others:
+        problem(await deployed.put("/api/orders/mine", other), 422)
+    assert len(api.submitted) == 1
+
+
 def _version_2(payload: type[OrderPayload]) -> Workflow[OrderPayload]:
     return Workflow("orders", payload=payload, steps=[Step("pay", request=request)], version=2)
 

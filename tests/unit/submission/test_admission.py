@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Cancelled, Canceller, Resumed, Suspended
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.order_search import search_key
 from functions.messaging.repeated_messages import DeliveryCounts, copy_of
@@ -16,7 +19,7 @@ from functions.storage.table_contract import TransientStorageError
 from functions.submission.admission import Admitted
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
-from tests.unit.submission.bench import SEND, Bench, body, findable, workflow
+from tests.unit.submission.bench import SEND, Bench, Parcel, body, findable, workflow
 
 
 @pytest.fixture
@@ -62,6 +65,33 @@ async def test_order_is_found_by_its_search_texts() -> None:
         bench = Bench(findable(lambda _, texts=texts: texts))
         assert await bench.take(body()) is Admitted.REJECTED
         assert "search texts" in (await bench.rejections())[0].reason
+
+
+STRICTER = create_model("Stricter", __base__=Parcel, address=(str, ...))
+
+
+@pytest.mark.parametrize(
+    ("deployed", "queues"),
+    [
+        ([workflow(), workflow(payload=STRICTER, version=2)], {"notices-demo"}),
+        ([workflow()], set()),
+        ([findable(lambda _: [str(number) for number in range(9)])], {"notices-demo"}),
+    ],
+    ids=["stricter version", "missing reply queue", "other search texts"],
+)
+async def test_recorded_order_is_known_after_a_deployment(
+    bench: Bench, deployed: list[Workflow[Any]], queues: set[str]
+) -> None:
+    """Its message comes again, because the deployment killed the host before it requested the run."""
+    sent: dict[str, Any] = {"reply_to": "notices-demo", "version": None}
+    await bench.take(body(**sent))
+    bench.runs.clear()
+    bench.registry = WorkflowRegistry(deployed)
+    bench.restart()
+    bench.admission = replace(bench.admission, reply_queues=queues)
+    assert await bench.take(body(**sent)) is Admitted.KNOWN
+    assert (bench.runs, await bench.rejections()) == (["t-1.1.1"], [])
+    assert await bench.take(body("t-2", **sent)) is Admitted.REJECTED
 
 
 async def test_repeated_order_is_one_task(bench: Bench) -> None:
