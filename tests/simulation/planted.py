@@ -219,7 +219,6 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.plan", "complete_within) > runner", "complete_within) * 0 > runner"),
         Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
     ),
-    # The parts around the core
     "swap_without_the_version": (
         Edit("storage.record_rows", "task), _task_row(stored), base.etag)", 'task), _task_row(stored), "*")'),
     ),

@@ -77,7 +77,6 @@ STRICTER = create_model("Stricter", __base__=Parcel, address=(str, ...))
         ([workflow()], set()),
         ([findable(lambda _: [str(number) for number in range(9)])], {"notices-demo"}),
     ],
-    ids=["stricter version", "missing reply queue", "other search texts"],
 )
 async def test_recorded_order_is_known_after_a_deployment(
     bench: Bench, deployed: list[Workflow[Any]], queues: set[str]
