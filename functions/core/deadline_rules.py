@@ -81,9 +81,8 @@ def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: Rul
         elif operation.is_overdue(late):
             record = _act_on_overdue_step(record, event, spec, now, settings)
         elif operation.send_by is not None and operation.send_by <= late:
-            again = operation.with_finds(operation.finds_left)
-            unsent = again if operation.find_by else replace(operation, run=None, send_by=start_by)
-            record = replace(record.with_operation(spec.name, unsent), run=run, start_by=start_by)
+            unsent = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
+            record = replace(unsent, run=run, start_by=start_by)
     if may_expire(record) and record.expires_at is not None and record.expires_at <= late:
         record = _expire(record, event, now, settings)
     is_missed = was_not_picked_up and needs_run(record)

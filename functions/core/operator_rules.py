@@ -27,6 +27,9 @@ from functions.core.record import (
 )
 from functions.core.task_events import Canceller, Rejection, Verdict
 
+#: Time before the end of a wait in which nobody may notice that its version is missing, until it is over.
+_MISSED = timedelta(minutes=1)
+
 
 def suspend_task(record: TaskRecord, event: events.Suspended, now: datetime) -> TaskRecord | Rejection:
     """Start no further step. Calls under way end, and their outcomes count."""
@@ -47,6 +50,7 @@ def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskReco
 
 def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
+    is_late = record.suspension is not None and not record.suspension.by_operator
     record, length = extended(replace(record, suspension=None), [(since, now)]), now - since
     record = replace(record, deferred_since=later(record.deferred_since, length))
     for spec, operation in record.operations:
@@ -55,15 +59,21 @@ def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
         if is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
-    return _extend_waits(record, length)
+    if is_late and record.expires_at is not None and record.expires_at < now + _MISSED:
+        record = replace(record, expires_at=now + timedelta(seconds=record.order.complete_within or 0))
+    return _extend_waits(record, since, now, _MISSED if is_late else timedelta.min)
 
 
-def _extend_waits(record: TaskRecord, length: timedelta) -> TaskRecord:
-    """Move the deadlines of steps that wait for an event or a child. A timer ends at its time."""
+def _extend_waits(record: TaskRecord, since: datetime, now: datetime, least: timedelta) -> TaskRecord:
+    """Move the deadlines of steps that wait for an event or a child. A timer ends at its time.
+
+    A wait with less time than `least` begins again.
+    """
     for spec, operation in record.operations:
         if spec.type in WAITING_TYPES - {StepType.TIMER} and operation.state is OperationState.RUNNING:
-            moved = replace(operation, complete_by=later(operation.complete_by, length))
-            record = record.with_operation(spec.name, moved)
+            left = (operation.complete_by or now) - since
+            end = now + (timedelta(seconds=spec.complete_within) if left < least else left)
+            record = record.with_operation(spec.name, replace(operation, complete_by=end))
     return record
 
 
@@ -162,7 +172,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
-    record = _extend_waits(record, now - (record.finished_at or now))
+    record = _extend_waits(record, record.finished_at or now, now, timedelta.min)
     limit = record.order.complete_within
     expires_at = None if limit is None else now + timedelta(seconds=limit)
     opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)
@@ -204,6 +214,6 @@ def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> Task
     if event.verdict is Verdict.DONE and (in_question or is_failed):
         return record.with_operation(spec.name, do.ended(OperationState.DONE, now, result=event.result))
     if event.verdict is Verdict.NOT_DONE and do.state is OperationState.UNKNOWN:
-        not_done = replace(do, state=OperationState.NOT_STARTED, error=None)
+        not_done = replace(do.with_finds(0), state=OperationState.NOT_STARTED, error=None)
         return record.with_operation(spec.name, not_done)
     return Rejection.NOT_OPEN

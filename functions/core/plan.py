@@ -22,7 +22,7 @@ from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
 from functions.core.step_results import Results
-from functions.core.task_events import Event, OutcomeKind
+from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 
 
@@ -138,21 +138,6 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
         return json_text("output", function(definition.payload(), results))
     except Exception as error:
         raise UnfitValueError(error_text(error)) from error
-
-
-def with_valid_result(
-    record: TaskRecord, registry: WorkflowRegistry, event: events.StepEnded
-) -> events.StepEnded:
-    """Return an outcome; one whose result the step's model rejects becomes done without result.
-
-    Without the definition the result is recorded unchecked, and is checked when another step reads it.
-    """
-    if event.kind is not OutcomeKind.DONE or event.direction is Direction.UNDO:
-        return event
-    try:
-        return replace(event, result=checked_result(record, registry, event.step, event.result))
-    except UnfitValueError as error:
-        return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))
 
 
 def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, result: str | None) -> str:

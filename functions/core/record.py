@@ -312,6 +312,11 @@ class Operation:
         attempt = Attempt(started_at=self.started_at, seconds=seconds, outcome=outcome)
         return replace(self, attempts=(*self.attempts, attempt)[-MOST_ATTEMPTS:])
 
+    @property
+    def under_way_until(self) -> datetime | None:
+        """Return the deadline of an operation or a look-up that is under way."""
+        return self.complete_by if self.state is OperationState.RUNNING else self.find_by
+
     def is_overdue(self, now: datetime) -> bool:
         """Return whether the operation is under way beyond its deadline. `now` is in UTC."""
         return bool(self.complete_by and self.state is OperationState.RUNNING and self.complete_by <= now)

@@ -75,7 +75,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
         is_unsent = operation.send_by is not None and operation.run in {None, event.run}
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
-        elif operation.find_by is not None and (is_own or is_unsent):
+        elif operation.find_by is not None and is_own:
             record = record.with_operation(spec.name, operation.with_finds(operation.finds_left))
         elif is_unsent:
             taken = replace(operation, run=event.run, send_by=event.send_by)

@@ -19,7 +19,7 @@ from functions.core import task_events as events
 from functions.core.conclusions import add_child_ended
 from functions.core.derive import ProcessState, derive, needs_run
 from functions.core.json_values import UnfitValueError
-from functions.core.plan import checked_result, with_valid_result
+from functions.core.plan import checked_result
 from functions.core.record import (
     Direction,
     Message,
@@ -36,7 +36,7 @@ from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.order_search import search_keys
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
-from functions.scheduler.run import record_outcome
+from functions.scheduler.run import record_outcome, with_valid_result
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 

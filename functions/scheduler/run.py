@@ -19,9 +19,9 @@ from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, 
 from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
-from functions.core.json_values import bounded
-from functions.core.plan import Runner, plan, with_valid_result
-from functions.core.record import WAITING_TYPES, Operation, OperationState, StepSpec, StepType, TaskRecord
+from functions.core.json_values import UnfitValueError, bounded
+from functions.core.plan import Runner, checked_result, plan
+from functions.core.record import WAITING_TYPES, Direction, StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
@@ -83,6 +83,19 @@ class Runs:
         return "done"
 
 
+def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: StepEnded) -> StepEnded:
+    """Return an outcome; one whose result the step's model rejects becomes done without result.
+
+    Without the definition the result is recorded unchecked, and is checked when another step reads it.
+    """
+    if event.kind is not OutcomeKind.DONE or event.direction is Direction.UNDO:
+        return event
+    try:
+        return replace(event, result=checked_result(record, registry, event.step, event.result))
+    except UnfitValueError as error:
+        return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))
+
+
 async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: StepEnded) -> Applied:
     """Record an outcome. A result that the table rejects counts as done without a usable result."""
     try:
@@ -94,19 +107,11 @@ async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: S
         return await change(replace(ended, kind=kind, result=None, error=text))
 
 
-def _deadline(operation: Operation) -> datetime | None:
-    """Return the deadline of a call or a look-up that is under way."""
-    return operation.complete_by if operation.state is OperationState.RUNNING else operation.find_by
-
-
-#: The id of a start, and the deadline of the call or of its look-up.
-type _Key = tuple[str | None, datetime | None]
-
-
 class _Run:
     """One activity of a run.
 
-    `_planned` are the calls and look-ups that it may begin, `_begun` those that it began. `_unsent` are the
+    `_planned` are the calls and look-ups that it may begin, by start id and deadline, `_begun` those that it
+    began. `_unsent` are the
     requests that it could not send, `_sent` those that it sent: whether a later run might repeat them. It
     `_is_failing` once a request could not be sent.
     """
@@ -116,7 +121,7 @@ class _Run:
         self._began_at = runs.now()
         self._ends_at = self._began_at + timedelta(seconds=runs.run_seconds)
         self._records_until = self._ends_at + timedelta(seconds=_RECORD_SECONDS)
-        self._planned, self._begun = set[_Key](), set[_Key]()
+        self._planned, self._begun = set[tuple[Any, ...]](), set[tuple[Any, ...]]()
         self._sent, self._unsent = dict[str, bool](), set[str]()
         self._has_started, self._is_over, self._is_failing = False, False, False
         self._newest: TaskRecord | None = None
@@ -159,7 +164,7 @@ class _Run:
     def _runner(self, record: TaskRecord, now: datetime) -> Runner:
         """Return this run with its room for further calls and look-ups. Overdue ones have ended."""
         mine = [(spec, each) for spec, each in record.operations if each.run == self._run]
-        ends = (_deadline(each) for spec, each in mine if spec.type is StepType.ACTIVITY)
+        ends = (each.under_way_until for spec, each in mine if spec.type is StepType.ACTIVITY)
         calls = sum(end is not None and end > now for end in ends)
         return Runner(
             epoch=self._epoch,
@@ -179,15 +184,13 @@ class _Run:
             return
         starts = {start_id for start_id, _ in self._planned}
         for spec, operation in record.operations:
-            until = _deadline(operation)
+            until = operation.under_way_until
             key = operation.start_id, until
-            is_planned = key in self._planned
             self._has_started |= operation.start_id in starts
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
-            if until is None or key in self._begun or not (is_planned or is_unsent):
-                continue
-            self._begun.add(key)
-            if spec.type not in WAITING_TYPES:
+            is_next = spec.type not in WAITING_TYPES and key not in self._begun
+            if until is not None and is_next and (is_unsent or key in self._planned):
+                self._begun.add(key)
                 call = call_of(record, spec, operation, until, self._runs.registry)
                 self._group.create_task(self._work(record, spec, call))
 

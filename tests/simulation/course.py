@@ -158,7 +158,7 @@ async def _late_request(world: World) -> None:
 async def _months(world: World) -> None:
     """Check that a reply after 29 days, an event after 50 and a timer of 31 days count.
 
-    The queue of the request is sometimes missing until its run is lost, which costs a recovery.
+    The queue of the request is sometimes missing until its run is lost, which may cost a recovery.
     """
     world.sweep_gap = (_DAY / 4, _DAY / 2)
     task = "months"

@@ -97,7 +97,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "time_limit_runs_while_suspended": (Edit("core.operator_rules", "[(since, now)])", "[(now, now)])"),),
     "event_deadline_runs_while_suspended": (
-        Edit("core.operator_rules", "(operation.complete_by, length)", "(operation.complete_by, 0 * length)"),
+        Edit("core.operator_rules", "(operation.complete_by or now) - since", "operation.complete_by - now"),
     ),
     "rebuild_after_an_unknown_start": (
         Edit("core.operator_rules", ".REFUSED and do.unknown_starts == 0", ".REFUSED"),
@@ -213,7 +213,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "rejected_result_stops_its_reader": (
         Edit("core.plan", "and record.direction is Direction.DO:", "and record.epoch < 0:"),
-        Edit("core.plan", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error", "error"),
+        Edit("scheduler.run", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str", "error=str"),
     ),
     "call_outlasts_its_run": (
         Edit("core.plan", "complete_within) > runner", "complete_within) * 0 > runner"),

@@ -71,6 +71,8 @@ class RecordChecks:
         self.require(set(columns.gates) == waits, f"{task}: gates {columns.gates}")
         self.require(len({m.id for m in record.outbox}) == len(record.outbox), f"{task}: a message twice")
         self.require(record.failures <= self._most_recoveries, f"{task}: {record.failures} recoveries")
+        finds = {do.state for _, do in record.operations if do.finds_left or do.find_by is not None}
+        self.require(finds <= {OperationState.UNKNOWN}, f"{task}: looks up a step that is {finds}")
         for spec in record.order.specs:
             step_state(record, spec)
         for spec in {each.step: each for each in record.order.specs if each.at_once is not None}.values():

@@ -378,7 +378,7 @@ class World:
             if self.strikes("activity twice", 0.05):
                 self.spawn(self._activity(name))
             progress = await self._activity(name)
-            if asyncio.get_running_loop().time() < self.services.no_queue_until:
+            if self.intensity and asyncio.get_running_loop().time() < self.services.no_queue_until:
                 break  # the instance is lost while its request cannot be sent
             self.cover(name.partition(".")[0], f"run returned {progress}")
             try:

@@ -193,6 +193,8 @@ def test_look_up_that_ends_not_done_does_not_end_an_error() -> None:
     record = after(record, find(record, "pay"), end(record, "a", OutcomeKind.REFUSED), seconds=62)
     found = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=63)
     assert (derive(found).state, found.epoch, found.failures) == (ProcessState.ERROR, 1, 0)
+    answered = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=63)
+    assert (ready_steps(answered), look_ups(answered)) == (["pay", "a"], [])
 
 
 def _unknown(*others: StepSpec) -> TaskRecord:

@@ -81,16 +81,25 @@ def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
         spec("d"),
         complete_within=600,
     )
-    record = after(record, *(start(record, name, by=60) for name in ("ok", "nap", "pay")))
+    record = after(record, *(start(record, name, by=100) for name in ("ok", "nap", "pay")))
     record = after(record, StepDeferred(epoch=1, step="d"), end(record, "pay", OutcomeKind.UNKNOWN))
     record = after(record, find(record, "pay", by=31), seconds=2)
     record = after(record, NOT_DEPLOYED, seconds=10)
     assert alerts(record) == ["suspended"]
     assert rejection(record, LOOK, 1_000) is Rejection.NOT_DUE
     resumed = after(record, Resumed(), seconds=1_010)
-    assert (resumed.expires_at, resumed.do("ok").complete_by) == (at(1_600), at(1_060))
-    assert (resumed.do("nap").complete_by, resumed.do("pay").find_by) == (at(60), at(1_031))
+    assert (resumed.expires_at, resumed.do("ok").complete_by) == (at(1_600), at(1_100))
+    assert (resumed.do("nap").complete_by, resumed.do("pay").find_by) == (at(100), at(1_031))
     assert resumed.do("d").defer_by == at(1_001) + SETTINGS.defer_for
+
+
+def test_wait_that_was_nearly_over_when_its_version_was_missing_begins_again() -> None:
+    """So does the time limit of the task. Nobody notices earlier that the version is missing."""
+    record = new(spec("c", type=StepType.WORKFLOW, workflow="c", complete_within=300), complete_within=300)
+    record = after(record, start(record, "c", by=300))
+    for noticed in (250, 300):
+        resumed = after(after(record, NOT_DEPLOYED, seconds=noticed), Resumed(), seconds=2_000)
+        assert (resumed.do("c").complete_by, resumed.expires_at) == (at(2_300), at(2_300))
 
 
 def test_operators_suspension_has_priority() -> None:

@@ -20,7 +20,6 @@ from functions.core.plan import (
     checked_result,
     output_of,
     plan,
-    with_valid_result,
 )
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
 from functions.core.rules import admit, fold
@@ -40,6 +39,7 @@ from functions.core.task_events import (
     Suspended,
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.scheduler.run import with_valid_result
 from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end, run
 
 

@@ -97,9 +97,10 @@ async def test_lost_look_up_ends_at_its_deadline() -> None:
     assert (await world.reply(world.requests[1], **DONE)).rejection is None
 
 
+@pytest.mark.parametrize("is_back", [True, False])
 @virtual
-async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline() -> None:
-    """Also by a further activity of the run."""
+async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline(*, is_back: bool) -> None:
+    """Also by a further activity of the run. An operator decides after the deadline."""
     world = paying(DONE, run_seconds=20)
     take, is_down = world.take_request, [True]
 
@@ -113,10 +114,11 @@ async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline() ->
     await asyncio.sleep(62)
     await world.sweep()
     await asyncio.sleep(30)
-    is_down[0] = False
-    record = await world.until_rest("t1")
-    assert (derive(record).state, kinds(world)) == (ProcessState.PROCESSED, ["carry out", "find"])
-    assert world.activities == [("t1.1.1", "done"), ("t1.1.2", "more"), ("t1.1.2", "done")]
+    is_down[0] = not is_back
+    state = derive(await world.until_rest("t1")).state
+    assert state is (ProcessState.PROCESSED if is_back else ProcessState.ERROR)
+    assert kinds(world) == ["carry out", *(["find"] if is_back else [])]
+    assert not is_back or world.activities == [("t1.1.1", "done"), ("t1.1.2", "more"), ("t1.1.2", "done")]
 
 
 @pytest.mark.parametrize("delivers_again", [True, False])
