@@ -110,10 +110,9 @@ async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: S
 class _Run:
     """One activity of a run.
 
-    `_planned` are the calls and look-ups that it may begin, by start id and deadline, `_begun` those that it
-    began. `_unsent` are the
-    requests that it could not send, `_sent` those that it sent: whether a later run might repeat them. It
-    `_is_failing` once a request could not be sent.
+    `_planned` are the calls and look-ups that it may begin, by start id and deadline; `_begun` are those that
+    it began. `_unsent` are the requests that it could not send, `_sent` those that it sent: whether a later
+    run might repeat them. It `_is_failing` once a request could not be sent.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
