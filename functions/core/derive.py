@@ -216,7 +216,7 @@ def pending_work(record: TaskRecord) -> set[tuple[str, str]]:
 
 def look_ups(record: TaskRecord) -> list[str]:
     """Return the names of the steps with an unknown outcome that a run can look up."""
-    if record.finished_at is not None or record.suspension is not None:
+    if record.finished_at is not None or record.suspension is not None or record.resume_at is not None:
         return []
     return [spec.name for spec, op in record.operations if op.finds_left and op.find_by is None]
 

@@ -54,7 +54,8 @@ def fold(
         after = _planned(after, plan, now, settings)
     if after.epoch != record.epoch:  # an epoch begins with its own run
         return Applied(after)
-    if plan is None and after.run == record.run and pending_work(after) - pending_work(record):
+    is_left = needs_run(after) and not needs_run(record)
+    if plan is None and after.run == record.run and (is_left or pending_work(after) - pending_work(record)):
         return Applied(replace(after, run=after.run + 1, start_by=now + settings.start_within))
     if plan is not None and after is not record and needs_run(after):
         return Applied(replace(after, start_by=now + settings.start_within))

@@ -104,7 +104,7 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
         return rejection
     if operation.finds_left:
         found = replace(operation, run=event.run, find_by=event.complete_by, send_by=event.send_by)
-        return record.with_operation(event.step, found)
+        return replace(record.with_operation(event.step, found), deferred_since=None)
     spec, step = record.order.by_name[event.step], record.step(event.step)
     earlier = () if operation.start_id is None else (*operation.earlier_starts, operation.start_id)
     started = replace(

@@ -39,6 +39,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
+_LOST = CallOutcome(OutcomeKind.UNKNOWN, "not looked up")  # it counts as a lost look-up
 RUN_AGENTS_ACTIVITY = "run_agents"
 
 
@@ -183,8 +184,7 @@ class _Run:
             return
         starts = {start_id for start_id, _ in self._planned}
         for spec, operation in record.operations:
-            until = operation.under_way_until
-            key = operation.start_id, until
+            key = (operation.start_id, until := operation.under_way_until)
             self._has_started |= operation.start_id in starts
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
             is_next = spec.type not in WAITING_TYPES and key not in self._begun
@@ -203,7 +203,7 @@ class _Run:
                 outcome = await self._call(spec, call)
                 span.set_attribute(Field.OUTCOME, outcome.kind.value)
             event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
-            until = call.complete_by
+            event, until = None if outcome is _LOST else event, call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
                 until = self._records_until
             elif until <= self._runs.now():  # too late for its outcome, but another step may start
@@ -217,19 +217,17 @@ class _Run:
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
-        not_called = OutcomeKind.UNKNOWN if call.is_look_up else OutcomeKind.NOT_BEGUN
         if agent is None or now >= call.complete_by:
             reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-            return CallOutcome(not_called, reason)
+            return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
         try:
-            slot_by = call.complete_by if call.is_look_up else now + (call.complete_by - now) / 2
-            async with self._runs.gates.call(spec.gate, slot_by):
+            async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 began_at = self._runs.now()
                 outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
             if not call.is_look_up:
                 await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
-            outcome = CallOutcome(not_called, str(error))
+            outcome = _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
         return outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:

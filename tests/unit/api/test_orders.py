@@ -78,8 +78,7 @@ async def test_recorded_order_is_known_after_its_model_became_stricter(api: Api)
     problem(await deployed.put("/api/orders/mine", ORDER), 422)
     await api.admit_submitted()
     assert (await deployed.put("/api/orders/mine", ORDER)).status == 202
-    for other in (ORDER | {"currency": "USD"}, ORDER | {"reply_to": 7}):
-        problem(await deployed.put("/api/orders/mine", other), 422)
+    problem(await deployed.put("/api/orders/mine", ORDER | {"currency": "USD"}), 422)
     assert len(api.submitted) == 1
 
 

@@ -185,6 +185,29 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
         assert record.error == (None if policy else "pay: overdue after 5 recoveries")
 
 
+def test_look_up_that_no_run_starts_is_deferred_and_counted_as_a_step() -> None:
+    """An overload defers it, uncounted, until another run is requested; recoveries have the extended waits."""
+    record = new(payment(can_find=True), spec("a"))
+    record = after(after(record, start(record, "pay")), Due(), seconds=60)
+    deferred = after(record, replace(LOOK, is_overloaded=True), seconds=100)
+    assert (look_ups(deferred), deferred.failures, derive(deferred).due_at) == ([], 0, deferred.resume_at)
+    again = after(deferred, LOOK, seconds=500)
+    assert (look_ups(again), again.run, again.failures) == (["pay"], 3, 0)
+    assert after(again, find(again, "pay", by=530)).deferred_since is None
+    for number in range(4):
+        record = after(record, LOOK, seconds=100 + 100 * number)
+    assert (look_ups(record), record.failures, record.resume_at is not None) == ([], 4, True)
+
+
+def test_look_up_beside_an_optional_step_that_its_lost_run_left_has_another_run() -> None:
+    """It was left for the end of the run, whose other call is overdue."""
+    record = new(payment(can_find=True), spec("a", on_failure=FailurePolicy.CONTINUE))
+    record = after(record, start(record, "pay"), start(record, "a"))
+    record = after(record, end(record, "pay", OutcomeKind.UNKNOWN))
+    over = after(record, LOOK, seconds=60)
+    assert (over.run, needs_run(over), over.failures) == (record.run + 1, True, 0)
+
+
 def test_look_up_that_ends_not_done_does_not_end_an_error() -> None:
     """Only an operator does."""
     record = new(payment(can_find=True), spec("a"), on_failure=FailurePolicy.KEEP)

@@ -65,23 +65,6 @@ async def test_reply_starts_the_next_run() -> None:
     assert world.process.gates.replies == [("queue:ship", started_at, True)]
 
 
-@virtual
-async def test_reply_after_29_days_counts() -> None:
-    """A queue step of 30 days costs a row: no instance waits, and no run is started meanwhile."""
-    ship = QueueStep("ship", request=request, result=Receipt, complete_within=days(30))
-    world = World(workflow(ship, mail(ship)))
-    world.replies_after = days(29)
-    await world.admit("t1")
-    for _ in range(29):
-        await asyncio.sleep(days(1) - 1)
-        await world.sweep()
-        assert derive(await world.record("t1")).waiting_for is WaitingFor.REPLY
-    assert world.activities == [("t1.1.1", "done")]
-    await asyncio.sleep(60)
-    record = await world.record("t1")
-    assert (derive(record).state, record.epoch, record.failures) == (ProcessState.PROCESSED, 1, 0)
-
-
 @pytest.mark.parametrize("is_idempotent", [True, False])
 @virtual
 async def test_late_reply(*, is_idempotent: bool) -> None:

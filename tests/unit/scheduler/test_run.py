@@ -359,14 +359,15 @@ async def test_look_up_has_a_slot_before_further_items(items: int) -> None:
     assert world.services.most_under_way <= 16
 
 
+@pytest.mark.parametrize("seconds", [40, 100])
 @virtual
-async def test_long_look_up_happens_once_in_a_slot_of_its_gate() -> None:
-    """A further run of the epoch does not repeat it, and the Supervisor recovers no task meanwhile."""
+async def test_long_look_up_happens_once_in_a_slot_of_its_gate(seconds: float) -> None:
+    """A further run does not repeat it, unless it had no slot. The Supervisor recovers no task meanwhile."""
     pays = [once(f"pay{each}", agent="finder", complete_within=225) for each in range(3)]
     approval = EventStep("approval", event=Receipt, complete_within=3600)
     world = World(workflow(*pays, approval, step("small", approval)), settings=PRODUCTION)
     world.process.gates.slots["finder"] = asyncio.Semaphore(1)
-    world.services.find_seconds = 40
+    world.services.find_seconds = seconds
     for each in pays:
         world.services.behaviour[each.name] = raising(ConnectionError("lost"))
         world.services.findings[each.name] = Finding.DONE
