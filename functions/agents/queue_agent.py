@@ -110,8 +110,9 @@ class QueueAgent:
         A later delivery waits while the first one lives. It sends the recorded reply, or replies that the
         outcome is unknown.
         """
-        is_late, delivery = self.now() >= request.complete_by, self.new_id()
-        late = reply_to(request, ReplyOutcome.NOT_TAKEN, error=_TOO_LATE) if is_late else None
+        late_by, delivery = self.now() - request.complete_by, self.new_id()
+        outcome = ReplyOutcome.NOT_TAKEN if late_by.days < 1 else ReplyOutcome.UNKNOWN  # no row after a day
+        late = reply_to(request, outcome, error=_TOO_LATE) if late_by >= timedelta() else None
         begin = partial(self.ledger.begin, request, delivery, late)
         while isinstance(reply := await self._retried(begin), str):  # noqa: ASYNC110 - of any process
             await asyncio.sleep(_BUSY_SECONDS)

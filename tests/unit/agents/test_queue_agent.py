@@ -205,6 +205,12 @@ async def test_late_request_is_not_begun_and_its_reply_says_so(bench: Bench, *, 
     assert set(bench.outcomes) == {"not_taken"}
 
 
+async def test_payment_is_never_called_not_taken_when_the_ledger_may_have_forgotten_it(bench: Bench) -> None:
+    """An operator resends its dead letter after weeks. `RETENTION_DAYS` is at least a day."""
+    await bench.take(within=-86_401, idempotent=False)
+    assert (bench.script.calls, bench.outcomes) == ([], ["unknown"])
+
+
 async def test_late_outcome_of_a_repeatable_request_is_not_replied(bench: Bench) -> None:
     """It would not count."""
     bench.script.behaviour = _hang
