@@ -186,7 +186,7 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
 
 
 def test_look_up_that_no_run_starts_is_deferred_and_counted_as_a_step() -> None:
-    """An overload defers it, uncounted, until another run is requested; recoveries have the extended waits."""
+    """An overload defers it, uncounted, until another run is requested. Recoveries have extended waits."""
     record = new(payment(can_find=True), spec("a"))
     record = after(after(record, start(record, "pay")), Due(), seconds=60)
     deferred = after(record, replace(LOOK, is_overloaded=True), seconds=100)
