@@ -39,7 +39,8 @@ def act_on_deadlines(
     """End waits and deferrals that are due. If there are none, act on overdue steps."""
     if record.finished_at is not None or record.suspension is not None:
         return Rejection.NOT_DUE
-    if record.direction is Direction.DO and record.decision is None:  # an end and an undo need none
+    decided = None if record.decision is None else record.decision.end  # an end and an undo need no version
+    if record.direction is Direction.DO and decided in {None, EpochEnd.RECOVERED}:
         try:
             settings.check(record)
         except NotDeployedError as error:

@@ -27,8 +27,8 @@ from functions.core.record import (
 )
 from functions.core.task_events import Canceller, Rejection, Verdict
 
-#: Time before the end of a wait in which nobody may notice that its version is missing, until it is over.
-_MISSED = timedelta(minutes=1)
+#: A wait with less time left begins again with its task: its version may have been missing before.
+_SHORT = timedelta(minutes=1)
 
 
 def suspend_task(record: TaskRecord, event: events.Suspended, now: datetime) -> TaskRecord | Rejection:
@@ -50,7 +50,6 @@ def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskReco
 
 def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
-    is_late = record.suspension is not None and not record.suspension.by_operator
     record, length = extended(replace(record, suspension=None), [(since, now)]), now - since
     record = replace(record, deferred_since=later(record.deferred_since, length))
     for spec, operation in record.operations:
@@ -59,20 +58,17 @@ def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
         if is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
-    if is_late and record.expires_at is not None and record.expires_at < now + _MISSED:
+    if record.expires_at is not None and record.expires_at < now + _SHORT:
         record = replace(record, expires_at=now + timedelta(seconds=record.order.complete_within or 0))
-    return _extend_waits(record, since, now, _MISSED if is_late else timedelta.min)
+    return _extend_waits(record, since, now)
 
 
-def _extend_waits(record: TaskRecord, since: datetime, now: datetime, least: timedelta) -> TaskRecord:
-    """Move the deadlines of steps that wait for an event or a child. A timer ends at its time.
-
-    A wait with less time than `least` begins again.
-    """
+def _extend_waits(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
+    """Move the deadlines of steps that wait for an event or a child. A timer ends at its time."""
     for spec, operation in record.operations:
         if spec.type in WAITING_TYPES - {StepType.TIMER} and operation.state is OperationState.RUNNING:
             left = (operation.complete_by or now) - since
-            end = now + (timedelta(seconds=spec.complete_within) if left < least else left)
+            end = now + (timedelta(seconds=spec.complete_within) if left < _SHORT else left)
             record = record.with_operation(spec.name, replace(operation, complete_by=end))
     return record
 
@@ -172,7 +168,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
 
     A workflow step whose child was undone begins another generation with the recorded request.
     """
-    record = _extend_waits(record, record.finished_at or now, now, timedelta.min)
+    record = _extend_waits(record, record.finished_at or now, now)
     limit = record.order.complete_within
     expires_at = None if limit is None else now + timedelta(seconds=limit)
     opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)

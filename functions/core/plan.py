@@ -62,8 +62,12 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
     if record.epoch != runner.epoch:
         return []
     planned: list[Event] = []
-    room = runner.room
-    for name in (*look_ups(record), *ready_steps(record)):
+    room, finds = runner.room, look_ups(record)
+    if finds and registry.find(record.order.workflow, record.order.version) is None:
+        return [
+            events.Suspended(reason=f"workflow {record.order.workflow} is not deployed", epoch=record.epoch)
+        ]
+    for name in (*finds, *ready_steps(record)):
         spec, operation = record.order.by_name[name], record.current(name)
         is_call = spec.type is StepType.ACTIVITY
         gate = runner.gate(spec.gate) if spec.agent and not operation.finds_left else None

@@ -45,7 +45,6 @@ _CHILD_NOTES = {
 }
 
 _DONE = frozenset({OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT})
-#: The final state that an outcome leads to; a repeated event changes nothing.
 _FINAL = {
     OutcomeKind.DONE: OperationState.DONE,
     OutcomeKind.REFUSED: OperationState.REFUSED,
@@ -64,8 +63,8 @@ def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
 def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> TaskRecord | Rejection:
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
-    The unanswered start stays on record as an attempt. Look-ups start again, too. Overdue calls are left to
-    the Supervisor. The run takes its own and abandoned requests that may not be sent yet.
+    The unanswered start stays on record as an attempt. Look-ups of this run are lost. Overdue calls are left
+    to the Supervisor. The run takes its own and abandoned requests that may not be sent yet.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -76,7 +75,7 @@ def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
         if is_under_way and is_own and not spec.must_not_repeat(record.direction):
             record = record.with_operation(spec.name, operation.restartable(now, "interrupted"))
         elif operation.find_by is not None and is_own:
-            record = record.with_operation(spec.name, operation.with_finds(operation.finds_left))
+            record = record.with_operation(spec.name, operation.with_finds(operation.finds_left - 1))
         elif is_unsent:
             taken = replace(operation, run=event.run, send_by=event.send_by)
             record = record.with_operation(spec.name, taken)

@@ -444,7 +444,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.deadline_rules", " or record.suspension is not None:", ":"),
     ),
     "due_task_whose_version_is_missing_is_not_suspended": (
-        Edit("core.deadline_rules", "record.decision is None:  # an end", "record.epoch < 0:  # an end"),
+        Edit(
+            "core.deadline_rules",
+            "decided in {None, EpochEnd.RECOVERED}:",
+            "decided in {EpochEnd.RECOVERED}:",
+        ),
     ),
     "operator_resumes_a_version_that_is_not_deployed": (
         Edit(

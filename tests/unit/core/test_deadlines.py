@@ -164,6 +164,7 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
         found = after(unknown, end(unknown, "pay", kind, is_look_up=True), seconds=70)
         assert (derive(found).state, look_ups(found)) == (state, [])
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
+    assert after(begun, RunStarted(epoch=1, run=2)).do("pay").finds_left == 1  # its run begins again
     lost = after(begun, LOOK, seconds=95)  # with its run
     assert (look_ups(lost), lost.run, lost.failures) == (["pay"], 3, 0)
     lost = after(after(lost, find(lost, "pay", by=130), seconds=96), LOOK, seconds=135)

@@ -40,7 +40,7 @@ from functions.core.task_events import (
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.scheduler.run import with_valid_result
-from tests.unit.core.builders import NOW, SETTINGS, after, at, cancel, end, run
+from tests.unit.core.builders import LOOK, NOW, SETTINGS, after, at, cancel, end, new, payment, run, start
 
 
 class Parcel(BaseModel):
@@ -220,6 +220,9 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
         with pytest.raises(NotDeployedError, match=reason):  # the sweep does not resume it
             check_deployed(suspended_task, registry)
         check_deployed(suspended_task, _registry(each))
+    record = new(payment(can_find=True))  # so is one whose outcome cannot be looked up
+    unknown = after(after(record, start(record, "pay")), LOOK, seconds=60)
+    assert isinstance(_plan(unknown, WorkflowRegistry([_CHILD]))[0], Suspended)
 
 
 def test_items_of_recorded_requests_and_of_undos_without_a_function_need_no_definition() -> None:

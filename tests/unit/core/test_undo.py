@@ -258,3 +258,8 @@ def test_cancelled_task_waits_for_its_payment() -> None:
     started = after(new(payment()), start(new(payment()), "pay"))
     suspended = after(started, LOOK, seconds=35, settings=replace(SETTINGS, check=_is_not_deployed))
     assert (suspended.direction, suspended.suspension is not None) == (Direction.DO, True)
+    recovered = new(payment(), spec("b"))  # a recovery that waits for the payment is no end
+    recovered = after(recovered, start(recovered, "pay", by=99), start(recovered, "b"))
+    recovered = after(recovered, LOOK, seconds=35)
+    suspended = after(recovered, LOOK, seconds=105, settings=replace(SETTINGS, check=_is_not_deployed))
+    assert (recovered.decision is not None, suspended.suspension is not None) == (True, True)

@@ -380,20 +380,6 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate(seconds: float) -
 
 
 @virtual
-async def test_look_up_of_a_step_that_is_longer_than_a_run_begins_with_the_run() -> None:
-    """A deployment has shortened the runs. Another call of the task is always under way."""
-    card, others = once("card", agent="finder", complete_within=200), chain(10, complete_within=50)
-    world = World(workflow(card, *others, on_failure="keep"), settings=PRODUCTION, run_seconds=100)
-    world.services.behaviour |= {each.name: answering('{"number":1}', 40) for each in others}
-    world.services.behaviour["card"] = raising(ConnectionError("lost"))
-    world.services.findings["card"] = Finding.DONE
-    await world.admit("t1")
-    await asyncio.sleep(120)
-    assert (await world.record("t1")).do("card").state is OperationState.DONE
-    assert world.activities == [(RUN, "more")]
-
-
-@virtual
 async def test_call_that_may_outlast_the_run_needs_another_activity() -> None:
     """A call of 20 s starts within the first 10 s of a run of 30 s."""
     world = World(workflow(*chain(4)), run_seconds=30)
