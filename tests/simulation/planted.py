@@ -444,11 +444,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.deadline_rules", " or record.suspension is not None:", ":"),
     ),
     "due_task_whose_version_is_missing_is_not_suspended": (
-        Edit(
-            "core.deadline_rules",
-            "decided in {None, EpochEnd.RECOVERED}:",
-            "decided in {EpochEnd.RECOVERED}:",
-        ),
+        Edit("core.deadline_rules", "in {None, EpochEnd.RECOVERED}", "in {EpochEnd.RECOVERED}"),
     ),
     "operator_resumes_a_version_that_is_not_deployed": (
         Edit(
