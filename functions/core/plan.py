@@ -62,11 +62,9 @@ def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: da
     if record.epoch != runner.epoch:
         return []
     planned: list[Event] = []
-    room, finds = runner.room, look_ups(record)
-    if finds and registry.find(record.order.workflow, record.order.version) is None:
-        return [
-            events.Suspended(reason=f"workflow {record.order.workflow} is not deployed", epoch=record.epoch)
-        ]
+    room, finds, order = runner.room, look_ups(record), record.order
+    if finds and record.decision is None and registry.find(order.workflow, order.version) is None:
+        return [events.Suspended(reason=f"workflow {order.workflow} is not deployed", epoch=record.epoch)]
     for name in (*finds, *ready_steps(record)):
         spec, operation = record.order.by_name[name], record.current(name)
         is_call = spec.type is StepType.ACTIVITY

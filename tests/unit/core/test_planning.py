@@ -220,9 +220,12 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
         with pytest.raises(NotDeployedError, match=reason):  # the sweep does not resume it
             check_deployed(suspended_task, registry)
         check_deployed(suspended_task, _registry(each))
-    record = new(payment(can_find=True))  # so is one whose outcome cannot be looked up
-    unknown = after(after(record, start(record, "pay")), LOOK, seconds=60)
-    assert isinstance(_plan(unknown, WorkflowRegistry([_CHILD]))[0], Suspended)
+    other = replace(payment(), name="b")
+    record = new(payment(can_find=True), other)  # so is one that looks up an outcome, unless it ends
+    record = after(record, start(record, "pay"), start(record, "b", by=99))
+    for unknown, event in ((record, Suspended), (after(record, cancel()), StepStarted)):
+        planned = _plan(after(unknown, LOOK, seconds=60), WorkflowRegistry([_CHILD]))
+        assert isinstance(planned[0], event)
 
 
 def test_items_of_recorded_requests_and_of_undos_without_a_function_need_no_definition() -> None:
