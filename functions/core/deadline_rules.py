@@ -140,9 +140,10 @@ def _act_on_deferral(
 def _act_on_missed_pick_up(
     record: TaskRecord, event: Due, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    """Recover a task that no run has picked up. While submissions are delayed, defer it uncounted."""
+    """Recover a task that no run has picked up. During an overload or after a release, defer it uncounted."""
     since = record.deferred_since or now
-    if event.is_overloaded and now - since < settings.defer_for and record.decision is None:
+    is_late = event.is_overloaded or any(op.is_released for _, op in record.operations)
+    if is_late and now - since < settings.defer_for and record.decision is None:
         wait = settings.longest_deferral * (1 + spread(f"{record.order.task}.{record.run}")) / 2
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None:  # only look-ups are left

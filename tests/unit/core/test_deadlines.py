@@ -119,7 +119,7 @@ def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
     """Beyond `defer_for` it counts as overdue. A resubmission and an undo begin with the whole time."""
     record = new(spec("a"))
-    late = Due(may_recover=True, is_overloaded=True)
+    late = replace(LOOK, is_overloaded=True)
     deferred = after(record, late, seconds=60)
     assert (deferred.failures, derive(deferred).waiting_for) == (0, WaitingFor.DEFERRED)
     resumed = after(deferred, Due(), seconds=400)

@@ -220,12 +220,12 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
         with pytest.raises(NotDeployedError, match=reason):  # the sweep does not resume it
             check_deployed(suspended_task, registry)
         check_deployed(suspended_task, _registry(each))
-    other = replace(payment(), name="b")
-    record = new(payment(can_find=True), other)  # so is one that looks up an outcome, unless it ends
+    second = replace(payment(), name="b")
+    record = new(payment(can_find=True), second)  # so is one that looks up an outcome, unless it ends
     record = after(record, start(record, "pay"), start(record, "b", by=99))
-    for unknown, event in ((record, Suspended), (after(record, cancel()), StepStarted)):
+    for unknown, kind in ((record, Suspended), (after(record, cancel()), StepStarted)):
         planned = _plan(after(unknown, LOOK, seconds=60), WorkflowRegistry([_CHILD]))
-        assert isinstance(planned[0], event)
+        assert isinstance(planned[0], kind)
 
 
 def test_items_of_recorded_requests_and_of_undos_without_a_function_need_no_definition() -> None:
