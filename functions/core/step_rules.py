@@ -358,6 +358,7 @@ def _deferred(
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
     place = operation.deferred_since or (since if spec.type is StepType.QUEUE else now)
+    since = now if spec.complete_within >= settings.defer_for.total_seconds() else since  # it may be older
     defer_by = operation.defer_by or since + left + stopped(record.stops, since)
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)

@@ -452,7 +452,7 @@ def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
     gate = Gate(name="queue:q", holds=holds)
     due = Due(may_recover=True, holds={gate.name: holds}, queues={gate.name: gate})
     later = after(after(record, start(record, "q", by=28_800)), due, seconds=28_810)
-    assert (later.epoch, later.do("q").defer_by) == (1, at(_BOUND + 25_140 + 50 + 1))
+    assert (later.epoch, later.do("q").defer_by) == (1, at(28_810 + _BOUND))  # it is longer than the bound
 
 
 def test_long_hold_counts_after_many_short_ones() -> None:
