@@ -291,9 +291,8 @@ class Operation:
         self, state: OperationState, now: datetime, *, result: str | None = None, error: str | None = None
     ) -> Operation:
         """Return the operation in a final state, without deferral and look-up. `now` is in UTC."""
-        over = replace(self, gate=None, deferred_since=None, defer_by=None, defer_left=None)
-        over = over.with_finds(0)
-        return replace(over, state=state, finished_at=now, result=result, error=error)
+        over = replace(self.with_finds(0), gate=None, deferred_since=None, defer_by=None, defer_left=None)
+        return replace(over, state=state, is_released=False, finished_at=now, result=result, error=error)
 
     def with_finds(self, left: int) -> Operation:
         """Return the operation with no request and no look-up under way."""

@@ -45,6 +45,7 @@ _CHILD_NOTES = {
 }
 
 _DONE = frozenset({OutcomeKind.DONE, OutcomeKind.DONE_WITHOUT_RESULT})
+#: The final state that an outcome leads to; a repeated event changes nothing.
 _FINAL = {
     OutcomeKind.DONE: OperationState.DONE,
     OutcomeKind.REFUSED: OperationState.REFUSED,
@@ -146,7 +147,7 @@ def pass_over_step(
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
         return rejection
-    operation = record.current(event.step)
+    operation, record = record.current(event.step), replace(record, deferred_since=None)
     match event:
         case events.StepSkipped():
             return record.with_operation(event.step, operation.ended(OperationState.SKIPPED, now))
@@ -358,7 +359,7 @@ def _deferred(
     operation = record.current(spec.name)
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
     place = operation.deferred_since or (since if spec.type is StepType.QUEUE else now)
-    since = now if spec.complete_within >= settings.defer_for.total_seconds() else since  # it may be older
+    since = now if operation.defer_left is None else since  # the first wait in the queue is no deferral
     defer_by = operation.defer_by or since + left + stopped(record.stops, since)
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)

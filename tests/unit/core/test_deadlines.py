@@ -20,6 +20,7 @@ from functions.core.derive import (
 from functions.core.record import (
     Direction,
     FailurePolicy,
+    Operation,
     OperationState,
     RuleSettings,
     StepSpec,
@@ -39,6 +40,7 @@ from functions.core.task_events import (
     RunStarted,
     StepBroken,
     StepDeferred,
+    StepSkipped,
     Verdict,
 )
 from functions.messaging.agent_messages import Finding, outcome_of
@@ -125,11 +127,13 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
     resumed = after(deferred, Due(), seconds=400)
     assert (resumed.run, ready_steps(resumed), resumed.deferred_since) == (2, ["a"], at(60))
     assert after(resumed, late, seconds=60 + SETTINGS.defer_for.total_seconds()).failures == 1
-    assert after(resumed, start(resumed, "a"), seconds=401).deferred_since is None
-    stopped = after(resumed, StepBroken(epoch=1, step="a", error="KeyError"), seconds=401)
+    for event in (start(resumed, "a"), StepSkipped(epoch=1, step="a")):
+        begun = after(resumed.with_operation("a", Operation(is_released=True)), event, seconds=401)
+        assert (begun.deferred_since, begun.do("a").is_released) == (None, False)
+    stopped = after(replace(resumed, failures=9), LOOK, seconds=450)
     assert stopped.deferred_since == at(60)
     for again in (resubmit(stopped), undo_request(stopped)):
-        assert after(stopped, again, seconds=402).deferred_since is None
+        assert after(stopped, again, seconds=451).deferred_since is None
     assert rejection(record, Due(), 60) is Rejection.NOT_DUE
 
 

@@ -52,11 +52,8 @@ def test_suspension_stops_starts_and_calls_under_way_count() -> None:
     assert (columns.waiting_for, columns.calls_under_way, columns.due_at) == (WaitingFor.SUSPENDED, 1, None)
     assert columns.wake_at is None
     record = after(record, end(record, "a"), seconds=5)
-    assert (record.do("a").state, ready_steps(record), derive(record).calls_under_way) == (
-        OperationState.DONE,
-        [],
-        0,
-    )
+    seen = (record.do("a").state, ready_steps(record), derive(record).calls_under_way)
+    assert seen == (OperationState.DONE, [], 0)
     assert rejection(record, LOOK, 5_000) is Rejection.NOT_DUE
     resumed = after(record, RESUME, seconds=5_000)
     assert (ready_steps(resumed), resumed.run, resumed.failures) == (["b"], 2, 0)

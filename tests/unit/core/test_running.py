@@ -103,11 +103,8 @@ def test_steps_start_when_their_needs_are_settled() -> None:
     assert (ready_steps(record), derive(record).waiting_for) == (["a"], WaitingFor.PICK_UP)
     record = after(record, start(record, "a"))
     columns = derive(record)
-    assert (columns.state, columns.locked_by, columns.calls_under_way) == (
-        ProcessState.PROCESSING,
-        "t.1.1",
-        1,
-    )
+    assert (columns.state, columns.locked_by) == (ProcessState.PROCESSING, "t.1.1")
+    assert columns.calls_under_way == 1
     assert (columns.waiting_for, columns.complete_by) == (WaitingFor.NONE, at(30))
     record = after(record, end(record, "a"))
     assert ready_steps(record) == ["b"]
@@ -345,11 +342,8 @@ def test_waiting_step_is_no_call(step_type: StepType, waiting_for: WaitingFor) -
     record = new(spec("a", type=step_type))
     record = after(record, start(record, "a"))
     columns = derive(record)
-    assert (columns.waiting_for, columns.state, columns.locked_by) == (
-        waiting_for,
-        ProcessState.PENDING,
-        None,
-    )
+    seen = (columns.waiting_for, columns.state, columns.locked_by)
+    assert seen == (waiting_for, ProcessState.PENDING, None)
     assert (columns.wake_at, columns.calls_under_way) == (at(30), 0)
     assert step_state(record, record.order.by_name["a"]) is StepState.WAITING
     assert record.order.submitted_at == NOW

@@ -335,12 +335,8 @@ async def test_tasks_that_failed_for_one_cause_are_one_group(desk: Desk) -> None
         (1, "send: no money"),
     ]
     first = answer["groups"][0]
-    assert (first["workflow"], first["version"], first["step"], first["example"]) == (
-        "line",
-        1,
-        "pick",
-        "e-2",
-    )
+    seen = (first["workflow"], first["version"], first["step"], first["example"])
+    assert seen == ("line", 1, "pick", "e-2")
     assert (first["first_at"], first["last_at"], answer["looked_to"]) == (desk.at(10), desk.at(30), None)
     for group in answer["groups"]:
         assert len(await _listed(desk, urlencode(group["filter"]))) == group["count"]
