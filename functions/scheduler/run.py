@@ -113,7 +113,7 @@ class _Run:
 
     `_planned` are the calls and look-ups that it may begin, by start id and deadline; `_begun` are those that
     it began. `_unsent` are the requests that it could not send, `_sent` those that it sent: whether a later
-    run might repeat them. It `_is_failing` once a request could not be sent.
+    run might repeat them. It `_is_failing` once a request could not be sent. `_calls` are under way.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
@@ -125,7 +125,7 @@ class _Run:
         self._sent, self._unsent = dict[str, bool](), set[str]()
         self._has_started, self._is_over, self._is_failing = False, False, False
         self._newest: TaskRecord | None = None
-        self._group, self._gives_way = asyncio.TaskGroup(), asyncio.Event()
+        self._group, self._gives_way, self._calls = asyncio.TaskGroup(), asyncio.Event(), 0
 
     async def complete(self) -> bool:
         """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
@@ -165,7 +165,7 @@ class _Run:
         """Return this run with its room for further calls and look-ups. Overdue ones have ended."""
         mine = [(spec, each) for spec, each in record.operations if each.run == self._run]
         ends = (each.under_way_until for spec, each in mine if spec.type is StepType.ACTIVITY)
-        calls = sum(end is not None and end > now for end in ends)
+        calls = max(self._calls, sum(end is not None and end > now for end in ends))
         return Runner(
             epoch=self._epoch,
             run=self._run,
@@ -190,6 +190,7 @@ class _Run:
             is_next = spec.type not in WAITING_TYPES and key not in self._begun
             if until is not None and is_next and (is_unsent or key in self._planned):
                 self._begun.add(key)
+                self._calls += spec.type is StepType.ACTIVITY
                 call = call_of(record, spec, operation, until, self._runs.registry)
                 self._group.create_task(self._work(record, spec, call))
 
@@ -217,10 +218,10 @@ class _Run:
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
         agent, now = self._runs.agents.get(spec.agent), self._runs.now()
-        if agent is None or now >= call.complete_by:
-            reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-            return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
         try:
+            if agent is None or now >= call.complete_by:
+                reason = "its Agent is not here" if agent is None else "its start was recorded too late"
+                return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
             async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 began_at = self._runs.now()
                 outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
@@ -228,6 +229,8 @@ class _Run:
                 await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
             outcome = _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
+        finally:
+            self._calls -= 1
         return outcome
 
     async def _request(self, spec: StepSpec, call: AgentCall) -> None:

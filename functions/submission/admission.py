@@ -99,15 +99,12 @@ class Admission:
             if record is None:
                 await self._put_back(message, submitted)
                 return Admitted.PUT_BACK
-        except (_RejectedError, MessageError, UnwritableRowsError) as rejection:
-            _log.warning(
-                "message %s rejected: %s", message.message_id, rejection, exc_info=rejection.__cause__
-            )
+        except (_RejectedError, MessageError, UnwritableRowsError) as fault:
+            _log.warning("message %s rejected: %s", message.message_id, fault, exc_info=fault.__cause__)
             task, _ = named_task(message.body)
-            await self.rejected.reject(source, message, str(rejection), task=task)
+            await self.rejected.reject(source, message, str(fault), task=task)
             if submitted is not None:
-                is_public = isinstance(rejection, _RejectedError)
-                reason = str(rejection) if is_public else "It cannot be recorded."
+                reason = str(fault) if isinstance(fault, _RejectedError) else "It cannot be recorded."
                 await reject_reservation(self.storage, submitted, reason)
             return Admitted.REJECTED
         if not is_new and needs_run(record):

@@ -124,10 +124,8 @@ def test_verdict_carries_the_epoch_that_the_operator_saw() -> None:
     assert rejection(again, answer(again, "pay", Verdict.NOT_DONE), 62) is Rejection.NOT_IN_ERROR
     record = after(again, start(again, "pay", "2", by=100), seconds=70)
     record = after(record, Due(), seconds=200)
-    assert (derive(record).state, rejection(record, first, 201)) == (
-        ProcessState.ERROR,
-        Rejection.STALE_EPOCH,
-    )
+    seen = (derive(record).state, rejection(record, first, 201))
+    assert seen == (ProcessState.ERROR, Rejection.STALE_EPOCH)
 
 
 def test_task_stays_in_error_until_every_question_has_its_verdict() -> None:

@@ -134,12 +134,7 @@ def test_alert_has_cause_and_reason() -> None:
     """One about a gate or about rows names no task."""
     queue, message, _ = addressed(about(MessageKind.ALERT, cause="error", reason="pay: no card"))
     alert = read_message(AnnouncementMessage, message.body)
-    assert (queue, alert.id, alert.cause, alert.reason) == (
-        "operator-alerts",
-        "t-1",
-        "error",
-        "pay: no card",
-    )
+    assert (queue, alert.id, alert.cause, alert.reason) == ("operator-alerts", "t-1", "error", "pay: no card")
     body = {"cause": "corrupt rows", "reason": "1 row", "rows": {"t|order": "no JSON"}}
     rows = Message(kind=MessageKind.ALERT, id="corrupt.1", task="", at=START, body=body)
     alert = read_message(AnnouncementMessage, addressed(rows)[1].body)

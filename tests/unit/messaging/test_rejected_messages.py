@@ -80,12 +80,7 @@ async def test_message_is_kept_complete(desk: Desk, size: int) -> None:
         size,
         True,
     )
-    assert (kept.reason, kept.rejected_at, kept.task, kept.step) == (
-        "why",
-        START,
-        "t-1",
-        "pay",
-    )
+    assert (kept.reason, kept.rejected_at, kept.task, kept.step) == ("why", START, "t-1", "pay")
     _, copy = await desk.resend()
     assert copy is not None
     assert (body, copy) == (sent.body, copy_of(sent, DeliveryCounts(), 1))

@@ -15,7 +15,7 @@ from functions.core.step_results import Results
 from functions.core.task_events import Due
 from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault
-from tests.unit.scheduler.steps import RUN, chain, check_calls, once, raising, step
+from tests.unit.scheduler.steps import RUN, answering, chain, check_calls, once, raising, step
 from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
 
@@ -104,6 +104,27 @@ async def test_activity_that_is_delivered_twice_at_once() -> None:
     assert derive(record).state is ProcessState.PROCESSED
     check_calls(world)
     assert len({call.start_id for call in world.services.calls}) == len(world.services.calls)
+
+
+@virtual
+async def test_call_that_another_delivery_replaced_keeps_its_slot() -> None:
+    """The activity that made it begins no further call in its place."""
+    first, pay = step("s0"), once("pay")
+    world = World(workflow(first, pay, *(step(f"t{n}", first, pay) for n in range(2))), steps_at_once=2)
+    world.delivers, seconds = False, [0.0, 10.0]
+    world.services.behaviour["pay"] = answering("{}", seconds=5)
+
+    async def behave(_call: AgentCall) -> str:
+        await asyncio.sleep(seconds.pop())
+        return "{}"
+
+    world.services.behaviour["s0"] = behave
+    await world.admit("t1")
+    both = asyncio.gather(world.process.runs.run_agents(RUN), Process(world).runs.run_agents(RUN))
+    await asyncio.sleep(6)
+    assert world.services.names() == ["s0", "pay", "s0", "t0"]
+    await both
+    assert world.services.names()[4:] == ["t1"]
 
 
 @pytest.mark.parametrize("fault", TableFault)
