@@ -141,10 +141,8 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | 
         spec, do = by_name[name], record.do(name)
         if do.state is OperationState.UNKNOWN or spec.type in WAITING_TYPES or not spec.idempotent:
             return Rejection.OUTCOME_UNKNOWN
-        again = replace(
-            do, state=OperationState.NOT_STARTED, error=None, unknown_starts=do.unknown_starts + 1
-        )
-        record = record.with_operation(name, again)
+        again = replace(do, state=OperationState.NOT_STARTED, error=None)
+        record = record.with_operation(name, replace(again, unknown_starts=do.unknown_starts + 1))
     if event.rebuild is not None:
         rebuilt, step = by_name.get(event.rebuild), record.step(event.rebuild)
         if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
@@ -204,9 +202,8 @@ def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> Task
         return record.with_step(replace(step, undo=step.undo.ended(state, now), note=note))
     do = step.do
     in_question = do.state in {OperationState.UNKNOWN, OperationState.DONE_WITHOUT_RESULT}
-    is_failed = (do.state is OperationState.REFUSED and not spec.may_fail) or (
-        do.state is OperationState.NOT_STARTED and do.error is not None
-    )
+    is_broken = do.state is OperationState.NOT_STARTED and do.error is not None
+    is_failed = is_broken or (do.state is OperationState.REFUSED and not spec.may_fail)
     if event.verdict is Verdict.DONE and (in_question or is_failed):
         return record.with_operation(spec.name, do.ended(OperationState.DONE, now, result=event.result))
     if event.verdict is Verdict.NOT_DONE and do.state is OperationState.UNKNOWN:

@@ -41,6 +41,7 @@ _NOT_DONE_AFTER = "recorded as done, but a late outcome reports that it was not 
 #: Notes on a workflow step that has ended, by its state and whether the end of its child is "done".
 _CHILD_NOTES = {
     (OperationState.REFUSED, True): "recorded as refused, but its task was processed",
+    (OperationState.DONE, True): "recorded as done by hand, but its task was processed, too",
     (OperationState.DONE, False): "recorded as done, but its task was undone",
 }
 
@@ -332,7 +333,8 @@ def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> Ta
         ended = step.do.ended(state, now, result=event.result, error=event.error)
         return record.with_step(replace(step, do=replace(ended, unknown_starts=0)))
     is_newest = child == children[-1] and record.direction is Direction.DO
-    note = _CHILD_NOTES.get((step.do.state, event.is_done)) if is_newest else None
+    is_repeated = event.is_done and step.do.state is OperationState.DONE and not step.do.unknown_starts
+    note = _CHILD_NOTES.get((step.do.state, event.is_done)) if is_newest and not is_repeated else None
     return record if note is None else add_note(record, event.step, note, now)
 
 

@@ -182,9 +182,9 @@ class Receivers:
         step, name = child.order.parent_step, child.order.task
         is_done = state is ProcessState.PROCESSED
         ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)
-        result, error = None, None if is_done else child.reason or "its task was undone"
+        result, error = None, child.reason or (None if is_done else "its task was undone")
         try:
-            if is_done:
+            if is_done and error is None:
                 result = checked_result(parent, self.registry, step, child.output or "{}")
         except UnfitValueError as fault:  # an output that the step's model rejects is no result
             error = str(fault)

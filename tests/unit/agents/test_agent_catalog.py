@@ -95,10 +95,8 @@ def test_each_agent_has_the_settings_of_its_service(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     found = load_endpoints(["payment", "car-rental", "hotel"])
     payment, rental, hotel = found["payment"], found["car-rental"], found["hotel"]
-    assert (payment.address, payment.header) == (
-        "https://pay.example.com/payments",
-        "Ocp-Apim-Subscription-Key",
-    )
+    seen = (payment.address, payment.header)
+    assert seen == ("https://pay.example.com/payments", "Ocp-Apim-Subscription-Key")
     assert payment.key is not None
     assert payment.key.get_secret_value() == "pay"
     assert "'pay'" not in repr(payment)

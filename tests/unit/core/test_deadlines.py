@@ -516,6 +516,11 @@ def test_child_task_ends_its_step() -> None:
     noted = after(kept, done)
     assert (noted.step("w").do.state, alerts(noted)[-1]) == (OperationState.REFUSED, "noted")
     assert noted.step("w").note == "recorded as refused, but its task was processed"
+    overdue = after(_kept_child(), LOOK, seconds=40)
+    skipped = after(overdue, answer(overdue, "w", Verdict.DONE, "{}"), seconds=41)
+    twice = after(skipped, done, seconds=42)
+    assert twice.step("w").note == "recorded as done by hand, but its task was processed, too"
+    assert (alerts(twice)[-1], after(twice, done, seconds=43)) == ("noted", twice)
 
 
 def test_child_that_an_operator_undoes_later_is_noted_on_its_parent() -> None:

@@ -31,10 +31,8 @@ def _keys(find_by: Callable[[Any], Iterable[Any]] | None, steps: int = 1) -> tup
 
 def test_keys_are_of_the_texts_of_the_payload() -> None:
     """An order of a workflow without `find_by` has none."""
-    assert _keys(lambda parcel: [f"Weight {parcel.weight}", "Ada"]) == (
-        search_key("weight 7"),
-        search_key("ada"),
-    )
+    seen = _keys(lambda parcel: [f"Weight {parcel.weight}", "Ada"])
+    assert seen == (search_key("weight 7"), search_key("ada"))
     assert _keys(None) == ()
 
 

@@ -74,12 +74,8 @@ async def test_message_is_kept_complete(desk: Desk, size: int) -> None:
     found = await desk.rejected.read(name)
     assert found is not None
     kept, body = found
-    assert (kept.queue, kept.message_id, kept.size, kept.whole) == (
-        "submissions/$DeadLetterQueue",
-        "m-1",
-        size,
-        True,
-    )
+    seen = (kept.queue, kept.message_id, kept.size, kept.whole)
+    assert seen == ("submissions/$DeadLetterQueue", "m-1", size, True)
     assert (kept.reason, kept.rejected_at, kept.task, kept.step) == ("why", START, "t-1", "pay")
     _, copy = await desk.resend()
     assert copy is not None

@@ -185,10 +185,8 @@ async def test_suspended_task_is_resumed_by_an_operator(desk: Desk) -> None:
     await desk.run()
     answer = await desk.act("suspend", reason="the site is closed", epoch=1)
     assert (answer.status, answer.json["suspension"]) == (202, "suspending: 1 call under way")
-    assert (answer.json["reason"], answer.json["suspended_by_operator"]) == (
-        "operator: the site is closed",
-        True,
-    )
+    seen = (answer.json["reason"], answer.json["suspended_by_operator"])
+    assert seen == ("operator: the site is closed", True)
     await desk.end("pick")
     assert (await desk.get(f"/tasks/{TASK}")).json["suspension"] == "suspended"
     assert "already" in problem(await desk.act("suspend"), 409)["detail"]

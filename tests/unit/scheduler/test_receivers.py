@@ -173,10 +173,8 @@ async def test_receiver_starts_no_step(kind: str) -> None:
     await asyncio.sleep(25)
     record = await world.record("t1")
     assert record.do(awaited.name).state is OperationState.DONE
-    assert (record.do("mail").state, derive(record).waiting_for) == (
-        OperationState.NOT_STARTED,
-        WaitingFor.PICK_UP,
-    )
+    seen = (record.do("mail").state, derive(record).waiting_for)
+    assert seen == (OperationState.NOT_STARTED, WaitingFor.PICK_UP)
     assert world.services.calls == []
 
 
@@ -394,6 +392,18 @@ async def test_output_that_the_step_rejects_is_a_question() -> None:
     parent = await world.until_rest("t1")
     assert parent.do("child").state is OperationState.DONE_WITHOUT_RESULT
     assert "text" in (parent.error or "")
+
+
+@virtual
+async def test_output_that_cannot_be_made_is_a_question() -> None:
+    """The parent does not continue with a result that is made up."""
+    child = WorkflowStep("child", workflow="c", request=lambda *_: {"items": [1]}, complete_within=300)
+    inner = workflow(SHIP, name="c", output=lambda *_: 1 / 0)
+    world = World(workflow(child, mail(child)), inner)
+    await world.admit("t1")
+    do = (await world.until_rest("t1")).do("child")
+    assert do.state is OperationState.DONE_WITHOUT_RESULT
+    assert do.error == "no output: ZeroDivisionError: division by zero"
 
 
 @virtual

@@ -33,10 +33,8 @@ async def test_order_becomes_a_task_with_a_run(bench: Bench) -> None:
     sent = body(reply_to="notices-demo", correlation_id="c-1", submitted_at="2025-12-31T23:00:00Z")
     assert await bench.take(sent) is Admitted.RECORDED
     record = await bench.record()
-    assert (derive(record).state, derive(record).due_at) == (
-        ProcessState.PENDING,
-        START + timedelta(seconds=30),
-    )
+    seen = (derive(record).state, derive(record).due_at)
+    assert seen == (ProcessState.PENDING, START + timedelta(seconds=30))
     order = record.order
     assert (order.payload, order.reply_to, order.correlation_id) == ('{"weight":3}', "notices-demo", "c-1")
     assert (order.submitter, order.submitted_at, len(order.run_id)) == ("ann", START - timedelta(hours=1), 8)
