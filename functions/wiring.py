@@ -362,7 +362,7 @@ class Wiring:
         old_rows: dict[str, tuple[timedelta, DeleteBefore]] = {
             "rejected": (retention, self._rejected.delete_before),
             "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, self._storage.table)),
-            "requests": (retention, partial(delete_requests_before, self._requests)),
+            "requests": (max(retention, timedelta(days=1)), partial(delete_requests_before, self._requests)),
         }
         dead_letters = [
             host.queue_function(

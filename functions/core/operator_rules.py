@@ -78,11 +78,10 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
     rejection = _check_caller(record, now) if event.by is Canceller.CALLER else None
     if rejection is not None:
         return rejection
-    suspension = record.suspension
-    if suspension is not None and (not suspension.by_operator or event.by is Canceller.OPERATOR):
+    suspension, is_undoing = record.suspension, record.direction is Direction.UNDO
+    if suspension and (event.by is Canceller.OPERATOR if suspension.by_operator else not is_undoing):
         record = _resumed(record, suspension.since, now)
-    is_undoing = record.direction is Direction.UNDO and record.error is None
-    if is_undoing and record.finished_at is not None and event.by is Canceller.PARENT:
+    if is_undoing and record.finished_at and record.error is None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
     ends, decided = UNDOING_ENDS - {EpochEnd.TIMED_OUT}, record.decision  # that waits for an unknown outcome
     if is_undoing or (decided is not None and decided.end in ends and not decided.is_derived):

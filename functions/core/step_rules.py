@@ -326,7 +326,9 @@ def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> Ta
         return record.with_step(step.with_undone(step.undo.ended(OperationState.DONE, now)))
     if step.undone or step.undo.state in {OperationState.DONE, OperationState.SKIPPED}:
         return record
-    if step.do.state is OperationState.RUNNING and child == children[-1]:
+    late = {OperationState.REFUSED} if step.do.unknown_starts else set()
+    is_gone = not event.is_done and step.do.state in {OperationState.DONE_WITHOUT_RESULT, *late}
+    if (is_gone or step.do.state is OperationState.RUNNING) and child == children[-1]:
         state = OperationState.DONE if event.is_done else OperationState.REFUSED
         if event.is_done and event.result is None:
             state = OperationState.DONE_WITHOUT_RESULT

@@ -152,6 +152,8 @@ class _QueueSender:
 def _encoded(message: QueueMessage, not_before: datetime | None, seconds: float | None) -> ServiceBusMessage:
     from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
 
+    # The client sends whole seconds as milliseconds in 32 bits, 0 as "without end". The queue has its time.
+    is_sent = seconds is not None and seconds <= 2**32 // 1000
     properties: dict[str | bytes, Any] = {name: _fitting(each) for name, each in message.properties.items()}
     trace = properties.get(TRACEPARENT) or current_traceparent()
     if trace is not None:
@@ -164,8 +166,7 @@ def _encoded(message: QueueMessage, not_before: datetime | None, seconds: float 
         application_properties=properties or None,
         subject=message.subject,
         scheduled_enqueue_time_utc=not_before,
-        # The client sends whole seconds, and 0 as "without end".
-        time_to_live=None if seconds is None else timedelta(seconds=max(1, math.ceil(seconds))),
+        time_to_live=timedelta(seconds=max(1, math.ceil(seconds or 0))) if is_sent else None,
     )
 
 

@@ -132,9 +132,8 @@ def message_change(message: core.Message) -> RowChange:
 
 def _gate_rows(record: TaskRecord) -> dict[str, Row]:
     """Return the index rows of a task whose steps wait behind gates. `Count` is the number of these steps."""
-    listed, gates = _listed(record.order), derive(record).gates.items()
-    task = record.order.task
-    return {keys.gate_key(gate, at, task): {**listed, "Count": count} for gate, (at, count) in gates}
+    order, gates = record.order, derive(record).gates.items()
+    return {keys.gate_key(gate, at, order.task): {**_listed(order), "Count": n} for gate, (at, n) in gates}
 
 
 # Columns

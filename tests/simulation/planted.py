@@ -109,7 +109,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("storage.record_rows", "each.request or do.request", "each.request"),
     ),
     "end_of_an_earlier_child_counts": (
-        Edit("core.step_rules", ".RUNNING and child == children[-1]:", ".RUNNING:"),
+        Edit("core.step_rules", ".RUNNING) and child == children[-1]:", ".RUNNING):"),
     ),
     "undo_of_an_earlier_child_counts_for_a_later_one": (
         Edit("core.step_rules", " and child == children[step.generation(Direction.UNDO)]:", ":"),

@@ -244,6 +244,16 @@ def test_cancellation_of_a_suspended_undo_moves_its_deadlines() -> None:
     assert resumed.step("w").undo.complete_by == at(3690)
 
 
+def test_repeated_cancel_of_a_task_that_is_being_undone_changes_nothing() -> None:
+    """It neither opens an epoch of one in `Error`, nor resumes one whose version is missing."""
+    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
+    child = after(run(new(spec("a", undo=True), parent="p", parent_step="w"), "a"), parent)
+    waiting = after(child, replace(NOT_DEPLOYED, epoch=2), seconds=3)
+    assert after(waiting, parent, seconds=4) is waiting
+    refused = run(child, "a", OutcomeKind.REFUSED, 3)
+    assert (derive(refused).state, after(refused, parent, seconds=4)) == (ProcessState.ERROR, refused)
+
+
 def test_parent_cancels_a_child_that_has_ended() -> None:
     """A child that was undone reports its end again, in a message that is no duplicate of the first one."""
     parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")

@@ -190,6 +190,18 @@ def test_resubmission_starts_another_child_after_one_that_was_undone() -> None:
     assert after(done, _child_ended(done, 0)) is done
 
 
+def test_end_of_an_undone_child_counts_after_that_of_its_step() -> None:
+    """The step was overdue, or its result was missing. A resubmission starts another child."""
+    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
+    record = after(record, start(record, "w"))
+    no_output = replace(_child_ended(record, 0, is_done=True), result=None)
+    for failed in (after(record, LOOK, seconds=40), after(record, no_output)):
+        gone = after(failed, undone := _child_ended(record, 0), seconds=50)
+        assert after(gone, undone, seconds=51) is gone
+        again = after(gone, resubmit(gone), seconds=60)
+        assert after(again, start(again, "w"), seconds=61).outbox[-1].to == record.order.child("w", 1)
+
+
 def test_rebuild_makes_the_request_of_another_child_again() -> None:
     """The definition may have been wrong."""
     rebuilt = after(record := _with_child(), resubmit(record, "w"))

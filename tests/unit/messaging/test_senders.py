@@ -154,13 +154,20 @@ async def test_each_message_goes_to_its_queue(bus: Bus) -> None:
     assert {message.content_type for _, message in bus.client.sent} == {"application/json"}
 
 
-@pytest.mark.parametrize(("seconds", "lives"), [(30, 30), (29.2, 30), (0.3, 1), (-5, 1)])
+_LONGEST = 2**32 // 1000  # milliseconds are sent in 32 bits
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lives"), [(30, 30), (29.2, 30), (0.3, 1), (-5, 1), (_LONGEST, _LONGEST)]
+)
 async def test_request_expires_at_its_deadline(bus: Bus, seconds: float, lives: float) -> None:
     """In whole seconds, and never without end."""
     await bus.sender.send_request("payment", request(seconds))
     [(_, message)] = bus.client.sent
     assert message.time_to_live == timedelta(seconds=lives)
     assert message.correlation_id == "t-1"
+    await bus.sender.send_request("payment", request(_LONGEST + 1))
+    assert bus.client.sent[1][1].time_to_live is None  # that of the queue is long enough
 
 
 async def test_messages_that_wait_together_leave_together(bus: Bus) -> None:
