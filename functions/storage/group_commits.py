@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import Context
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ from functions.storage.transaction_format import size_of
 
 #: Bytes of a group: building and parsing a larger body would block the event loop.
 _MOST_GROUP_BYTES = 1024 * 1024
-#: While fewer transactions are being sent, the next one is sent at once: groups would be small anyway.
-_FEW = 2
+#: Groups of one shard that are under way at the same time. Meanwhile the next one grows.
+_AT_ONCE = 2
 #: Seconds for which changes that nobody waits for wait for a group that they can join.
 _LATER_SECONDS = 0.5
 #: Refusals after which the transactions of a group are sent one by one.
@@ -62,13 +62,13 @@ class _Pending:
 class ShardCommits:
     """Commits the transactions of one shard, each one as a whole or not at all.
 
-    A group waits `pause()` seconds for further transactions: large groups cost a busy process less.
+    A task has at most one transaction under way: its transactions are sent in their order.
     """
 
-    def __init__(self, table: Table, partition: str, pause: Callable[[], float] = lambda: 0) -> None:
-        self._table, self._partition, self._pause = table, partition, pause
+    def __init__(self, table: Table, partition: str) -> None:
+        self._table, self._partition = table, partition
         self._waiting, self._later = deque[_Pending](), deque[_Pending]()
-        self._sending = 0
+        self._sending: list[set[str]] = []
         self._is_collecting = False
         self._flushes = set[asyncio.Task[None]]()
 
@@ -98,7 +98,8 @@ class ShardCommits:
         self._begin()
 
     def _begin(self) -> None:
-        if self._waiting and not self._is_collecting and self._sending < _FEW:
+        is_free = len(self._sending) < _AT_ONCE and not self._is_collecting
+        if self._waiting and is_free and self._waiting[0].task not in self._tasks():
             self._is_collecting = True
             flush = asyncio.create_task(self._flush(), context=Context())  # it serves several senders
             self._flushes.add(flush)
@@ -106,11 +107,11 @@ class ShardCommits:
 
     async def _flush(self) -> None:
         try:
-            await asyncio.sleep(self._pause())  # at least transactions of the same moment join the group
+            await asyncio.sleep(0)  # transactions of the same moment join the group
         finally:
             self._is_collecting = False
         group = self._take()
-        self._sending += len(group)
+        self._sending.append(tasks := {pending.task for pending in group})
         self._begin()
         try:
             await self._send(group)
@@ -120,20 +121,24 @@ class ShardCommits:
         finally:
             for pending in group:
                 pending.result.cancel()  # without effect on a result; the process is about to end
-            self._sending -= len(group)
+            self._sending.remove(tasks)
             self._begin()
 
+    def _tasks(self) -> set[str]:
+        return set[str]().union(*self._sending)
+
     def _take(self) -> list[_Pending]:
-        """Take the waiting transactions that fit into one, in their order. A task joins a group once."""
+        """Take the waiting transactions that fit into one, in their order, up to the second one of a task."""
         group: list[_Pending] = []
-        tasks = set[str]()
+        tasks = self._tasks()
         count = size = 0
         for queue in (self._waiting, self._later):
             while queue:
                 pending = queue[0]
                 count += len(pending.changes)
                 size += pending.size
-                if group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES or pending.task in tasks):
+                is_full = group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES)
+                if is_full or pending.task in tasks:
                     return group
                 tasks.add(pending.task)
                 group.append(queue.popleft())

@@ -122,9 +122,9 @@ async def test_waiting_transactions_are_sent_as_one() -> None:
 
 @virtual
 async def test_transaction_for_later_joins_the_next_group() -> None:
-    """Without a group it is sent soon. A busy shard waits for larger groups."""
+    """Without a group it is sent soon."""
     table = SimulatedTable()
-    commits = ShardCommits(table, "000", lambda: 0.03)
+    commits = ShardCommits(table, "000")
     later = [asyncio.create_task(commits.commit(f"t{n}", change(f"t{n}"), is_later=True)) for n in range(2)]
     await asyncio.sleep(0.1)
     assert isinstance(await commits.commit("t0", change("a")), str)  # it is of the same task
@@ -137,14 +137,13 @@ async def test_transaction_for_later_joins_the_next_group() -> None:
 
 
 @virtual
-async def test_two_transactions_of_one_task_never_join_a_group() -> None:
+async def test_transactions_of_one_task_are_sent_one_after_the_other() -> None:
     """The service takes each row once in a transaction, and the second may depend on the first."""
-    table = SimulatedTable()
-    commits = ShardCommits(table, "000")
-    await asyncio.gather(
-        *(commits.commit(task, change(key)) for task, key in (("a", "1"), ("b", "2"), ("a", "3")))
-    )
-    assert [[each.key for each in sent] for sent in table.transactions] == [["1", "2"], ["3"]]
+    commits = ShardCommits(table := SimulatedTable(seconds=1), "000")
+    sent = (("a", "1"), ("a", "2"), ("b", "3"))
+    await asyncio.gather(*(commits.commit(task, change(key)) for task, key in sent))
+    assert [[each.key for each in sent] for sent in table.transactions] == [["1"], ["2", "3"]]
+    assert asyncio.get_running_loop().time() == pytest.approx(4, abs=0.1)
 
 
 @pytest.mark.parametrize("names_rows", [True, False])
