@@ -56,8 +56,7 @@ class _ResultError(UnfitValueError):
 def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: datetime) -> list[Event]:
     """Return the events that start look-ups, and start, skip or defer the ready steps. It raises nothing.
 
-    A recorded request is sent again as it is, so a retry needs no definition. Without the definition, the
-    task is suspended.
+    A recorded request is sent again as it is. Without a definition that is needed, the task is suspended.
     """
     if record.epoch != runner.epoch:
         return []

@@ -235,7 +235,8 @@ def _end_once(
         return record  # the step may already start again
     if event.kind is not OutcomeKind.UNKNOWN:
         record = _with_outcome(record, spec, event, now, settings)
-        remains = is_done and record.direction is Direction.UNDO and not spec.undo
+        is_passed = record.do(spec.name).state is OperationState.REFUSED  # the task continued without it
+        remains = is_done and not spec.undo and (is_passed or record.direction is Direction.UNDO)
         record = add_note(record, spec.name, _EFFECT_REMAINS, now) if remains else record
     elif do.state is not OperationState.NOT_STARTED and (event.is_look_up or not do.finds_left):
         record = mark_unknown(record, spec, now, event.error)

@@ -35,6 +35,7 @@ from tests.unit.core.builders import (
     SETTINGS,
     SUSPEND,
     after,
+    alerts,
     at,
     cancel,
     end,
@@ -213,9 +214,11 @@ def test_optional_payment_that_failed_is_not_started_again(kind: OutcomeKind, up
 
 def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
     """Its result came after the task had continued, and cannot be used. Its effect exists."""
-    record = new(payment(on_failure=FailurePolicy.CONTINUE), spec("b", "pay"), on_failure=FailurePolicy.KEEP)
+    pay = payment(on_failure=FailurePolicy.CONTINUE, undo=False)
+    record = new(pay, spec("b", "pay"), on_failure=FailurePolicy.KEEP)
     record = after(after(record, start(record, "pay")), LOOK, seconds=40)
     record = after(record, end(record, "pay", OutcomeKind.DONE_WITHOUT_RESULT), seconds=41)
+    assert alerts(record) == ["noted"]  # operators see it
     record = run(record, "b", OutcomeKind.REFUSED, seconds=42)
     assert rejection(record, resubmit(record, "pay"), 43) is Rejection.NOT_OPEN
 

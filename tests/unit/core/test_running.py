@@ -229,10 +229,8 @@ def test_recorded_result_that_a_new_model_rejects_is_removed() -> None:
     rejected = ResultRejected(epoch=1, step="a", error="seat: missing")
     assert rejection(record, replace(rejected, step="b")) is Rejection.NOT_OPEN
     stopped = after(record, rejected)
-    assert (stopped.do("a").state, stopped.error) == (
-        OperationState.DONE_WITHOUT_RESULT,
-        "a: done, but its result is missing (seat: missing)",
-    )
+    assert stopped.do("a").state is OperationState.DONE_WITHOUT_RESULT
+    assert stopped.error == "a: done, but its result is missing (seat: missing)"
     assert rejection(stopped, rejected) is Rejection.FINISHED
     cancelled = after(record, cancel())
     assert rejection(cancelled, replace(rejected, epoch=2)) is Rejection.FINISHED
