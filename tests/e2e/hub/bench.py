@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from azure.eventhub import EventData
-from azure.eventhub.aio import EventHubProducerClient
 
 from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
 from local.platform.blueprint import Stages, whole_platform
@@ -43,10 +42,8 @@ class HubBench:
     settings: Mapping[str, str]
 
     async def send(self, partition: str, *bodies: bytes) -> None:
-        """Put events on a partition in one batch, as another producer would."""
-        connection = self.platform.addresses.service_bus_connection
-        async with EventHubProducerClient.from_connection_string(connection, eventhub_name=HUB) as producer:
-            await producer.send_batch([EventData(body) for body in bodies], partition_id=partition)
+        """Put events on a partition in one batch."""
+        await self.senders.hub.send_batch([EventData(body) for body in bodies], partition_id=partition)
 
     async def until_processed(self, tasks: Sequence[str]) -> StoredTasks:
         """Wait until these orders are tasks that are `Processed`; others may be there, too."""

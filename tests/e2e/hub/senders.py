@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import batched
 
+from azure.eventhub import EventData
+from azure.eventhub.aio import EventHubProducerClient
+from azure.eventhub.exceptions import EventHubError
+
 from functions.connections import Connection
 from functions.machine import utc_now
-from functions.messaging.bus_clients import connect_bus, connect_hub
-from functions.messaging.senders import HubSender, MessageSender
-from tests.e2e.hub.letters import letter
+from functions.messaging.bus_clients import connect_bus
+from functions.messaging.message_format import SubmissionMessage
+from functions.messaging.senders import MessageSender
 
 HUB = "order-events"
 
@@ -23,32 +27,28 @@ class Senders:
     """Senders to the queue and to the event hub of one application."""
 
     queue: MessageSender
-    hub: HubSender
+    hub: EventHubProducerClient
 
 
 @asynccontextmanager
 async def senders(broker: str) -> AsyncIterator[Senders]:
     """Connect to the queue and the event hub of a broker for the block."""
-    connection, figures = Connection(broker, None, None), Counter[str]()
-    hub, bus = connect_hub(connection, HUB), connect_bus(connection)
-    async with bus(), hub():
-        queue = MessageSender(bus, may_send=lambda _queue: True, now=utc_now, figures=figures)
-        yield Senders(queue, HubSender(hub, figures))
+    bus = connect_bus(Connection(broker, None, None))
+    async with bus(), EventHubProducerClient.from_connection_string(broker, eventhub_name=HUB) as hub:
+        queue = MessageSender(bus, may_send=lambda _queue: True, now=utc_now, figures=Counter())
+        yield Senders(queue, hub)
 
 
-async def send_until_accepted(hub: HubSender, tasks: Sequence[str]) -> None:
-    """Send orders to the hub, four batches of 500 at a time, and each again until it is accepted."""
-    left = iter(batched(tasks, 500, strict=False))
+async def send_until_accepted(hub: EventHubProducerClient, orders: Iterable[SubmissionMessage]) -> None:
+    """Send orders to the hub in batches of 100, and each batch again until it is accepted."""
+    for batch in batched(orders, 100, strict=False):
+        while not await _is_accepted(hub, batch):
+            await asyncio.sleep(0.5)
 
-    async def send() -> None:
-        for batch in left:
-            messages = [letter(task) for task in batch]
-            while messages:
-                results = await hub.submit(messages)
-                messages = [each for each, error in zip(messages, results, strict=True) if error is not None]
-                if messages:
-                    await asyncio.sleep(0.5)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(send())
+async def _is_accepted(hub: EventHubProducerClient, orders: Iterable[SubmissionMessage]) -> bool:
+    try:
+        await hub.send_batch([EventData(order.body) for order in orders], timeout=10)
+    except EventHubError:
+        return False
+    return True

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from functions.connections import Connection
@@ -15,7 +16,7 @@ from local.checkpoints import HubReaders, open_readers
 from local.hub_positions import HubReadError
 from local.platform import PartName, Platform
 from tests.e2e.hub.evidence import StoredTasks, read_evidence, until_idle
-from tests.e2e.hub.letters import workload
+from tests.e2e.hub.letters import letter, workload
 from tests.e2e.hub.senders import Senders, send_until_accepted, senders
 
 _SHARDS = 16
@@ -63,12 +64,11 @@ class _Stream:
     async def run(self, tasks: Sequence[str]) -> Streamed:
         begun, half = time.perf_counter(), len(tasks) // 2
         storage = self.platform.addresses.storage_connection
-        await send_until_accepted(self.to_hub.hub, tasks[:half])
+        orders = map(letter, tasks)
+        await send_until_accepted(self.to_hub.hub, islice(orders, half))
         self.say(f"{half} events accepted after {time.perf_counter() - begun:.1f} s")
         await self._until_read(half // 2)
-        await asyncio.gather(
-            send_until_accepted(self.to_hub.hub, tasks[half:]), self._kill([PartName.BROKER])
-        )
+        await asyncio.gather(send_until_accepted(self.to_hub.hub, orders), self._kill([PartName.BROKER]))
         for share, parts in _KILLS:
             await self._until_read(int(share * len(tasks)))
             await self._kill(parts)
