@@ -48,7 +48,6 @@ class Reach:
     sends: frozenset[QueueKind]
     has_durable_client: bool = False
     reads_hub: bool = False
-    writes_hub: bool = False
 
     def sends_to(self, queue: str) -> bool:
         """Tell whether messages may be put on a queue."""
@@ -71,7 +70,6 @@ REACHES: Mapping[AppRole, Reach] = {
         receives=frozenset(),
         # What a caller cancels may end at once: that is told then, and counted.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES},
-        writes_hub=True,
     ),
     AppRole.SCHEDULER: Reach(
         functions=frozenset(
@@ -115,7 +113,6 @@ def reach_of(roles: Collection[AppRole]) -> Reach:
         sends=frozenset().union(*(each.sends for each in all_of)),
         has_durable_client=any(each.has_durable_client for each in all_of),
         reads_hub=any(each.reads_hub for each in all_of),
-        writes_hub=any(each.writes_hub for each in all_of),
     )
 
 

@@ -73,8 +73,6 @@ class Settings(Connections):
     """the name of the event hub"""
     event_hub_consumer_group: str = Field("ingestion", min_length=1)
     """the consumer group that only this application reads the event hub with"""
-    submit_to: Literal["queue", "hub"] = "queue"
-    """queue or hub: where the API puts the orders that it accepts"""
     state_shards: int = Field(16, ge=1, le=256)
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
@@ -216,12 +214,6 @@ def load_settings() -> Settings:
         raise SettingsError(
             "setting ServiceBusConnection is missing: set it to a Service Bus connection string, or"
             " ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name"
-        )
-    submits = settings.submit_to == "hub" and AppRole.FRONT in settings.roles
-    if submits and settings.event_hubs_connection is None:
-        raise SettingsError(
-            "setting SUBMIT_TO is wrong (there is no event hub): set it to queue, or set"
-            " EventHubConnection to an Event Hubs connection string"
         )
     if settings.auth_mode == "local" and os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development":
         raise SettingsError(

@@ -27,7 +27,7 @@ from functions.host_handlers import QueueHandlers
 from functions.machine import new_id, utc_now
 from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.announcer import Announcer
-from functions.messaging.bus_clients import connect_bus, connect_hub
+from functions.messaging.bus_clients import connect_bus
 from functions.messaging.intake_measurement import read_intake
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import PeekedQueues
@@ -41,7 +41,7 @@ from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
-from functions.messaging.senders import HubSender, MessageSender
+from functions.messaging.senders import MessageSender
 from functions.operators.alerts import AlertLimit, Alerts, Webhook
 from functions.operators.minute_rows import MinuteRows
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
@@ -236,14 +236,6 @@ class Wiring:
         )
 
     @cached_property
-    def _submitter(self) -> MessageSender | HubSender:
-        """Return the sender of the orders that the API accepts."""
-        settings, hub = self._settings, self._settings.event_hubs_connection
-        if hub is None or settings.submit_to != "hub" or not self._reach.writes_hub:
-            return self._sender
-        return HubSender(connect_hub(hub, settings.event_hub_name), self._figures)
-
-    @cached_property
     def _rejected(self) -> RejectedMessages:
         return RejectedMessages(self._account.table(REJECTED_TABLE), utc_now)
 
@@ -261,7 +253,7 @@ class Wiring:
         return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
 
     def _front(self) -> list[func.Blueprint]:
-        _ = self._storage, self._submitter  # their settings are checked at the start
+        _ = self._storage  # its settings are checked at the start
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
         functions = [host.http_functions(self._callers, health, api)]
         if self._services:
@@ -414,7 +406,7 @@ class Wiring:
         settings, storage = self._settings, self._storage
         orders = Orders(
             storage=storage,
-            submit=self._submitter.submit,
+            submit=self._sender.submit,
             now=utc_now,
             new_id=new_id,
             reply_queues=settings.reply_queues,

@@ -65,7 +65,7 @@ param redundancy string = 'ZRS'
 @allowed(['storage', 'scheduler'])
 param durableBackend string = 'storage'
 
-@description('Whether orders come through an event hub, too: from producers that publish, or more than 500 a second.')
+@description('Whether orders come through an event hub, too: from producers that publish to it.')
 param eventHub bool = false
 
 @description('Whether the app runs in three zones. Azure then keeps two instances always ready for each group of functions, and charges them.')
@@ -146,8 +146,6 @@ param budgetStart string = ''
 var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 var useScheduler = durableBackend == 'scheduler'
-var submitsToHub = (application.?submitTo ?? 'queue') == 'hub'
-var useEventHub = eventHub || submitsToHub
 var replication = contains(regionsWithZones, location) ? redundancy : (redundancy == 'GZRS' ? 'GRS' : 'LRS')
 var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
 var tablesOfSamples = sampleServices ? sampleTables : []
@@ -168,7 +166,7 @@ module backing 'modules/backing-services.bicep' = {
     redundancy: replication
     private: privateNetwork
     useScheduler: useScheduler
-    spareHours: useEventHub ? (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours) : null
+    spareHours: eventHub ? (application.?retentionDays ?? 30) * 24 - 24 - (loadJsonContent('hubs.json').hubs[0].retentionHours) : null
     sampleTables: tablesOfSamples
     hasAgentStorage: roles == 'split'
     logs: logs
@@ -186,8 +184,7 @@ module applications 'modules/applications.bicep' = {
     redundancy: replication
     private: privateNetwork
     useScheduler: useScheduler
-    useEventHub: useEventHub
-    submitsToHub: submitsToHub
+    useEventHub: eventHub
     sampleTables: tablesOfSamples
     sampleServices: sampleServices
     sampleServicesKey: sampleServicesKey

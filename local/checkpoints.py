@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from azure.core.exceptions import ResourceNotFoundError
+from azure.storage.blob.aio import ContainerClient
 from pydantic import ValidationError
 
 from functions.connections import Connection, SettingsError
-from functions.messaging.bus_clients import HubNameError, connect_hub, namespace_of
 from functions.settings import Settings, faults_of
 from local.hub_positions import (
     SEQUENCE_NUMBER,
@@ -29,13 +29,11 @@ from local.hub_positions import (
     HubReadError,
     checkpoint_folder,
     connect_checkpoints,
+    connect_hub,
     faults,
 )
 from local.platform import INTERRUPTED, ROOT, Addresses, PlatformPorts
 from local.platform.settings import application_settings
-
-if TYPE_CHECKING:
-    from azure.storage.blob.aio import ContainerClient
 
 _FAILED, _REFUSED = 1, 2
 _ALL = "all"
@@ -120,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         print(*(f"setting {name} {what}" for name, what in faults_of(error)), sep="\n", file=sys.stderr)
         return _REFUSED
-    except (SettingsError, HubNameError, PositionsKeptError) as refused:
+    except (SettingsError, PositionsKeptError) as refused:
         print(refused, file=sys.stderr)
         return _REFUSED
     except HubReadError as fault:
@@ -150,13 +148,12 @@ async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: 
     connection = settings.event_hubs_connection
     if connection is None:
         raise SettingsError("setting EventHubConnection is missing: there is no event hub")
-    name, group = settings.event_hub_name, settings.event_hub_consumer_group
-    namespace = namespace_of(connection)
-    hub, blobs = connect_hub(connection, name), connect_checkpoints(host_storage)
-    await stack.enter_async_context(hub())
-    await stack.enter_async_context(blobs())
-    positions = BlobPositions(hub, blobs, namespace=namespace, name=name, consumer_group=group)
-    return HubReaders(positions, blobs(), checkpoint_folder(namespace, name, group))
+    hub, namespace = connect_hub(connection, settings.event_hub_name)
+    blobs = connect_checkpoints(host_storage)
+    await stack.enter_async_context(hub)
+    await stack.enter_async_context(blobs)
+    folder = checkpoint_folder(namespace, hub.eventhub_name, settings.event_hub_consumer_group)
+    return HubReaders(BlobPositions(hub, blobs, folder), blobs, folder)
 
 
 def _host_storage(environment: Mapping[str, str]) -> Connection:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.eventhub import parse_connection_string
+from azure.eventhub.aio import EventHubProducerClient
+from azure.eventhub.exceptions import EventHubError
+from azure.identity.aio import DefaultAzureCredential
+from azure.storage.blob.aio import ContainerClient
 
-from functions.connections import Connection, SettingsError
-
-if TYPE_CHECKING:
-    from azure.eventhub.aio import EventHubProducerClient
-    from azure.storage.blob.aio import ContainerClient
+from functions.connections import Connection, connection_string_of
 
 #: Partitions that are read at the same time: each opens a connection, and the service takes 50 calls/s.
 _AT_ONCE = 8
@@ -48,47 +47,46 @@ def checkpoint_folder(namespace: str, hub: str, consumer_group: str) -> str:
     return f"{namespace}/{hub}/{consumer_group}/checkpoint/".lower()
 
 
-def connect_checkpoints(connection: Connection) -> Callable[[], ContainerClient]:
-    """Return a function that makes the client of the checkpoints at its first call."""
-    return cache(lambda: _container(connection))
+def connect_hub(connection: Connection, name: str) -> tuple[EventHubProducerClient, str]:
+    """Return the client of a hub, and the host name of its namespace. Raises `SettingsError`.
+
+    An `EntityPath` in the connection string takes precedence over `name`, as in the Functions host.
+    """
+    if not connection.connection_string:
+        address = connection.address or ""
+        return EventHubProducerClient(address, name, _credential(connection)), address
+    with connection_string_of("EventHubConnection"):
+        parsed = parse_connection_string(connection.connection_string)
+        client = EventHubProducerClient.from_connection_string(
+            connection.connection_string, eventhub_name=parsed.eventhub_name or name
+        )
+    return client, parsed.fully_qualified_namespace.partition(":")[0]
 
 
-def _container(connection: Connection) -> ContainerClient:
-    from azure.storage.blob.aio import ContainerClient  # noqa: PLC0415 - with the first read
-
+def connect_checkpoints(connection: Connection) -> ContainerClient:
+    """Return the client of the container with the checkpoints. Raises `SettingsError`."""
     name = "azure-webjobs-eventhub"
-    if connection.connection_string:
-        try:
-            return ContainerClient.from_connection_string(connection.connection_string, name)
-        except ValueError:
-            raise SettingsError("setting AzureWebJobsStorage is wrong (not a connection string)") from None
-    from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+    if not connection.connection_string:
+        return ContainerClient(connection.address or "", name, _credential(connection))
+    with connection_string_of(connection.setting):
+        return ContainerClient.from_connection_string(connection.connection_string, name)
 
-    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-    return ContainerClient(connection.address or "", name, credential)
+
+def _credential(connection: Connection) -> DefaultAzureCredential:
+    return DefaultAzureCredential(managed_identity_client_id=connection.client_id)
 
 
 class BlobPositions:
     """Reads the positions of one hub and consumer group. Its methods raise `HubReadError`."""
 
-    def __init__(
-        self,
-        hub: Callable[[], EventHubProducerClient],
-        blobs: Callable[[], ContainerClient],
-        *,
-        namespace: str,
-        name: str,
-        consumer_group: str,
-    ) -> None:
-        self._hub = hub
-        self._blobs = blobs
-        self._prefix = checkpoint_folder(namespace, name, consumer_group)
+    def __init__(self, hub: EventHubProducerClient, blobs: ContainerClient, folder: str) -> None:
+        self._hub, self._blobs, self._folder = hub, blobs, folder
 
     async def partitions(self) -> Sequence[HubPartition]:
         """Read each partition's first and last number from the hub."""
         limit = asyncio.Semaphore(_AT_ONCE)
         with faults("Event Hubs"):
-            ids = await self._hub().get_partition_ids()
+            ids = await self._hub.get_partition_ids()
             return await asyncio.gather(*(self._partition(each, limit) for each in ids))
 
     async def checkpoints(self) -> Mapping[str, int]:
@@ -96,17 +94,17 @@ class BlobPositions:
         found: dict[str, int] = {}
         with faults("Blob Storage"):
             try:
-                async for blob in self._blobs().list_blobs(self._prefix, include=["metadata"]):
+                async for blob in self._blobs.list_blobs(self._folder, include=["metadata"]):
                     number = _number(blob.metadata)
                     if number is not None:
-                        found[blob.name.removeprefix(self._prefix)] = number
+                        found[blob.name.removeprefix(self._folder)] = number
             except ResourceNotFoundError:
                 return {}  # the host creates the container with its first checkpoint
         return found
 
     async def _partition(self, partition: str, limit: asyncio.Semaphore) -> HubPartition:
         async with limit:
-            its = await self._hub().get_partition_properties(partition)
+            its = await self._hub.get_partition_properties(partition)
         return HubPartition(partition, its["beginning_sequence_number"], its["last_enqueued_sequence_number"])
 
 
@@ -118,8 +116,6 @@ def _number(metadata: Mapping[str, str] | None) -> int | None:
 @contextmanager
 def faults(service: str) -> Iterator[None]:
     """Turn the errors of the SDKs into `HubReadError`."""
-    from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first read
-
     try:
         yield
     except (AzureError, EventHubError) as error:

@@ -1,4 +1,4 @@
-"""The clients of Service Bus and Event Hubs, made from the settings of their connections."""
+"""The client of Service Bus, made from the settings of its connection."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from azure.core.utils import parse_connection_string
 from functions.connections import Connection, connection_string_of
 
 if TYPE_CHECKING:
-    from azure.eventhub.aio import EventHubProducerClient
     from azure.servicebus.aio import ServiceBusClient
-
-
-class HubNameError(ValueError):
-    """The connection string names another event hub. The text is one line with the settings and the fix."""
 
 
 def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
@@ -54,44 +49,3 @@ def _credential(connection: Connection) -> Any:
     from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
 
     return DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-
-
-def connect_hub(connection: Connection, hub: str) -> Callable[[], EventHubProducerClient]:
-    """Check the connection, and return a function that opens the client once.
-
-    Raises `SettingsError` and `HubNameError`.
-    """
-    namespace_of(connection)
-    named = hub
-    if connection.connection_string is not None:
-        named = parse_connection_string(connection.connection_string).get("entitypath", hub)
-    if named.lower() != hub.lower():  # the host reads from the hub of the connection string
-        raise HubNameError(
-            f"setting EventHubConnection names the hub {named}, and EVENT_HUB_NAME {hub}: make them the same"
-        )
-    return cache(lambda: _hub_client(connection, hub))
-
-
-def namespace_of(connection: Connection) -> str:
-    """Return the host name of an event hub's namespace in lower case. Raises `SettingsError`."""
-    if connection.connection_string is None:
-        return (connection.address or "").lower()
-    with connection_string_of("EventHubConnection"):
-        named = parse_connection_string(connection.connection_string)
-        host = urlsplit(named.get("endpoint", "")).hostname
-        if host is None or "sharedaccesskey" not in named:
-            raise ValueError("it needs an endpoint and a key")
-    return host
-
-
-def _hub_client(connection: Connection, hub: str) -> EventHubProducerClient:
-    from azure.eventhub.aio import EventHubProducerClient  # noqa: PLC0415 - with the first event
-
-    # One context for all partitions: each would load the certificates again. The caller repeats a failed
-    # submission, so the client retries once.
-    options: dict[str, Any] = {"retry_total": 1, "ssl_context": ssl.create_default_context()}
-    if connection.connection_string:
-        return EventHubProducerClient.from_connection_string(
-            connection.connection_string, eventhub_name=hub, **options
-        )
-    return EventHubProducerClient(connection.address or "", hub, _credential(connection), **options)

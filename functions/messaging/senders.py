@@ -1,4 +1,4 @@
-"""Sends messages to queues of Service Bus, and orders to an event hub, over clients that stay connected.
+"""Sends messages to queues of Service Bus, over a client that stays connected.
 
 Messages that wait at the same moment are sent in one batch. An idle sender sends immediately.
 """
@@ -39,8 +39,6 @@ from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, current_traceparent, links_to, span
 
 if TYPE_CHECKING:
-    from azure.eventhub import EventData
-    from azure.eventhub.aio import EventHubProducerClient
     from azure.servicebus import ServiceBusMessage
     from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
@@ -49,13 +47,10 @@ _SEND_SECONDS = 10
 _CLOSE_SECONDS = 1
 #: Bytes of a batch: 256 KB on the Standard tier, less the headers; and of the headers of a message.
 _MOST_BATCH_BYTES, _HEADER_BYTES = 200_000, 400
-#: Bytes of a batch of events: 1 MiB, less the headers. A batch is in one partition, so one with more events
-#: would leave the others idle.
-_MOST_HUB_BYTES, _MOST_EVENTS = 900_000, 128
 
 
 class SendError(Exception):
-    """Service Bus or Event Hubs failed or did not answer. It may have the message."""
+    """Service Bus failed or did not answer. It may have the message."""
 
 
 class ForbiddenQueueError(Exception):
@@ -246,38 +241,6 @@ class MessageSender:
             self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
         share = (message.size + _HEADER_BYTES) / _MOST_BATCH_BYTES
         await self._senders[queue].batches.add(_encoded(message, not_before, seconds), share)
-
-
-class HubSender:
-    """Sends each order as an event without a key. The hub drops no duplicates; the state store finds them."""
-
-    def __init__(self, client: Callable[[], EventHubProducerClient], figures: Counter[str]) -> None:
-        self._client, self._figures = client, figures
-        self._batches: SendBatches[EventData] = SendBatches("event hub", self._send)
-
-    async def submit(self, messages: Sequence[SubmissionMessage]) -> Sequence[BaseException | None]:
-        """Submit orders; return the error of each order, or None. The hub may have an order with an error."""
-        sends = map(self._submit, messages, _traces_of(messages))
-        return await asyncio.gather(*sends, return_exceptions=True)
-
-    async def _submit(self, message: SubmissionMessage, trace: str | None) -> None:
-        from azure.eventhub import EventData  # noqa: PLC0415 - with the first event
-
-        event = EventData(message.body)
-        event.content_type = "application/json"
-        if trace is not None:
-            event.properties = {TRACEPARENT: trace}
-        share = (len(message.body) + _HEADER_BYTES) / _MOST_HUB_BYTES
-        await self._batches.add(event, max(1 / _MOST_EVENTS, share))
-
-    async def _send(self, events: Sequence[EventData]) -> None:
-        from azure.eventhub.exceptions import EventHubError  # noqa: PLC0415 - with the first event
-
-        try:
-            await self._client().send_batch([*events], timeout=_SEND_SECONDS)
-        except EventHubError as error:
-            raise SendError(f"event hub: {type(error).__name__}") from error
-        self._figures["messages"] += len(events)
 
 
 def _traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:

@@ -23,9 +23,6 @@ param useScheduler bool
 @description('Whether orders come through an event hub, too.')
 param useEventHub bool
 
-@description('Whether the API puts the orders that it accepts on the event hub.')
-param submitsToHub bool
-
 var queues = loadJsonContent('../queues.json').queues
 var hubs = loadJsonContent('../hubs.json').hubs
 var accountNames = wholeAccount ? [names.stateStorage] : [names.stateStorage, names.agentStorage]
@@ -138,19 +135,6 @@ resource hubReceiver 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
       principalId: principalId
       principalType: 'ServicePrincipal'
       description: '${app.service}: receives'
-    }
-  }
-]
-
-resource hubSender 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (each, index) in (app.writesHub && submitsToHub ? hubs : []): {
-    name: guid(hub[index].id, principalId, roles.eventHubsDataSender)
-    scope: hub[index]
-    properties: {
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.eventHubsDataSender)
-      principalId: principalId
-      principalType: 'ServicePrincipal'
-      description: '${app.service}: sends'
     }
   }
 ]

@@ -32,9 +32,6 @@ param useScheduler bool
 @description('Whether orders come through an event hub, too.')
 param useEventHub bool
 
-@description('Whether the API puts the orders that it accepts on the event hub.')
-param submitsToHub bool
-
 @description('Tables of the sample services, or none.')
 param sampleTables string[]
 
@@ -105,7 +102,6 @@ module access 'access.bicep' = {
     sampleTables: app.servesSamples ? sampleTables : []
     useScheduler: useScheduler
     useEventHub: useEventHub
-    submitsToHub: submitsToHub
   }
 }
 

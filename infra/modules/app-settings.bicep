@@ -180,7 +180,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   name: 'appsettings'
   properties: union(
     connectionSettings,
-    app.usesHub && !empty(eventHubsHostName) ? eventHubSettings : {},
+    app.readsHub && !empty(eventHubsHostName) ? eventHubSettings : {},
     empty(app.tables) ? {} : stateSettings,
     !empty(app.agentTables) && !empty(agentTableEndpoint) ? agentStoreSettings : {},
     app.taskHub && !empty(durableSchedulerEndpoint) ? durableSchedulerSettings : {},

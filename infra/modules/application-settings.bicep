@@ -83,9 +83,6 @@ type ApplicationSettings = {
   @maxValue(36500)
   retentionDays: int?
 
-  @description('Where the API puts the orders that it accepts; hub makes the event hub.')
-  submitTo: ('queue' | 'hub')?
-
   @description('Orders and requests that a caller may send to one instance a minute.')
   @minValue(1)
   ratePerMinute: int?
@@ -123,7 +120,6 @@ func settingsOf(application ApplicationSettings) object => {
   SKEW_SECONDS: string(application.?skewSeconds ?? 5)
   RESERVATION_HOURS: string(application.?reservationHours ?? 48)
   RETENTION_DAYS: string(application.?retentionDays ?? 30)
-  SUBMIT_TO: application.?submitTo ?? 'queue'
   RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
   INTAKE_MOST_SECONDS: string(application.?intakeMostSeconds ?? 900)
   ALERTS_PER_MINUTE: string(application.?alertsPerMinute ?? 20)

@@ -31,9 +31,6 @@ param useScheduler bool
 @description('Whether orders come through an event hub, too.')
 param useEventHub bool
 
-@description('Whether the API puts the orders that it accepts on the event hub.')
-param submitsToHub bool
-
 @description('Tables of the sample services, or none.')
 param sampleTables string[]
 
@@ -130,7 +127,6 @@ module bases 'app-base.bicep' = [
       isWhole: isWhole
       useScheduler: useScheduler
       useEventHub: useEventHub
-      submitsToHub: submitsToHub
       sampleTables: sampleTables
       sampleServicesKey: sampleServicesKey
       purgeProtection: purgeProtection

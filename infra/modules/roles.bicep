@@ -10,7 +10,6 @@ var roles = {
   serviceBusDataSender: '69a216fc-b8fb-44d8-bc22-1f3c2cd27a39'
   serviceBusDataReceiver: '4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0'
   eventHubsDataReceiver: 'a638d3c7-ab3a-418d-83e6-5f17a39d4fde'
-  eventHubsDataSender: '2b629674-e913-4c01-ae53-ef4638d8f975'
   monitoringMetricsPublisher: '3913510d-42f4-4e42-8a64-420c390055eb'
   durableTaskDataContributor: '0ad04412-c4d5-4796-b79c-f76d14c8d402'
   // The host makes keys in the vault, under names of its own.

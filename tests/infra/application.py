@@ -174,15 +174,16 @@ def queues_left() -> set[str]:
 def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:
     """Return the names of the connections that an application with these roles uses.
 
-    A front has no trigger of Service Bus or of an event hub, and sends to them.
+    A front has no trigger of Service Bus, and sends to its queues.
     """
     bound = bindings(with_hub=with_hub, roles=roles)
     used = {str(each["connection"]) for each in bound if "connection" in each}
     used |= {"AzureWebJobsStorage", "ServiceBusConnection"}
     reach = reach_of(roles)
     used |= {"StateStore"} if TASKS_TABLE in reach.tables else set()
-    used |= {"AgentStore"} if reach.tables & {*AGENT_TABLES} and roles != frozenset(AppRole) else set()
-    return used | ({"EventHubConnection"} if with_hub and AppRole.FRONT in roles else set())
+    return used | (
+        {"AgentStore"} if reach.tables & {*AGENT_TABLES} and roles != frozenset(AppRole) else set()
+    )
 
 
 def texts() -> Iterator[str]:

@@ -29,7 +29,7 @@ OTHER_SUBNET = (
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
-    "application": {"submitTo": "hub"},
+    "eventHub": True,
     "privateNetwork": True,
     "zoneRedundant": True,
     "alwaysReadyHttpInstances": 1,

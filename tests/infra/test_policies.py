@@ -73,7 +73,7 @@ def environments() -> dict[str, Environment]:
 
 
 def test_hub_is_off_unless_it_is_asked_for(environments: dict[str, Environment]) -> None:
-    """By its own parameter, or by having the API submit to it."""
+    """By its own parameter."""
     having = {name for name, each in environments.items() if each.has_hub and each.is_whole}
     assert having == {"with everything", "with an event hub"}
 

@@ -12,7 +12,17 @@ from azure.eventhub.exceptions import ConnectError
 
 from functions.connections import Connection, SettingsError
 from local.checkpoints import main
-from local.hub_positions import BlobPositions, HubPartition, HubReadError, connect_checkpoints
+from local.hub_positions import (
+    BlobPositions,
+    HubPartition,
+    HubReadError,
+    checkpoint_folder,
+    connect_checkpoints,
+    connect_hub,
+)
+
+_KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
+_LOCAL = f"Endpoint=sb://127.0.0.1:5672;{_KEY}"
 
 
 class Services:
@@ -59,10 +69,8 @@ def services() -> Services:
 @pytest.fixture
 def positions(services: Services) -> BlobPositions:
     """Make what reads them, by names as they stand in the settings."""
-    both = cast("Any", lambda: services)
-    return BlobPositions(
-        both, both, namespace="bus.example.com", name="Order-Events", consumer_group="Ingestion"
-    )
+    both = cast("Any", services)
+    return BlobPositions(both, both, checkpoint_folder("Bus.example.com", "Order-Events", "Ingestion"))
 
 
 async def test_partitions_tell_what_they_keep(positions: BlobPositions) -> None:
@@ -107,11 +115,26 @@ def test_events_after_the_checkpoint_are_waiting(checkpoint: int | None, waiting
     assert HubPartition("0", 5, 14).waiting(checkpoint) == waiting
 
 
-async def test_client_of_the_checkpoints_is_made_at_its_first_use() -> None:
+@pytest.mark.parametrize(
+    ("connection", "hub", "namespace"),
+    [
+        (Connection(f"{_LOCAL};UseDevelopmentEmulator=true", None, None), "orders", "127.0.0.1"),
+        (Connection(f"{_LOCAL};EntityPath=other", None, None), "other", "127.0.0.1"),
+        (Connection(None, "orders.servicebus.windows.net", "id"), "orders", "orders.servicebus.windows.net"),
+    ],
+    ids=["local", "entity", "identity"],
+)
+async def test_hub_is_that_of_the_host(connection: Connection, hub: str, namespace: str) -> None:
+    """The namespace is without a port, and an `EntityPath` takes precedence over `EVENT_HUB_NAME`."""
+    client, named = connect_hub(connection, "orders")
+    async with client:
+        assert (client.eventhub_name, named) == (hub, namespace)
+
+
+async def test_container_of_the_checkpoints_is_that_of_the_host() -> None:
     """By identity."""
-    blobs = connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None))
-    async with blobs() as container:
-        assert container.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
+    async with connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None)) as blobs:
+        assert blobs.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
 
 
 def test_wrong_setting_is_named_without_its_value(
@@ -124,7 +147,12 @@ def test_wrong_setting_is_named_without_its_value(
     assert shown.startswith("setting ALERT_WEBHOOK_URL is wrong")
 
 
-async def test_checkpoints_by_a_wrong_connection_string_are_named() -> None:
+@pytest.mark.parametrize("text", ["rubbish", _KEY, "Endpoint=sb://127.0.0.1:5672"])
+def test_wrong_connection_string_is_named_without_its_value(text: str) -> None:
     """The Functions host itself would not start with it."""
-    with pytest.raises(SettingsError, match="AzureWebJobsStorage"):
-        connect_checkpoints(Connection("rubbish", None, None))()
+    with pytest.raises(SettingsError, match=r"^setting EventHubConnection is wrong") as wrong:
+        connect_hub(Connection(text, None, None), "orders")
+    assert text not in str(wrong.value)
+    with pytest.raises(SettingsError, match=r"^setting AzureWebJobsStorage is wrong") as wrong:
+        connect_checkpoints(Connection(text, None, None, setting="AzureWebJobsStorage"))
+    assert text not in str(wrong.value)

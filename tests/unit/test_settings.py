@@ -94,7 +94,6 @@ def test_missing_setting_is_named_with_its_fix(
         ("SAMPLE_SERVICES", "perhaps"),
         ("RATE_PER_MINUTE", "0"),
         ("REQUESTS_IN_FLIGHT", "0"),
-        ("SUBMIT_TO", "topic"),
         ("ALERT_WEBHOOK_URL", "http://hooks.example/canary"),
         ("ALERT_WEBHOOK_URL", "ftp://hooks.example/canary"),
         ("ALERT_WEBHOOK_URL", "canary"),
@@ -167,16 +166,10 @@ def test_every_role_is_granted_by_a_local_host_only(monkeypatch: pytest.MonkeyPa
 
 
 def test_event_hub_is_there_only_where_a_setting_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By connection string or by identity. Without it, the API can submit to the queue only."""
+    """By connection string or by identity."""
     assert load_settings().event_hubs_connection is None
-    monkeypatch.setenv("SUBMIT_TO", "hub")
-    text = _refusal()
-    assert text.startswith("setting SUBMIT_TO is wrong (there is no event hub): set it to queue")
-    assert "\n" not in text
-    monkeypatch.delenv("SUBMIT_TO")
     monkeypatch.setenv("EventHubConnection__fullyQualifiedNamespace", "hub.servicebus.windows.net")
     monkeypatch.setenv("EventHubConnection__clientId", "client")
     settings = load_settings()
     assert settings.event_hubs_connection == Connection(None, "hub.servicebus.windows.net", "client")
     assert (settings.event_hub_name, settings.event_hub_consumer_group) == ("order-events", "ingestion")
-    assert settings.submit_to == "queue"

@@ -18,7 +18,6 @@ _RECEIVER = "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
 _BLOB_OWNER = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
 _SCHEDULER_USER = "0ad04412-c4d5-4796-b79c-f76d14c8d402"
 _HUB_RECEIVER = "a638d3c7-ab3a-418d-83e6-5f17a39d4fde"
-_HUB_SENDER = "2b629674-e913-4c01-ae53-ef4638d8f975"
 _TABLES = "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3"
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 
@@ -31,7 +30,6 @@ _SCOPES = {
     _SENDER: "Microsoft.ServiceBus/namespaces/queues",
     _RECEIVER: "Microsoft.ServiceBus/namespaces/queues",
     _HUB_RECEIVER: "Microsoft.EventHub/namespaces/eventhubs",
-    _HUB_SENDER: "Microsoft.EventHub/namespaces/eventhubs",
     "3913510d-42f4-4e42-8a64-420c390055eb": "Microsoft.Insights/components",
     _SCHEDULER_USER: "Microsoft.DurableTask/schedulers/taskHubs",
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
@@ -105,7 +103,6 @@ def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
         given = Counter(map(role_of, assignments(environment)))
         apps = len(environment.of("Microsoft.Web/sites"))
         scheduler = environment.parameters.get("durableBackend") == "scheduler"
-        sends = environment.has_hub and environment.settings.get("SUBMIT_TO") == "hub"
         wanted = {
             _BLOB_OWNER: apps,
             "974c5e8b-45b9-4653-ba55-5f855dd0fb88": 1,
@@ -113,7 +110,6 @@ def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
             "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": apps,
             _SCHEDULER_USER: int(scheduler),
             _HUB_RECEIVER: int(environment.has_hub),
-            _HUB_SENDER: int(sends),
         }
         for role, count in wanted.items():
             if given[role] != count:
@@ -165,11 +161,9 @@ def hubs_may_be_used_as_the_roles_say(infrastructure: Infrastructure) -> Iterato
     """Require an app's roles on the event hub and on the task hub to be those of functions/roles.py."""
     for environment in infrastructure.environments:
         reach = reach_of(environment.roles)
-        submits = environment.has_hub and environment.settings.get("SUBMIT_TO") == "hub"
         scheduler = environment.parameters.get("durableBackend") == "scheduler"
         wanted = {
             _HUB_RECEIVER: reach.reads_hub and environment.has_hub,
-            _HUB_SENDER: reach.writes_hub and submits,
             _SCHEDULER_USER: reach.has_durable_client and scheduler,
         }
         granted = set(map(role_of, _of_app(environment))) & wanted.keys()
@@ -185,10 +179,10 @@ def roles_file_says_what_the_code_does(infrastructure: Infrastructure) -> Iterat
     for app in infrastructure.apps:
         roles = frozenset(map(AppRole, app["roles"]))
         reach = reach_of(roles)
-        said = [{*app["tables"], *app["agentTables"]}, {*app["receives"]}, {*app["sends"]}, app["taskHub"]]
-        said += [app["readsHub"], app["writesHub"], app["usesHub"]]
-        wanted = [reach.tables, reach.receives, reach.sends, reach.has_durable_client]
-        if said != [*wanted, reach.reads_hub, reach.writes_hub, reach.reads_hub or reach.writes_hub]:
+        said = [{*app["tables"], *app["agentTables"]}, {*app["receives"]}, {*app["sends"]}]
+        said += [app["taskHub"], app["readsHub"]]
+        wanted = [reach.tables, reach.receives, reach.sends, reach.has_durable_client, reach.reads_hub]
+        if said != wanted:
             yield f"{app['roles']}: infra/roles.json differs from functions/roles.py"
         if {*app["agentTables"]} - {*AGENT_TABLES}:
             yield f"{app['roles']}: not all of agentTables are the Agents'"

@@ -45,7 +45,6 @@ _GIVEN = {
     "service_bus_client_id",
     "event_hubs_namespace",
     "event_hubs_client_id",
-    "submit_to",
     "agents_client_id",
     "application_insights_connection",
     "application_insights_authentication",

@@ -130,7 +130,7 @@ def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
 
 #: Each takes a large part of a second: web applications, identities, clients, exporters.
 _LATER = {
-    *("azure.eventhub", "azure.identity", "azure.monitor", "azure.servicebus", "azure.storage.blob"),
+    *("azure.identity", "azure.monitor", "azure.servicebus", "azure.storage.blob"),
     *("cryptography", "fastapi", "fastapi_offline", "functions.api.order_routes"),
     *("functions.services.application", "msal", "opentelemetry.exporter"),
     *("opentelemetry.instrumentation", "opentelemetry.sdk"),
@@ -154,7 +154,7 @@ def test_start_imports_no_more_than_it_needs() -> None:
     started = subprocess.run(
         [sys.executable, "-c", _START],
         cwd=Path(__file__).parents[3],
-        env={**SETTINGS, **_FURTHER, **agent_addresses(load_registrations()), "SUBMIT_TO": "hub"},
+        env={**SETTINGS, **_FURTHER, **agent_addresses(load_registrations())},
         check=True,
         capture_output=True,
         text=True,

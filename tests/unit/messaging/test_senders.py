@@ -9,8 +9,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from azure.eventhub import EventData
-from azure.eventhub.exceptions import ConnectError, EventHubError
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus._pyamqp._encode import encode_payload
 from azure.servicebus._transport._pyamqp_transport import PyamqpTransport
@@ -23,10 +21,10 @@ from azure.servicebus.exceptions import (
 from functions.connections import Connection
 from functions.core.record import Direction, Message, MessageKind
 from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
-from functions.messaging.bus_clients import HubNameError, connect_bus, connect_hub, namespace_of
+from functions.messaging.bus_clients import connect_bus
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
-from functions.messaging.senders import HubSender, MessageSender, SendError
+from functions.messaging.senders import MessageSender, SendError
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission
 
@@ -264,51 +262,6 @@ async def test_orders_of_a_request_are_few_messages(bus: Bus) -> None:
     assert [type(each) for each in await bus.sender.submit(orders[:30])] == [SendError] * 30
 
 
-# Event Hubs
-
-
-class Producer:
-    """A client that keeps the batches that it sends."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[EventData]] = []
-        self.failure: Exception | None = None
-
-    async def send_batch(self, events: Sequence[EventData], **options: object) -> None:
-        """Send a batch."""
-        assert options == {"timeout": 10}
-        if self.failure is not None:
-            raise self.failure
-        self.batches.append(list(events))
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "batches"), [(120, 1, [120]), (300, 1, [128, 128, 44]), (30, 48_000, [18, 12])]
-)
-async def test_orders_are_events_in_few_batches(count: int, size: int, batches: list[int]) -> None:
-    """Without a key; a batch is in one partition and has a limit of 1 MiB."""
-    producer, figures = Producer(), Counter[str]()
-    hub = HubSender(lambda: cast("Any", producer), figures)
-    orders = [submission(f"t-{number}", payload={"x": "x" * size}) for number in range(count)]
-    assert await hub.submit(orders) == [None] * count
-    assert [len(batch) for batch in producer.batches] == batches
-    sent = [event for batch in producer.batches for event in batch]
-    assert [event.body_as_str().encode() for event in sent] == [order.body for order in orders]
-    assert {event.content_type for event in sent} == {"application/json"}
-    assert figures["messages"] == count
-
-
-@pytest.mark.parametrize("fault", [ConnectError("gone"), EventHubError("no")])
-async def test_fault_of_the_hub_is_the_error_of_each_order(fault: Exception) -> None:
-    """The caller repeats it."""
-    producer = Producer()
-    producer.failure = fault
-    results = await HubSender(lambda: cast("Any", producer), Counter[str]()).submit(
-        [submission(), submission("b")]
-    )
-    assert [type(each) for each in results] == [SendError, SendError]
-
-
 # Connections
 
 KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
@@ -330,38 +283,13 @@ def test_wrong_connection_string_stops_the_start(text: str) -> None:
     with pytest.raises(Exception, match=r"^setting ServiceBusConnection is wrong") as wrong:
         connect_bus(Connection(text, None, None))
     assert text not in str(wrong.value)
-    if "Signature" not in text and "EntityPath" not in text:
-        with pytest.raises(Exception, match=r"^setting EventHubConnection is wrong"):
-            connect_hub(Connection(text, None, None), "orders")
 
 
 @pytest.mark.parametrize(
-    ("connection", "namespace"),
-    [
-        (Connection(f"{LOCAL};UseDevelopmentEmulator=true", None, None), "127.0.0.1"),
-        (
-            Connection(f"Endpoint=sb://Orders.servicebus.windows.net/;{KEY}", None, None),
-            "orders.servicebus.windows.net",
-        ),
-        (Connection(None, "Orders.servicebus.windows.net", "id"), "orders.servicebus.windows.net"),
-    ],
-    ids=["local", "key", "identity"],
+    "connection", [Connection(LOCAL, None, None), Connection(None, "orders.servicebus.windows.net", None)]
 )
-def test_namespace_has_the_name_that_the_host_uses(connection: Connection, namespace: str) -> None:
-    """In lower case, without a port."""
-    assert namespace_of(connection) == namespace
-
-
-async def test_clients_are_made_at_their_first_use() -> None:
-    """Once, with a key or an identity, for the hub that the settings name."""
-    hub = connect_hub(Connection(f"{LOCAL};EntityPath=Orders", None, None), "orders")
-    by_identity = connect_hub(Connection(None, "orders.servicebus.windows.net", None), "orders")
-    for connect in (hub, by_identity):
-        assert connect() is connect()
-        assert connect().eventhub_name == "orders"
-        await connect().close()
-    bus = connect_bus(Connection(LOCAL, None, None))
-    assert bus() is bus()
-    await bus().close()
-    with pytest.raises(HubNameError, match="names the hub other, and EVENT_HUB_NAME orders"):
-        connect_hub(Connection(f"{LOCAL};EntityPath=other", None, None), "orders")
+async def test_client_is_made_at_its_first_use(connection: Connection) -> None:
+    """Once, with a key or an identity."""
+    connect = connect_bus(connection)
+    assert connect() is connect()
+    await connect().close()
