@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
@@ -58,23 +58,24 @@ class ForbiddenQueueError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting[MessageT]:
+class _Waiting:
     """A message that waits for its batch. `share` is the part of a batch that it takes, at most 1."""
 
-    message: MessageT
+    message: ServiceBusMessage
     share: float
     result: asyncio.Future[None]
 
 
-class SendBatches[MessageT]:
-    """Sends messages to one receiver in batches, one batch after the other."""
+class _QueueSender:
+    """Sends messages to one queue over one connection in batches, one batch after the other."""
 
-    def __init__(self, receiver: str, send: Callable[[Sequence[MessageT]], Awaitable[None]]) -> None:
-        self._receiver, self._send = receiver, send
-        self._waiting = deque[_Waiting[MessageT]]()
+    def __init__(self, client: ServiceBusClient, queue: str, figures: Counter[str]) -> None:
+        self._client, self._queue, self._figures = client, queue, figures
+        self._sender: ServiceBusSender | None = None
+        self._waiting = deque[_Waiting]()
         self._worker: asyncio.Task[None] | None = None
 
-    async def add(self, message: MessageT, share: float) -> None:
+    async def add(self, message: ServiceBusMessage, share: float) -> None:
         """Send a message with the others that wait. Raises `SendError`."""
         result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(message, min(1.0, share), result))
@@ -85,7 +86,7 @@ class SendBatches[MessageT]:
             async with asyncio.timeout(_SEND_SECONDS):
                 await result
         except (AzureError, TimeoutError) as error:
-            raise SendError(f"{self._receiver}: {type(error).__name__}") from error
+            raise SendError(f"queue {self._queue}: {type(error).__name__}") from error
 
     async def _work(self) -> None:
         await asyncio.sleep(0)  # messages of the same moment join the batch
@@ -94,7 +95,7 @@ class SendBatches[MessageT]:
             try:
                 await self._send([each.message for each in batch])
             except BaseException as error:
-                name = f"{self._receiver}: {type(error).__name__}"
+                name = f"queue {self._queue}: {type(error).__name__}"
                 fault = error if isinstance(error, Exception) else SendError(name)
                 for result in (each for each in pending if not each.done()):
                     result.set_exception(fault)
@@ -105,9 +106,9 @@ class SendBatches[MessageT]:
             for result in (each for each in pending if not each.done()):
                 result.set_result(None)
 
-    def _next_batch(self) -> list[_Waiting[MessageT]]:
+    def _next_batch(self) -> list[_Waiting]:
         """Return the oldest messages that fit together, without messages whose callers have left."""
-        batch: list[_Waiting[MessageT]] = []
+        batch: list[_Waiting] = []
         room = 1.0
         while self._waiting and not (batch and self._waiting[0].share > room):
             waiting = self._waiting.popleft()
@@ -115,15 +116,6 @@ class SendBatches[MessageT]:
                 batch.append(waiting)
                 room -= waiting.share
         return batch
-
-
-class _QueueSender:
-    """Sends to one queue over one connection."""
-
-    def __init__(self, client: ServiceBusClient, queue: str, figures: Counter[str]) -> None:
-        self._client, self._queue, self._figures = client, queue, figures
-        self._sender: ServiceBusSender | None = None
-        self.batches: SendBatches[ServiceBusMessage] = SendBatches(f"queue {queue}", self._send)
 
     async def _send(self, messages: Sequence[ServiceBusMessage]) -> None:
         from azure.servicebus.exceptions import OperationTimeoutError  # noqa: PLC0415 - with the first message
@@ -240,7 +232,7 @@ class MessageSender:
                 raise ForbiddenQueueError(f"no role of this application sends to the queue {queue}")
             self._senders[queue] = _QueueSender(self._client(), queue, self._figures)
         share = (message.size + _HEADER_BYTES) / _MOST_BATCH_BYTES
-        await self._senders[queue].batches.add(_encoded(message, not_before, seconds), share)
+        await self._senders[queue].add(_encoded(message, not_before, seconds), share)
 
 
 def _traces_of(messages: Sequence[SubmissionMessage]) -> list[str | None]:
