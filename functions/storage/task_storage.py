@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before a try after a conflict or a fault, a random part of a bound that doubles; of all tries.
 _FIRST_WAIT, _LONGEST_WAIT, _TRY_SECONDS = 0.01, 1.0, 20
+#: Tasks that change at the same moment without a pause for larger groups; seconds of it for each further one.
+_FEW_TASKS, _PAUSE, _LONGEST_PAUSE = 3, 0.0003, 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -66,7 +68,7 @@ class TaskStorage:
         self._announce = announce
         self._random = random or Random()  # noqa: S311 - it spreads retries
         names = map(shard_name, range(shards))
-        self._commits = {name: ShardCommits(table, name) for name in names}
+        self._commits = {name: ShardCommits(table, name, self._pause) for name in names}
         self._cache = RecordCache()
         self._inboxes: dict[str, TaskInbox] = {}
         self._forgetting = set[asyncio.Task[None]]()
@@ -159,6 +161,10 @@ class TaskStorage:
     ) -> CommitResult:
         """Write changes of a task, with `is_later` within half a second. Raises `UnwritableRowsError`."""
         return await self._commits[shard_of(task, self.shards)].commit(task, changes, is_later=is_later)
+
+    def _pause(self) -> float:
+        """Return the seconds for which a group waits: the latency of few tasks counts more."""
+        return min(_LONGEST_PAUSE, _PAUSE * max(0, len(self._inboxes) - _FEW_TASKS))
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.

@@ -82,13 +82,19 @@ async def test_writers_whose_ids_begin_alike_keep_their_writes_apart() -> None:
 
 
 @virtual
-async def test_tasks_of_one_shard_that_wait_share_transactions() -> None:
-    """Fifty orders in flight take far fewer transactions than alone."""
+@pytest.mark.parametrize("shards", [1, 4])
+async def test_tasks_of_a_shard_that_wait_share_transactions(shards: int) -> None:
+    """A thousand orders a second take far fewer transactions than alone, also in four shards."""
     table = SimulatedTable(seconds=0.005)
-    process = StorageProcess(table)
-    tasks = [f"t{n}" for n in range(100)]
+    process = StorageProcess(table, shards=shards)
+    tasks = [f"t{n}" for n in range(500)]
     await asyncio.gather(*map(process.admit, tasks))
-    records = await asyncio.gather(*map(process.process, tasks))
+
+    async def start(number: int) -> TaskRecord:
+        await asyncio.sleep(number / 1000)
+        return await process.process(tasks[number])
+
+    records = await asyncio.gather(*map(start, range(len(tasks))))
     assert {derive(each).state for each in records} == {ProcessState.PROCESSED}
     assert len(table.transactions) <= 0.45 * len(tasks)
     assert table.reads == 0

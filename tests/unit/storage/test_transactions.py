@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -22,6 +23,7 @@ from functions.storage.transaction_format import (
     transaction_body,
 )
 from tests.fakes.simulated_table import SimulatedTable, TableFault
+from tests.fakes.storage_process import virtual_now
 from tests.unit.storage.virtual import virtual
 
 CHANGES = [RowChange("upsert", "a", {"A": 1}), RowChange("delete", "b")]
@@ -118,6 +120,19 @@ async def test_waiting_transactions_are_sent_as_one() -> None:
     results = await asyncio.gather(*(commits.commit(f"t{n}", change(f"t{n}")) for n in range(250)))
     assert all(isinstance(each, str) for each in results)
     assert [len(each) for each in table.transactions] == [100, 100, 50]
+
+
+@virtual
+async def test_group_waits_for_others_unless_it_is_full() -> None:
+    """A pause costs latency, and saves transactions while many tasks change."""
+    table = SimulatedTable()
+    commits = ShardCommits(table, "000", lambda: 0.03)
+    few, most = asyncio.create_task(commits.commit("a", change("a"))), timedelta(seconds=0.03)
+    await asyncio.sleep(0.02)
+    await asyncio.gather(few, commits.commit("b", change("b")))
+    began = virtual_now()
+    await asyncio.gather(*(commits.commit(f"t{n}", change(f"t{n}")) for n in range(100)))
+    assert (len(table.transactions), virtual_now() - began < most) == (2, True)
 
 
 @virtual
