@@ -25,22 +25,18 @@ class Meter:
 GIGABYTE_SECONDS = Meter(
     "gigabyte_seconds",
     "GB-seconds",
-    "at the least: 2 GB times the host's CPU time. Billed is the time in which an instance runs anything,"
-    " so also while it waits: GB times seconds times instances, see *Cost analysis*",
+    "lower bound: 2 GB times the host's CPU time; an instance is also billed while it waits",
 )
 EXECUTIONS = Meter("executions", "executions", "counted")
 TRANSACTIONS = Meter("table_transactions", "state store: transactions", "counted, one order at a time")
-MESSAGES = Meter("messages", "Service Bus: operations", "counted messages times 3: send, receive, complete")
+MESSAGES = Meter("messages", "Service Bus: operations", "counted messages times 3")
 HUB_REQUESTS = Meter(
     "hub_requests",
     "task hub in Azure Storage: requests",
-    "3 (1 + 2 activities) for messages: put, get, delete; 2 episodes + 2 for history and instance."
-    " Without polling",
+    "3 (1 + 2 activities) + 2 episodes + 2, without polling",
 )
 ACTIONS = Meter("actions", "or Durable Task Scheduler: actions", "1 + 2 activities")
-LOGS = Meter(
-    "log_gigabytes", "telemetry, MB", "3 KB times executions, at the most: with many orders the host samples"
-)
+LOGS = Meter("log_gigabytes", "telemetry, MB", "upper bound: 3 KB times executions; the host samples")
 METERS = (GIGABYTE_SECONDS, EXECUTIONS, TRANSACTIONS, MESSAGES, HUB_REQUESTS, ACTIONS, LOGS)
 
 type Used = Mapping[Meter, float]

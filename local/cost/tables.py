@@ -33,7 +33,6 @@ _STEPS = {"orders": 1, "five steps": 5}
 def tables(counted: Sequence[CountedOrder]) -> str:
     """Give all tables."""
     ours = {each.name: of_ours(each) for each in counted}
-    compared = {name: ours[name] for name in _STEPS if name in ours}
     plain = {
         f"{each.name}, plain": of_plain(_STEPS[each.name], each) for each in counted if each.name in _STEPS
     }
@@ -41,10 +40,8 @@ def tables(counted: Sequence[CountedOrder]) -> str:
         [
             "What one order costs, counted:",
             _counted(counted),
-            "A million orders: millions of each unit, and US dollars",
-            _costs(ours),
-            "The same steps, here and as a plain Durable Functions app, on both of its back ends:",
-            _compared(compared | plain),
+            "A million orders, here and as a plain Durable Functions app: millions of units, and US dollars",
+            _costs(ours | plain),
             f"Prices in {_PRICES['currency']}, noted on {_PRICES['date']}: {_PRICES['region']}.",
             _prices(),
         ]
@@ -77,25 +74,18 @@ def _counted(counted: Sequence[CountedOrder]) -> str:
     return _table(["one order", *(each.name for each in counted)], rows)
 
 
-def _costs(ours: dict[str, Used]) -> str:
+def _costs(used: dict[str, Used]) -> str:
     rows = []
     for meter in METERS:
-        cells = [_figure(meter, used[meter]) for used in ours.values()]
+        cells = [_figure(meter, each[meter]) for each in used.values()]
         rows.append([meter.name, *cells, meter.known])
-    sums = [f"**{dollars(used, instead_of=ACTIONS):,.0f} $**" for used in ours.values()]
-    rows.append(["**all, on Azure Storage**", *sums, "without what is paid whether or not orders arrive"])
-    return _table(["meter", *ours, "how it is known"], rows)
-
-
-def _compared(all_of_them: dict[str, Used]) -> str:
-    rows = [[meter.name, *(_figure(meter, used[meter]) for used in all_of_them.values())] for meter in METERS]
-    for label, other in (
-        ("all, on Azure Storage", ACTIONS),
-        ("all, on the Scheduler, without its actions", HUB_REQUESTS),
+    for label, other, known in (
+        ("all, on Azure Storage", ACTIONS, "without the charges while idle"),
+        ("all, on the Scheduler", HUB_REQUESTS, "without its actions"),
     ):
-        cells = [f"**{dollars(used, instead_of=other):,.0f} $**" for used in all_of_them.values()]
-        rows.append([f"**{label}**", *cells])
-    return _table(["meter", *all_of_them], rows)
+        sums = [f"**{dollars(each, instead_of=other):,.0f} $**" for each in used.values()]
+        rows.append([f"**{label}**", *sums, known])
+    return _table(["meter", *used, "how it is known"], rows)
 
 
 def _prices() -> str:
@@ -123,5 +113,5 @@ def _cells(text: str, label: str) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    first, *others = (f"| {' | '.join(line)} |" for line in (head, *rows))
+    return "\n".join([first, "|" + "---|" * len(head), *others])
