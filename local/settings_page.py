@@ -22,13 +22,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 _HEAD = """\
 # Settings
 
-Every setting of the application, read from the environment and checked at start. A setting that is missing
-or wrong stops the start with one line that names the setting and the fix. An empty setting counts as not set.
-Times are in seconds. In Azure the templates set them (`infra/main.bicepparam`). On this machine they come
-from the environment, `local.settings.json` or `local.settings.sample.json`, whichever has the setting first.
+For operators and platform engineers: find and change a setting. Settings are read from the environment and
+checked at start; a missing or wrong setting stops the start with a line that names the fix. An empty setting
+counts as not set. Times are in seconds. In Azure, set them in `infra/main.bicepparam`; on this machine in
+the environment, `local.settings.json` or `local.settings.sample.json`, in this order.
 
-`make settings-page` writes this page from `functions/settings.py` and `functions/connections.py`;
-do not edit it by hand.
+`make settings-page` writes this page from `functions/settings.py` and `functions/connections.py`.
 
 | setting | type | default | meaning |
 |---|---|---|---|
@@ -36,16 +35,14 @@ do not edit it by hand.
 
 _FOOT = """\
 
-`StateStore` or `StateStore__tableServiceUri` is required, and so is `ServiceBusConnection` or
-`ServiceBusConnection__fullyQualifiedNamespace`. With `ROLES=agents`, `AgentStore` or
-`AgentStore__tableServiceUri` is required instead of the first. The Functions host has settings of its own,
-such as `AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
+Required: `StateStore` or `StateStore__tableServiceUri` (with `ROLES=agents`: `AgentStore` or
+`AgentStore__tableServiceUri`), and `ServiceBusConnection` or `ServiceBusConnection__fullyQualifiedNamespace`.
+The Functions host has its own settings, such as `AzureWebJobsStorage`.
 
 ## For each Agent
 
 `{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has
-`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need none of these settings. One message names all the
-addresses that are missing.
+`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need none of these settings.
 
 | setting | type | default | meaning |
 |---|---|---|---|
