@@ -27,8 +27,8 @@ class CodeBlock:
 
 
 def documents() -> list[Path]:
-    """Return the documents at the root and every document below `docs/`."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return the documents at the root, every document below `docs/`, and `tests/README.md`."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests/README.md"]
 
 
 def markdown_files() -> list[Path]:

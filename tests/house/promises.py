@@ -1,4 +1,4 @@
-"""Check the table of promises in `tests/promises.md` against the tests.
+"""Check the table of promises in `tests/README.md` against the tests.
 
 A row names a test as `folder test_name`. The folder is below `tests/`, or is `packages/NAME`.
 The test is in any file below that folder.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.house.documents import ROOT
 
-PAGE = ROOT / "tests/promises.md"
+PAGE = ROOT / "tests/README.md"
 #: Rows whose tests run only at night: a chaos run and a search by planted bugs take more than ten minutes.
 NIGHT_ONLY = frozenset({"D6", "D7b"})
 

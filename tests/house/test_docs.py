@@ -20,7 +20,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _ELSEWHERE = ("http://", "https://", "mailto:")
 _MOST_COLUMNS = 120
 
-#: The folders of relative paths; documents on tests omit `tests/`.
+#: The folders of relative paths; documents on tests omit `tests/`, and files of `functions/` its name.
 _BASES = (ROOT, ROOT / "tests")
 #: Workflows that a reader may remove; paths to their folders need not exist.
 _SAMPLES = ("orders", "deliveries")
@@ -50,7 +50,7 @@ def _is_path(quoted: str) -> bool:
 def _is_there(path: str) -> bool:
     return (
         _is_removed(path)
-        or any((base / path).exists() for base in _BASES)
+        or any((base / path).exists() for base in (*_BASES, ROOT / "functions"))
         or ("/" not in path and path in _names())
     )
 
@@ -62,7 +62,7 @@ def _is_removed(path: str) -> bool:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_exist(document: Path) -> None:
-    """From the root or from `tests/`, or by file name only; files that a tutorial creates are exempt."""
+    """From the root or a base folder, or by file name only; files that a tutorial creates are exempt."""
     made = _MADE_LATER | {block.file for block in code_blocks(str(document.relative_to(ROOT)))}
     named = {quoted for quoted in _QUOTED.findall(prose(document)) if _is_path(quoted)} - made
     assert sorted(path for path in named if not _is_there(path)) == []
