@@ -1,4 +1,4 @@
-"""The pages' definitions: each further step works, all can be deployed together, and one can be removed."""
+"""The pages' definitions: all can be deployed together, and one can be removed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +17,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 import functions.workflows
-from functions.core.plan import Runner, plan
-from functions.core.record import FailurePolicy, TaskRecord
-from functions.core.rules import admit
-from functions.core.step_results import BaseStep
-from functions.core.task_events import Event, StepSkipped, StepStarted
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.workflow_definition import WorkflowRegistry
 from functions.web.redaction import REDACTED, redacted
 from functions.workflows.registration import agent_classes, load_registration
 from functions.workflows.registry import FOLDERS
@@ -39,13 +32,9 @@ from tests.tutorial.project import (
     shown,
     write_workflows,
 )
-from tests.unit.core.builders import NOW, SETTINGS, at, run
 
-_TRIP = {"traveller": "T-77", "destination": "LIS", "departure": "2027-03-01", "nights": 3}
 #: Makes the workflows of code blocks importable; returns their folder.
 type Deploy = Callable[[Sequence[CodeBlock]], Path]
-
-_FLIGHT = '{"reference": "F"}'
 
 
 @pytest.fixture
@@ -63,97 +52,6 @@ def deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy]:
     yield write
     for name in [each for each in sys.modules if each not in known and "workflows." in each]:
         del sys.modules[name]
-
-
-@pytest.fixture
-def page(deploy: Deploy) -> Any:
-    """Return the tutorial's definition, with all the code that the page shows below it."""
-    definition = deploy(shown()) / "trips/definition.py"
-    others = [block for block in shown() if block.file is None and block.language == "python"]
-    code = "".join(f"\n\n{block.text}" for block in others if "writeOnly" not in block.text)
-    definition.write_text(definition.read_text(encoding="utf-8") + code, encoding="utf-8")
-    return import_module("functions.workflows.trips.definition")
-
-
-def _booked(page: Any, *steps: BaseStep[Any], **wanted: str | int) -> tuple[TaskRecord, WorkflowRegistry]:
-    """Return the record of a trip whose workflow has these steps in place of its own, or beside them."""
-    own = {each.name: each for each in (page.FLIGHT, page.HOTEL, page.CAR, *steps)}
-    trips = Workflow("trip", payload=page.Trip, steps=list(own.values()))
-    rentals = Workflow("rental", payload=_Rental, steps=[page.FLIGHT])
-    order = trips.new_order("lisbon", "5d20c7e1", json.dumps({**_TRIP, **wanted}), NOW)
-    return admit(order, NOW, SETTINGS), WorkflowRegistry([trips, rentals])
-
-
-class _Rental(BaseModel):
-    """The payload of another workflow."""
-
-    driver: str
-    category: str
-
-
-def _next_events(record: TaskRecord, registry: WorkflowRegistry) -> dict[str, Event]:
-    """Return the events of the next run by step."""
-    runner = Runner(
-        epoch=record.epoch,
-        run=record.run,
-        room=90,
-        ends_at=at(240),
-        new_id=lambda: "start",
-        gate=lambda _: None,
-    )
-    events = plan(record, runner, registry, NOW)
-    return {each.step: each for each in events if isinstance(each, StepStarted | StepSkipped)}
-
-
-def _request(record: TaskRecord, registry: WorkflowRegistry, step: str) -> Any:
-    event = _next_events(record, registry)[step]
-    assert isinstance(event, StepStarted)
-    return json.loads(event.request)
-
-
-def _flown(record: TaskRecord) -> TaskRecord:
-    return run(record, "flight", result=_FLIGHT)
-
-
-def test_each_night_is_booked_separately(page: Any) -> None:
-    """It has a request of its own."""
-    record, registry = _booked(page, page.EACH_NIGHT)
-    names = [spec.name for spec in record.order.specs]
-    assert names == ["flight", "hotel.0", "hotel.1", "hotel.2", "car"]
-    request = _request(_flown(record), registry, "hotel.2")
-    assert request == {"traveller": "T-77", "night": "2027-03-03"}
-
-
-def test_flight_is_undone_by_its_result(page: Any) -> None:
-    """If the result is unknown, the service gets the traveller only."""
-    trip = page.Trip.model_validate(_TRIP)
-    assert page._flight_undo(trip, None, None) == {"traveller": "T-77", "reference": None}
-    own = page.Reservation(reference="F")
-    assert page._flight_undo(trip, None, own)["reference"] == "F"
-
-
-def test_long_trip_waits_for_its_approval_and_then_for_the_day_before(page: Any) -> None:
-    """A short trip waits for the day only."""
-    for nights, is_long in ((7, False), (8, True)):
-        record, registry = _booked(page, page.APPROVAL, page.DAY_BEFORE, nights=nights)
-        record = run(_flown(record), "hotel", result='{"reference": "H"}')
-        assert isinstance(_next_events(record, registry)["approval"], StepStarted) is is_long
-    trip = page.Trip.model_validate(_TRIP)
-    assert page._day_before(trip, None) == datetime(2027, 2, 28, 9, tzinfo=UTC)
-
-
-def test_trip_continues_without_its_ticket(page: Any) -> None:
-    """The policy and the waits of the step replace those of the workflow and of the settings."""
-    record, _ = _booked(page, page.APPROVAL, page.DAY_BEFORE, page.TICKET)
-    assert record.order.by_name["ticket"].on_failure is FailurePolicy.CONTINUE
-    assert page.TICKET.options["retry"].longest == 5
-
-
-def test_car_is_a_task_of_another_workflow(page: Any) -> None:
-    """Its payload must fit the other workflow."""
-    record, registry = _booked(page, page.RENTED, car="small")
-    assert record.order.by_name["car"].workflow == "rental"
-    assert _request(_flown(record), registry, "car") == {"driver": "T-77", "category": "small"}
 
 
 def test_all_recipes_can_be_deployed_together(deploy: Deploy) -> None:

@@ -40,7 +40,6 @@ async def test_trip_is_booked(reader: Cook) -> None:
     await _books(reader, book)
     trip = await _sees(reader, look.rpartition("/")[2], "Processed")
     assert [step["state"] for step in trip["steps"]] == ["Completed"] * 3
-    assert trip["output"].keys() == {"flight", "hotel"}
     called = reader.services.calls_of("lisbon")
     assert (called[0], sorted(called)) == (calls[0], sorted(calls))
 
