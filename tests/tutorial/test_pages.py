@@ -66,21 +66,6 @@ def test_all_recipes_can_be_deployed_together(deploy: Deploy) -> None:
     assert agent_classes(registrations).keys() == own
 
 
-def test_second_version_of_a_booking_is_served_beside_the_first(
-    deploy: Deploy,
-) -> None:
-    """The page replaces the last line of the first version."""
-    blocks = code_blocks(RECIPES[0])
-    [second] = [block.text for block in blocks if block.language == "python" and block.file is None]
-    file = deploy(blocks) / "bookings/__init__.py"
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    assert lines[-1].startswith("REGISTRATION = ")
-    file.write_text("".join(lines[:-1]) + second, encoding="utf-8")
-    newest, older = load_registration("bookings").versions
-    assert (newest.version, older.version) == (2, 1)
-    assert [spec.name for spec in newest.specs] == [*(spec.name for spec in older.specs), "insurance"]
-
-
 def test_secret_fields_are_hidden_and_can_be_used() -> None:
     """The functions of a step read them."""
     [listing] = [block.text for block in shown() if "writeOnly" in block.text]
