@@ -69,8 +69,8 @@ class ShardCommits:
     def __init__(self, table: Table, partition: str, pause: Callable[[], float] = lambda: 0) -> None:
         self._table, self._partition, self._pause = table, partition, pause
         self._waiting, self._later = deque[_Pending](), deque[_Pending]()
-        self._sending: list[set[str]] = []
-        self._is_collecting = False
+        self._under_way: dict[str, _Pending] = {}
+        self._groups, self._is_collecting = 0, False
         self._flushes = set[asyncio.Task[None]]()
 
     async def commit(
@@ -99,8 +99,8 @@ class ShardCommits:
         self._begin()
 
     def _begin(self) -> None:
-        is_free = len(self._sending) < _AT_ONCE and not self._is_collecting
-        if self._waiting and is_free and self._waiting[0].task not in self._tasks():
+        is_free = self._groups < _AT_ONCE and not self._is_collecting
+        if is_free and any(pending.task not in self._under_way for pending in self._waiting):
             self._is_collecting = True
             flush = asyncio.create_task(self._flush(), context=Context())  # it serves several senders
             self._flushes.add(flush)
@@ -113,37 +113,54 @@ class ShardCommits:
         finally:
             self._is_collecting = False
         group = self._take()
-        self._sending.append(tasks := {pending.task for pending in group})
+        self._under_way.update((pending.task, pending) for pending in group)
+        self._groups += 1
         self._begin()
         try:
             await self._send(group)
         except Exception as error:  # noqa: BLE001 - returned to the senders
             for pending in group:
-                settle(pending.result, error)
+                self._end(pending, error)
         finally:
             for pending in group:
                 pending.result.cancel()  # without effect on a result; the process is about to end
-            self._sending.remove(tasks)
+                self._release(pending)
+            self._groups -= 1
             self._begin()
 
-    def _tasks(self) -> set[str]:
-        return set[str]().union(*self._sending)
+    def _end(self, pending: _Pending, result: CommitResult | Exception) -> None:
+        """Return the result of a transaction, and let the next one of its task begin."""
+        settle(pending.result, result)
+        self._release(pending)
+        self._begin()
+
+    def _release(self, pending: _Pending) -> None:
+        if self._under_way.get(pending.task) is pending:
+            del self._under_way[pending.task]
 
     def _take(self) -> list[_Pending]:
-        """Take the waiting transactions that fit into one, in their order, up to the second one of a task."""
+        """Take the waiting transactions that fit into one, in their order.
+
+        A transaction waits while an earlier one of its task waits or is under way.
+        """
         group: list[_Pending] = []
-        tasks = self._tasks()
+        tasks = {*self._under_way}
         count = size = 0
         for queue in (self._waiting, self._later):
+            passed: list[_Pending] = []
             while queue:
-                pending = queue[0]
+                pending = queue.popleft()
+                if pending.task in tasks:
+                    passed.append(pending)
+                    continue
                 count += len(pending.changes)
                 size += pending.size
-                is_full = group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES)
-                if is_full or pending.task in tasks:
-                    return group
+                if group and (count > MOST_OPERATIONS or size > _MOST_GROUP_BYTES):
+                    passed.append(pending)
+                    break
                 tasks.add(pending.task)
-                group.append(queue.popleft())
+                group.append(pending)
+            queue.extendleft(reversed(passed))
         return group
 
     async def _send(self, group: Sequence[_Pending]) -> None:
@@ -159,7 +176,7 @@ class ShardCommits:
         alone = (self._attempt([each]) for each in group)
         for each, result in zip(group, await asyncio.gather(*alone, return_exceptions=True), strict=True):
             if isinstance(result, Exception):
-                settle(each.result, result)
+                self._end(each, result)
 
     async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
         """Send a group as one transaction, and return the members that have a result."""
@@ -168,17 +185,17 @@ class ShardCommits:
         if not isinstance(answer, RefusedChanges):
             first = 0
             for each in group:
-                settle(each.result, answer[first])
+                self._end(each, answer[first])
                 first += len(each.changes)
             return group
         if answer.is_conflict and answer.index is not None and answer.index < len(changes):
             each, change = changes[answer.index]
-            settle(each.result, Conflicted(change.key))
+            self._end(each, Conflicted(change.key))
             return [each]
         if len(group) > 1:
             return []
         reason = f"task {group[0].task}: HTTP {answer.status} {answer.text}"
-        settle(group[0].result, Conflicted(None) if answer.is_conflict else UnwritableRowsError(reason))
+        self._end(group[0], Conflicted(None) if answer.is_conflict else UnwritableRowsError(reason))
         return group
 
 

@@ -371,9 +371,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "refusal_concerns_the_whole_group": (
         Edit(
             "storage.group_commits",
-            "            settle(each.result, Conflicted(change.key))\n            return [each]",
+            "            self._end(each, Conflicted(change.key))\n            return [each]",
             "            for other in group:\n"
-            "                settle(other.result, UnwritableRowsError(each.task + change.key))\n"
+            "                self._end(other, UnwritableRowsError(each.task + change.key))\n"
             "            return group",
         ),
     ),

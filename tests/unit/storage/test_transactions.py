@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -144,7 +145,7 @@ async def test_transaction_for_later_joins_the_next_group() -> None:
     await asyncio.sleep(0.1)
     assert isinstance(await commits.commit("t0", change("a")), str)  # it is of the same task
     await asyncio.sleep(0.5)
-    assert [[each.key for each in sent] for sent in table.transactions] == [["a"], ["t0", "t1"]]
+    assert [[each.key for each in sent] for sent in table.transactions] == [["a", "t1"], ["t0"]]
     later.append(asyncio.create_task(commits.commit("t2", change("t2"), is_later=True)))
     await asyncio.sleep(0)
     await asyncio.gather(*later, *(commits.commit(name, change(name)) for name in "bc"))
@@ -157,8 +158,47 @@ async def test_transactions_of_one_task_are_sent_one_after_the_other() -> None:
     commits = ShardCommits(table := SimulatedTable(seconds=1), "000")
     sent = (("a", "1"), ("a", "2"), ("b", "3"))
     await asyncio.gather(*(commits.commit(task, change(key)) for task, key in sent))
-    assert [[each.key for each in sent] for sent in table.transactions] == [["1"], ["2", "3"]]
+    assert [[each.key for each in sent] for sent in table.transactions] == [["1", "3"], ["2"]]
     assert asyncio.get_running_loop().time() == pytest.approx(4, abs=0.1)
+
+
+class HangingTable(SimulatedTable):
+    """A transaction of the row `hanging` alone hangs for 20 seconds."""
+
+    hanging = "h"
+
+    async def send(self, partition: str, changes: Sequence[RowChange]) -> Sequence[str] | RefusedChanges:
+        """Write all changes or none."""
+        if [each.key for each in changes] == [self.hanging]:
+            await asyncio.sleep(20)
+        return await super().send(partition, changes)
+
+
+@virtual
+@pytest.mark.parametrize("is_later", [False, True])
+async def test_task_whose_request_hangs_delays_no_other(is_later: bool) -> None:  # noqa: FBT001
+    """Although further changes of that task wait for it."""
+    commits, time = ShardCommits(HangingTable(), "000"), asyncio.get_running_loop().time
+    hung = [asyncio.create_task(commits.commit("h", change("h")))]
+    await asyncio.sleep(0.1)
+    changes = (commits.commit("h", change(f"{number}"), is_later=is_later) for number in range(200))
+    hung += map(asyncio.create_task, changes)
+    await asyncio.sleep(0.6)
+    began = time()
+    await commits.commit("a", change("a"))
+    assert time() - began < 1
+    await asyncio.gather(*hung)
+
+
+@virtual
+async def test_task_whose_change_is_written_does_not_wait_for_its_group() -> None:
+    """Transactions that are sent alone after a refusal end one by one."""
+    commits, time = ShardCommits(HangingTable(names_rows=False), "000"), asyncio.get_running_loop().time
+    kinds = {"h": "upsert", "b": "upsert", "missing": "delete"}
+    sent = [asyncio.create_task(commits.commit(key, change(key, kind))) for key, kind in kinds.items()]
+    await commits.commit("b", change("b"))
+    assert time() < 1
+    await asyncio.gather(*sent)
 
 
 @pytest.mark.parametrize("names_rows", [True, False])
