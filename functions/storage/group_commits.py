@@ -126,7 +126,7 @@ class ShardCommits:
                 pending.result.cancel()  # without effect on a result; the process is about to end
                 self._release(pending)
             self._groups -= 1
-            self._begin()
+        self._begin()
 
     def _end(self, pending: _Pending, result: CommitResult | Exception) -> None:
         """Return the result of a transaction, and let the next one of its task begin."""
