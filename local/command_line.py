@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     cost.add_argument(
         "--orders", type=arguments.positive, default=200, metavar="N", help="at once (default: 200)"
     )
-    cost.add_argument("--page", action="store_true", help="write docs/cost.md, too")
+    cost.add_argument("--page", action="store_true", help="write docs/performance.md, too")
     verify = subcommands.add_parser("verify", help="prove that a running deployment works, wherever it runs")
     verify.add_argument("--url", type=arguments.url, required=True, help="its address")
     verify.add_argument("--operators-url", type=arguments.url, help="the operators' app, if it is another")

@@ -22,7 +22,7 @@ async def cost(orders: int, *, write_page: bool) -> int:
     async def count_and_print() -> int:
         with phases:
             counted = await counting.count()
-        sys.stdout.write(f"{tables(counted)}\n")
+        sys.stdout.write("\n\n".join(tables(counted)) + "\n")
         if write_page:
             PAGE.write_text(page(counted), encoding="utf-8")
         return _DONE

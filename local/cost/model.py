@@ -25,7 +25,7 @@ class Meter:
 GIGABYTE_SECONDS = Meter(
     "gigabyte_seconds",
     "GB-seconds",
-    "lower bound: 2 GB times the host's CPU time; an instance is also billed while it waits",
+    "lower bound: 2 GB times the host's CPU time; waiting is billed, too",
 )
 EXECUTIONS = Meter("executions", "executions", "counted")
 TRANSACTIONS = Meter("table_transactions", "state store: transactions", "counted, one order at a time")

@@ -1,4 +1,4 @@
-"""The tables of a run, as `docs/cost.md` has them: what was counted, and what a million orders cost."""
+"""The tables of a run: the counts of one order and the price of a million, in `docs/performance.md`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from local.cost.counting import CountedOrder
 from local.cost.model import ACTIONS, HUB_REQUESTS, METERS, Meter, Used, of_ours, of_plain
 from local.platform import ROOT
 
-PAGE = ROOT / "docs" / "cost.md"
-#: The tables stand between these lines of the page.
-BEGIN, END = "<!-- printed by python -m local cost -->", "<!-- end -->"
+PAGE = ROOT / "docs" / "performance.md"
 
 _PRICES: dict[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
 _ROWS = {
@@ -30,22 +28,13 @@ _ROWS = {
 _STEPS = {"orders": 1, "five steps": 5}
 
 
-def tables(counted: Sequence[CountedOrder]) -> str:
-    """Give all tables."""
+def tables(counted: Sequence[CountedOrder]) -> list[str]:
+    """Return the counts of one order, and the units and price of a million."""
     ours = {each.name: of_ours(each) for each in counted}
     plain = {
         f"{each.name}, plain": of_plain(_STEPS[each.name], each) for each in counted if each.name in _STEPS
     }
-    return "\n\n".join(
-        [
-            "What one order costs, counted:",
-            _counted(counted),
-            "A million orders, here and as a plain Durable Functions app: millions of units, and US dollars",
-            _costs(ours | plain),
-            f"Prices in {_PRICES['currency']}, noted on {_PRICES['date']}: {_PRICES['region']}.",
-            _prices(),
-        ]
-    )
+    return [_counted(counted), _costs(ours | plain)]
 
 
 def read_counted(text: str) -> list[CountedOrder]:
@@ -58,9 +47,12 @@ def read_counted(text: str) -> list[CountedOrder]:
 
 
 def page(counted: Sequence[CountedOrder]) -> str:
-    """Give the page with these tables."""
+    """Return the page with these tables instead of those that begin with the same cell."""
     text = PAGE.read_text(encoding="utf-8")
-    return f"{text.split(BEGIN)[0]}{BEGIN}\n\n{tables(counted)}\n\n{END}{text.split(END)[1]}"
+    for table in tables(counted):
+        first = re.escape(table.partition(" | ")[0])
+        text = re.sub(rf"^{first} \|.*(\n\|.*)*", table, text, flags=re.MULTILINE)
+    return text
 
 
 def dollars(used: Used, *, instead_of: Meter) -> float:
@@ -78,28 +70,22 @@ def _costs(used: dict[str, Used]) -> str:
     rows = []
     for meter in METERS:
         cells = [_figure(meter, each[meter]) for each in used.values()]
-        rows.append([meter.name, *cells, meter.known])
+        price = _PRICES["prices"][meter.key]
+        amount = "look it up" if price["price"] is None else f"{price['price']:g}"
+        rows.append([meter.name, *cells, meter.known, f"[{amount}]({price['source']}) {price['unit']}"])
     for label, other, known in (
         ("all, on Azure Storage", ACTIONS, "without the charges while idle"),
         ("all, on the Scheduler", HUB_REQUESTS, "without its actions"),
     ):
-        sums = [f"**{dollars(each, instead_of=other):,.0f} $**" for each in used.values()]
-        rows.append([f"**{label}**", *sums, known])
-    return _table(["meter", *used, "how it is known"], rows)
-
-
-def _prices() -> str:
-    rows = []
-    for meter in METERS:
-        price = _PRICES["prices"][meter.key]
-        amount = "look it up" if price["price"] is None else f"{price['price']:g}"
-        rows.append([meter.name, amount, price["unit"], f"[source]({price['source']})"])
-    return _table(["meter", "price", "for", "where"], rows)
+        sums = [f"**${dollars(each, instead_of=other):,.0f}**" for each in used.values()]
+        rows.append([f"**{label}**", *sums, known, ""])
+    price = f"{_PRICES['currency']}, {_PRICES['date']}: {_PRICES['region']}"
+    return _table(["a million", *used, "how it is known", price], rows)
 
 
 def _figure(meter: Meter, figure: float) -> str:
     price = _price(meter)
-    return f"{figure:.3g}" if price is None else f"{figure:.3g}: {figure * price:,.2f} $"
+    return f"{figure:.3g}" if price is None else f"{figure:.3g}: ${figure * price:,.2f}"
 
 
 def _price(meter: Meter) -> float | None:

@@ -1,4 +1,4 @@
-"""`docs/cost.md` says what follows from what was counted, and from the list of prices."""
+"""The cost tables of `docs/performance.md` follow from the counts and from the list of prices."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _ORDER = CountedOrder("orders", executions=8, transactions=3, messages=3, episod
 def test_page_is_what_the_command_prints() -> None:
     """`python -m local cost --page` counts again, and writes it."""
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page(_COUNTED)
+    assert [table for table in tables.tables(_COUNTED) if table not in tables.page(_COUNTED)] == []
     assert [each.name for each in _COUNTED] == ["orders", "five steps", "deliveries"]
 
 

@@ -16,6 +16,7 @@ from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
 _HOST_JSON: dict[str, Any] = json.loads((ROOT / "host.json").read_text(encoding="utf-8"))
+_SERVICE_BUS: dict[str, Any] = _HOST_JSON["extensions"]["serviceBus"]
 _QUEUES: list[dict[str, Any]] = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]
 
 
@@ -44,9 +45,7 @@ def test_times_in_the_text_are_those_of_the_code() -> None:
     assert {locks[name] for name in of_agents} == {"PT15S"}
     assert {locks[name] for name in locks.keys() - of_agents} == {"PT1M"}
     assert "locked for 15 s (requests to Agents) or a minute" in _DOCUMENT
-    assert (
-        _HOST_JSON["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"] == _HOST_JSON["functionTimeout"]
-    )
+    assert _SERVICE_BUS["maxAutoLockRenewalDuration"] == _HOST_JSON["functionTimeout"]
 
 
 @pytest.mark.parametrize("opened", [http_session, once_session])
@@ -56,7 +55,7 @@ async def test_every_call_finds_a_connection(opened: Any) -> None:
         limits = (session.connector.limit, session.connector.limit_per_host)
     connections = min(limit for limit in limits if limit > 0)  # 0: no limit
     assert f"{connections} connections" in _DOCUMENT
-    assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
+    assert _SERVICE_BUS["maxConcurrentCalls"] <= connections
     assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
 
 
