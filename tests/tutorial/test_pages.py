@@ -62,7 +62,7 @@ def test_all_recipes_can_be_deployed_together(deploy: Deploy) -> None:
     versions = [version for each in registrations for version in each.versions]
     registry = WorkflowRegistry(versions)
     assert len(list(registry)) == len(registrations) == 13
-    own = {"card", "contract", "partner", "report-state", "logistics", "statement"}
+    own = {"card", "contract", "report-state", "logistics", "statement"}
     assert agent_classes(registrations).keys() == own
 
 
