@@ -60,7 +60,7 @@ simulate-planted: $(TEST_PACKAGES) ## Print the first seed that sees each plante
 	@$(VENV)/python -m tests.simulation --planted --count 2000
 
 azure-types: $(TEST_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES
-	@$(VENV)/python -m tests.infra.azure.fetch
+	@$(VENV)/python -m tests.infra.azure.published
 
 format: $(TEST_PACKAGES) ## Format the code and fix what the linter can
 	@$(VENV)/ruff check --fix --quiet . ; $(VENV)/ruff format .

@@ -1,4 +1,4 @@
-"""What the application reads, receives, sends and stores, according to its own code."""
+"""The settings, queues, tables and functions of the application, according to its own code."""
 
 from __future__ import annotations
 
@@ -30,20 +30,6 @@ from functions.workflows.registry import load_registrations
 REGISTRATIONS = load_registrations()
 _SPECS = [spec for each in REGISTRATIONS for spec in each.workflow.specs]
 STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES})
-
-#: They contain keys; in Azure, an address and an identity replace them.
-CONNECTION_STRINGS = frozenset(
-    {"StateStore", "AgentStore", "ServiceBusConnection", "EventHubConnection", "AzureWebJobsStorage"}
-)
-
-#: Set only where the Agents' tables lie in an account of their own.
-AGENT_STORE = frozenset({"AgentStore__tableServiceUri", "AgentStore__clientId"})
-
-#: Set only where there is an event hub: without them, nothing reads one.
-HUB_CONNECTION = frozenset({"EventHubConnection__fullyQualifiedNamespace", "EventHubConnection__clientId"})
-
-#: For telemetry on a developer's machine; in Azure, Application Insights replaces them.
-TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"})
 
 #: Queues that drop the copy of a message whose sender did not get the answer. A repeated order must arrive.
 DUPLICATE_DETECTION = frozenset({SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
@@ -94,11 +80,6 @@ def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
 def setting_names() -> dict[str, str]:
     """Return the field of every known setting, by the setting's name."""
     return {str(field.validation_alias): name for name, field in Settings.model_fields.items()}
-
-
-def default_of(field: str) -> object:
-    """Return a setting's default."""
-    return Settings.model_fields[field].get_default(call_default_factory=True)
 
 
 def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings:
@@ -177,15 +158,10 @@ def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:
     A front has no trigger of Service Bus, and sends to its queues.
     """
     bound = bindings(with_hub=with_hub, roles=roles)
-    used = {str(each["connection"]) for each in bound if "connection" in each}
-    used |= {"AzureWebJobsStorage", "ServiceBusConnection"}
-    reach = reach_of(roles)
-    used |= {"StateStore"} if TASKS_TABLE in reach.tables else set()
-    return used | (
-        {"AgentStore"} if reach.tables & {*AGENT_TABLES} and roles != frozenset(AppRole) else set()
-    )
-
-
-def texts() -> Iterator[str]:
-    """Yield every string in a binding; one like `%NAME%` refers to a setting."""
-    yield from (value for each in bindings() for value in each.values() if isinstance(value, str))
+    tables, has_own_account = reach_of(roles).tables, roles != frozenset(AppRole)
+    return {
+        *(str(each["connection"]) for each in bound if "connection" in each),
+        *("AzureWebJobsStorage", "ServiceBusConnection"),
+        *(["StateStore"] if TASKS_TABLE in tables else []),
+        *(["AgentStore"] if tables & {*AGENT_TABLES} and has_own_account else []),
+    }

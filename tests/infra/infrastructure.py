@@ -1,23 +1,25 @@
-"""The templates, read once, and what they deploy in several environments."""
+"""The templates, read once, and the resources that they deploy in several environments."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from functions.roles import AppRole
-from tests.infra.application import SampledAgent, sampled_agents
+from functions.roles import AppRole, Reach, reach_of
+from functions.services.service import FAULTS_TABLE
+from tests.infra import application
+from tests.infra.application import SampledAgent
 from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.template import Template, read_template
-from tests.infra.bicep.values import Value, at, properties_of
+from tests.infra.bicep.values import Value, properties_of
 
 REPOSITORY = Path(__file__).parents[2]
 
-#: Stand for the secrets wherever they are used.
+#: They replace the secrets in the parameters, so that a rule finds each place where a secret is used.
 CANARY = "https://canary.example.com/secret"
 CANARY_KEY = "canary-key-of-the-samples"
 
@@ -26,7 +28,7 @@ OTHER_SUBNET = (
     "/subscriptions/0/resourceGroups/rg/providers/Microsoft.Network/virtualNetworks/vnet/subnets/snet"
 )
 
-_NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
+REQUIRED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
     "eventHub": True,
@@ -43,67 +45,92 @@ _EVERYTHING: dict[str, Value] = {
     "budgetStart": "2026-11-01",
 }
 
-
-@cache
-def _planned(deployment: Deployment) -> tuple[Planned, ...]:
-    return tuple(deployment.planned())
+#: A deployment for each choice that changes the deployed resources: a new choice needs a line here.
+_CHOSEN: dict[str, dict[str, Value]] = {
+    "defaults": {},
+    "with everything": _EVERYTHING,
+    "public, with the scheduler": {"durableBackend": "scheduler"},
+    "private, without the scheduler": {"privateNetwork": True},
+    "with an event hub": {"eventHub": True},
+    "without zones": {"location": "northcentralus"},
+    "two regions, without zones": {"location": "westus", "redundancy": "GZRS"},
+    "no instance ready": {"alwaysReadyInstances": 0},
+    "split": {"roles": "split"},
+    "split, in two networks": {"roles": "split", "agentsSubnetId": OTHER_SUBNET},
+    "split, with everything": _EVERYTHING | {"roles": "split"},
+    "without samples": {"sampleServices": False},
+}
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What one set of parameters deploys, as one of its apps sees it."""
+    """The deployment of one set of parameters, for one of its apps."""
 
     name: str
     parameters: dict[str, Value]
     deployment: Deployment
     app: Mapping[str, Any]
+    infrastructure: Infrastructure
 
-    @property
-    def resources(self) -> tuple[Planned, ...]:
-        """Return every resource, those of other apps too."""
-        return _planned(self.deployment)
+    def of(self, kind: str, name: str | None = None) -> list[Planned]:
+        """Return the resources of a type, such as `Microsoft.Web/sites`, or those that also have a name."""
+        found = self.deployment.resources
+        return [each for each in found if each.type == kind and name in {None, str(each.at("name"))}]
 
-    @property
-    def roles(self) -> frozenset[AppRole]:
-        """Return the roles of the app that is looked at."""
-        return frozenset(map(AppRole, self.app["roles"]))
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether it is the only app."""
-        return bool(self.app["deployed"] == "all")
+    def existing(self, kind: str) -> list[Planned]:
+        """Return the resources of a type that are referred to, and have to exist already."""
+        return [each for each in self.deployment.planned(existing=True) if each.type == kind]
 
     @property
     def site(self) -> Planned:
-        """Return the app that is looked at."""
-        service = self.app["service"]
-        [site] = [
-            each
-            for each in self.of("Microsoft.Web/sites")
-            if at(each.body, "tags", "azd-service-name") == service
-        ]
+        """Return the app."""
+        sites = self.of("Microsoft.Web/sites")
+        [site] = [each for each in sites if each.at("tags", "azd-service-name") == self.app["service"]]
         return site
 
-    def existing(self, kind: str) -> list[Planned]:
-        """Return the resources of a type that are referred to, and have to be there already."""
-        return [each for each in self.deployment.planned(existing=True) if each.type == kind]
-
-    def of(self, kind: str) -> list[Planned]:
-        """Return the resources of a type, such as `Microsoft.Web/sites`."""
-        return [each for each in self.resources if each.type == kind]
-
-    @property
-    def has_hub(self) -> bool:
-        """Tell whether orders come through an event hub."""
-        return bool(self.of("Microsoft.EventHub/namespaces"))
-
-    @property
+    @cached_property
     def settings(self) -> dict[str, Value]:
-        """Return the function app's settings."""
-        configs = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
+        """Return the app's settings."""
+        configs = self.of("Microsoft.Web/sites/config", "appsettings")
         every = [properties_of(each.at("properties")) for each in configs]
         roles = ",".join(self.app["roles"])
         return next((each for each in every if each.get("ROLES") == roles), {})
+
+    @property
+    def names(self) -> dict[str, Value]:
+        """Return the names of the resources that all apps share."""
+        return properties_of(self.deployment.value_of("names"))
+
+    @property
+    def roles(self) -> frozenset[AppRole]:
+        """Return the roles of the app."""
+        return frozenset(map(AppRole, self.app["roles"]))
+
+    @property
+    def permissions(self) -> Reach:
+        """Return the tables, queues and hubs that the app's roles use."""
+        return reach_of(self.roles)
+
+    @property
+    def is_only_app(self) -> bool:
+        """Return whether one app has all roles."""
+        return bool(self.app["deployed"] == "all")
+
+    @property
+    def has_hub(self) -> bool:
+        """Return whether orders are also received through an event hub."""
+        return bool(self.of("Microsoft.EventHub/namespaces"))
+
+    @property
+    def has_samples(self) -> bool:
+        """Return whether the sample services are deployed."""
+        return self.parameters.get("sampleServices", True) is True
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Return whether the app runs Durable Functions on a Durable Task Scheduler."""
+        is_chosen = self.parameters.get("durableBackend") == "scheduler"
+        return is_chosen and self.permissions.has_durable_client
 
 
 @dataclass(frozen=True)
@@ -119,33 +146,21 @@ class Infrastructure:
 
     @cached_property
     def environments(self) -> list[Environment]:
-        """Plan a deployment for each choice that changes what is deployed: a new one needs a line here."""
+        """Plan the deployments, each once for every app in it."""
         main = self.folder / "infra" / "main.bicep"
         own_agents: dict[str, Value] = {}
         for agent in self.sampled_agents:
             own_agents[agent.url_setting] = "https://service.example.com/things"
             own_agents[agent.key_setting] = "@Microsoft.KeyVault(SecretUri=https://vault.example.com/key)"
-        chosen: dict[str, dict[str, Value]] = {
-            "defaults": _NAMED,
-            "with everything": _NAMED | _EVERYTHING,
-            "public, with the scheduler": _NAMED | {"durableBackend": "scheduler"},
-            "private, without the scheduler": _NAMED | {"privateNetwork": True},
-            "with an event hub": _NAMED | {"eventHub": True},
-            "without zones": _NAMED | {"location": "northcentralus"},
-            "two regions, without zones": _NAMED | {"location": "westus", "redundancy": "GZRS"},
-            "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
-            "split": _NAMED | {"roles": "split"},
-            "split, in two networks": _NAMED | {"roles": "split", "agentsSubnetId": OTHER_SUBNET},
-            "split, with everything": _NAMED | _EVERYTHING | {"roles": "split"},
-            "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
-        }
+        chosen = _CHOSEN | {"without samples": {"sampleServices": False, "agentSettings": own_agents}}
         return [
-            Environment(f"{name}: {app['service']}" if split else name, parameters, deployment, app)
-            for name, parameters in chosen.items()
+            Environment(f"{name}: {app['service']}" if is_split else name, parameters, deployment, app, self)
+            for name, choice in chosen.items()
+            for parameters in [REQUIRED | choice]
             for deployment in [Deployment(main, parameters)]
-            for split in [parameters.get("roles") == "split"]
+            for is_split in [parameters.get("roles") == "split"]
             for app in self.apps
-            if app["deployed"] == ("split" if split else "all")
+            if app["deployed"] == ("split" if is_split else "all")
         ]
 
     @cached_property
@@ -157,12 +172,12 @@ class Infrastructure:
     @cached_property
     def sampled_agents(self) -> list[SampledAgent]:
         """Return the Agents that call sample services."""
-        return sampled_agents(self.json("local.settings.sample.json")["Values"])
+        return application.sampled_agents(self.json("local.settings.sample.json")["Values"])
 
-    def each(self, kind: str) -> Iterator[Planned]:
-        """Yield the resources of a type in all environments."""
-        for environment in self.environments:
-            yield from environment.of(kind)
+    @property
+    def sample_tables(self) -> set[str]:
+        """Return the tables of the sample services."""
+        return {FAULTS_TABLE, *(agent.table for agent in self.sampled_agents)}
 
     def json(self, path: str) -> Any:
         """Read a JSON file."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.infra.azure.fetch import fetch
 from tests.infra.azure.kql import UnreadQueryError, read_query
+from tests.infra.azure.published import fetch
 from tests.infra.azure.types import Type, faults_of, unknown_read
 from tests.infra.bicep.values import Unresolved, Value
 

@@ -11,10 +11,10 @@ from tests.infra.bicep.values import Unresolved, Value, shown
 
 _REQUIRED, _READ_ONLY = 1, 2
 
-#: What Bicep itself understands in the body of a resource.
+#: The properties of a resource's body that Bicep itself reads.
 _OF_BICEP = {"parent", "scope", "dependsOn"}
 
-#: The folder leaves out descriptions, and with them every property of that name: nothing is known of it.
+#: The folder leaves out descriptions, and with them every property of that name.
 _LEFT_OUT = "description"
 
 _KINDS: dict[str, type] = {"BooleanType": bool, "IntegerType": int, "StringType": str}
@@ -29,7 +29,7 @@ class Type:
 
     @property
     def kind(self) -> str:
-        """Return what the entry is, such as `ObjectType`."""
+        """Return the entry's kind, such as `ObjectType`."""
         return str(self.entry["$type"])
 
     def referred(self, reference: Mapping[str, str]) -> Type:
@@ -60,7 +60,7 @@ class Type:
 
 
 def faults_of(body: Mapping[str, Value], resource: Type) -> Iterator[str]:
-    """Say what a resource's body has that its type does not allow, or lacks."""
+    """Yield the properties of a resource's body that its type does not allow, and the missing ones."""
     given: Value = {name: value for name, value in body.items() if name not in _OF_BICEP}
     yield from _faults(given, resource.body, "")
 
@@ -78,7 +78,7 @@ def unknown_read(path: Sequence[str], resource: Type) -> str | None:
 
 
 def _faults(value: Value, of: Type, path: str) -> Iterator[str]:
-    """Compare a value; one that only Azure knows fits, as does null, which stands for nothing."""
+    """Compare a value; null fits, and so does a value that only Azure can compute."""
     if value is None or (isinstance(value, Unresolved) and not value.written):
         return
     match of.kind, value:

@@ -1,23 +1,23 @@
-"""Plans what a template deploys: every resource of the template and its modules, with its values."""
+"""Plans the deployment of a template: every resource of the template and its modules, with its values."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tree_sitter import Node
 
-from tests.infra.bicep.builtins import BUILTINS
-from tests.infra.bicep.expressions import Names, evaluate, expand, inside
+from tests.infra.bicep.expressions import BUILTINS, Names, evaluate, expand, inside, loop
 from tests.infra.bicep.template import Declaration, Resource, named, read_template, text_of
-from tests.infra.bicep.values import Function, Unresolved, Value, at, properties_of, shown
+from tests.infra.bicep.values import Function, Unresolved, Value, at, owner_of, properties_of
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A resource that would be deployed. `body` holds its properties."""
+    """A resource that would be deployed. `body` has its properties."""
 
     template: Path
     symbol: str
@@ -42,26 +42,31 @@ class Deployment:
         self.template = read_template(path)
         self._modules: dict[str, list[Deployment]] = {}
         self._values: dict[str, Value] = {
-            "loadJsonContent": lambda file: json.loads(self._beside(file).read_text()),
-            "loadTextContent": lambda file: self._beside(file).read_text(),
+            "loadJsonContent": lambda file: json.loads(self.template.file(file).read_text()),
+            "loadTextContent": lambda file: self.template.file(file).read_text(),
             **BUILTINS,
             **{name: self._function(declared) for name, declared in self.template.functions.items()},
             **parameters,
         }
 
+    @cached_property
+    def resources(self) -> tuple[Planned, ...]:
+        """Return every resource that is deployed."""
+        return tuple(self.planned())
+
     def planned(self, *, existing: bool = False) -> Iterator[Planned]:
         """Yield every resource that is deployed, or else is referred to, those of modules included."""
-        for resource in self.template.resources.values():
-            if resource.existing is existing:
-                yield from self._resources(resource)
-        for deployment in self._inner():
-            yield from deployment.planned(existing=existing)
+        for deployment in self.deployments():
+            for resource in deployment.template.resources.values():
+                if resource.existing is existing:
+                    yield from deployment._resources(resource)
 
     def deployments(self) -> Iterator[Deployment]:
         """Yield this deployment, and that of every module below it."""
         yield self
-        for deployment in self._inner():
-            yield from deployment.deployments()
+        for module in self.template.modules.values():
+            for deployment in self._deployed(module):
+                yield from deployment.deployments()
 
     def outputs(self) -> dict[str, Value]:
         """Evaluate the outputs."""
@@ -71,10 +76,10 @@ class Deployment:
     def value_of(self, name: str) -> Value:
         """Return the value of a parameter, variable, function, import, resource or module."""
         if name not in self._values:
-            self._values[name] = self._looked_up(name)
+            self._values[name] = self._evaluate(name)
         return self._values[name]
 
-    def _looked_up(self, name: str) -> Value:
+    def _evaluate(self, name: str) -> Value:
         template = self.template
         declared = template.parameters.get(name) or template.variables.get(name)
         if declared is not None and declared.value is not None:
@@ -85,14 +90,11 @@ class Deployment:
             deployed: list[Value] = [
                 {"outputs": each.outputs()} for each in self._deployed(template.modules[name])
             ]
-            if template.modules[name].body.type == "for_statement":
-                return deployed
-            return deployed[0] if deployed else None
-        sources = [each.source for each in template.imports if name in each.names]
-        return Deployment(self._beside(sources[0]), {}).value_of(name) if sources else Unresolved(name)
-
-    def _beside(self, path: str) -> Path:
-        return (self.template.path.parent / path).resolve()
+            is_loop = template.modules[name].body.type == "for_statement"
+            return deployed if is_loop else next(iter(deployed), None)
+        if name in template.imports:
+            return Deployment(template.file(template.imports[name]), {}).value_of(name)
+        return Unresolved(name)
 
     def _function(self, declared: Declaration) -> Function:
         names = [text_of(named(each)[0]) for each in named(declared.type)] if declared.type else []
@@ -106,33 +108,31 @@ class Deployment:
     def _resources(self, resource: Resource) -> Iterator[Planned]:
         kind, api_version = resource.source.split("@")
         for each in expand(resource.body, self.value_of):
-            yield Planned(
-                self.template.path, resource.name, kind, api_version, properties_of(evaluate(*each))
-            )
+            body = properties_of(evaluate(*each))
+            yield Planned(self.template.path, resource.name, kind, api_version, body)
 
     def _resource_value(self, resource: Resource) -> Value:
-        kind = resource.source.split("@")[0]
-        if resource.body.type == "for_statement":
-            return Unresolved(resource.name, kind)
-        body = next(expand(resource.body, self.value_of), None)
-        return None if body is None else Unresolved(resource.name, kind, owner=_name_in(*body))
-
-    def _inner(self) -> Iterator[Deployment]:
-        for module in self.template.modules.values():
-            yield from self._deployed(module)
+        kind, is_loop = resource.source.split("@")[0], resource.body.type == "for_statement"
+        items = loop(resource.body, self.value_of) if is_loop else [(resource.body, self.value_of)]
+        values: list[Value] = []
+        for index, item in enumerate(items):
+            text = f"{resource.name}[{index}]" if is_loop else resource.name
+            deployed = [Unresolved(text, kind, owner=_path_of(*body)) for body in expand(*item)]
+            values.append(next(iter(deployed), None))
+        return values if is_loop else values[0]
 
     def _deployed(self, module: Resource) -> list[Deployment]:
         if module.name not in self._modules:
             bodies = [evaluate(*each) for each in expand(module.body, self.value_of)]
+            path = self.template.file(module.source)
             self._modules[module.name] = [
-                Deployment(self._beside(module.source), properties_of(at(body, "params"))) for body in bodies
+                Deployment(path, properties_of(at(body, "params"))) for body in bodies
             ]
         return self._modules[module.name]
 
 
-def _name_in(body: Node, names: Names) -> str | None:
-    """Evaluate a resource's name, and nothing else: other properties may lead back to the resource."""
-    for key, value in (named(each) for each in named(body) if each.type == "object_property"):
-        if text_of(key) == "name":
-            return shown(evaluate(value, names))
-    return None
+def _path_of(body: Node, names: Names) -> str:
+    """Return the names of a resource's parents and its own; other properties can refer to the resource."""
+    properties = [named(each) for each in named(body) if each.type == "object_property"]
+    values = {text_of(key): value for key, value in properties if text_of(key) in {"parent", "name"}}
+    return "/".join(owner_of(evaluate(values[key], names)) for key in ("parent", "name") if key in values)

@@ -12,12 +12,12 @@ from tree_sitter import Language, Node, Parser
 
 _BICEP = Language(tree_sitter_bicep.language())
 
-#: The nodes that hold a declaration's type; for a function, its parameters come before its return type.
+#: The nodes of a declaration's type; for a function, its parameters come before its return type.
 _TYPES = {"parameters", "type"}
 
 
 class SyntaxFaultError(Exception):
-    """A file is not valid Bicep for the grammar; the text says where."""
+    """A file is not valid Bicep for the grammar; the text names the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,13 @@ class Resource:
     name: str
     source: str
     existing: bool
+    decorators: dict[str, tuple[Node, ...]]
     body: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
-    """What one file imports from another."""
-
-    names: tuple[str, ...]
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed file, with declarations by name."""
+    """A parsed file, with declarations by name. `imports` are names and the files that export them."""
 
     path: Path
     root: Node
@@ -60,8 +53,23 @@ class Template:
     functions: dict[str, Declaration]
     resources: dict[str, Resource]
     modules: dict[str, Resource]
-    imports: tuple[Import, ...]
+    imports: dict[str, str]
     exported: frozenset[str]
+
+    def sources(self) -> Iterator[str]:
+        """Yield the path of each module and each import, as it is written."""
+        yield from (module.source for module in self.modules.values())
+        yield from self.imports.values()
+
+    def file(self, source: str) -> Path:
+        """Return the path of another file, from its path relative to this template."""
+        return (self.path.parent / source).resolve()
+
+    def calls(self) -> Iterator[tuple[Resource, Template]]:
+        """Yield each module with its template, if the file exists."""
+        for module in self.modules.values():
+            if self.file(module.source).is_file():
+                yield module, read_template(self.file(module.source))
 
 
 @cache
@@ -72,6 +80,7 @@ def read_template(path: Path) -> Template:
     def of[Kind](kind: str, read: Callable[[Node], Kind]) -> dict[str, Kind]:
         return {text_of(named(node)[0]): read(node) for node in root.children if node.type == kind}
 
+    imports = [named(node) for node in root.children if node.type == "import_functionality"]
     return Template(
         path=path,
         root=root,
@@ -81,7 +90,7 @@ def read_template(path: Path) -> Template:
         functions=of("user_defined_function", _declaration),
         resources=of("resource_declaration", _resource),
         modules=of("module_declaration", _resource),
-        imports=tuple(_import(node) for node in root.children if node.type == "import_functionality"),
+        imports={text_of(each): text_of(named(source)[0]) for *names, source in imports for each in names},
         exported=frozenset(
             text_of(named(node)[0]) for node in root.children if "export" in decorators_of(node)
         ),
@@ -117,9 +126,22 @@ def named(node: Node) -> tuple[Node, ...]:
     return tuple(child for child in node.children if child.is_named and child.type != "comment")
 
 
-def within(node: Node, name: str) -> bool:
-    """Return whether a property is in the object that is the value of the property `name`."""
-    outer = node.parent.parent if node.parent else None
+def names_in(head: list[Node]) -> list[str]:
+    """Return the variables that the head of a loop or of a lambda declares."""
+    return [text_of(name) for each in head for name in (named(each) or [each])]
+
+
+def properties_in(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the names and values of an object's properties, and of all objects below it."""
+    for each in walk(node):
+        if each.type == "object_property" and len(parts := named(each)) > 1:
+            yield text_of(parts[0]), parts[1]
+
+
+def within(value: Node, name: str) -> bool:
+    """Return whether a property's value is in the object that is the value of the property `name`."""
+    object_of = value.parent and value.parent.parent
+    outer = object_of and object_of.parent
     return outer is not None and outer.type == "object_property" and text_of(named(outer)[0]) == name
 
 
@@ -142,19 +164,11 @@ def _declaration(node: Node) -> Declaration:
     name, *parts = named(node)
     types = [part for part in parts if part.type in _TYPES]
     values = [part for part in parts if part.type not in _TYPES]
-    return Declaration(text_of(name), decorators_of(node), _first(types), _first(values))
-
-
-def _first(nodes: list[Node]) -> Node | None:
-    return nodes[0] if nodes else None
+    first_type, first_value = (next(iter(each), None) for each in (types, values))
+    return Declaration(text_of(name), decorators_of(node), first_type, first_value)
 
 
 def _resource(node: Node) -> Resource:
     name, source, body = named(node)
     existing = any(child.type == "existing" for child in node.children)
-    return Resource(text_of(name), text_of(named(source)[0]), existing, body)
-
-
-def _import(node: Node) -> Import:
-    *names, source = named(node)
-    return Import(tuple(text_of(each) for each in names), text_of(named(source)[0]))
+    return Resource(text_of(name), text_of(named(source)[0]), existing, decorators_of(node), body)

@@ -1,4 +1,4 @@
-"""The value of an expression, as far as it is known without Azure."""
+"""The value of an expression, as far as it is computed without Azure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ type Value = str | int | bool | list[Value] | dict[str, Value] | Unresolved | Fu
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A value that only Azure knows, or that is not evaluated here.
+    """A value that only Azure can compute, or that is not evaluated here.
 
     `text` is the expression, or with `written` a string that contains `${expression}`. `resource_type` is
-    the type of the resource that it belongs to, `owner` its name: one module is deployed for several apps.
+    the type of the resource that the value belongs to. `owner` is the resource's name after those of its
+    parents: one module is deployed for several apps.
     """
 
     text: str
@@ -39,6 +40,11 @@ def at(value: Value, *path: str) -> Value:
 def owner_of(value: Value) -> str:
     """Return the name of the resource that an unresolved value belongs to; any other value as it is."""
     return str(value.owner) if isinstance(value, Unresolved) else str(value)
+
+
+def type_of(value: Value) -> str:
+    """Return the type of the resource that an unresolved value belongs to, or an empty string."""
+    return (value.resource_type or "") if isinstance(value, Unresolved) else ""
 
 
 def items_of(value: Value) -> list[Value]:

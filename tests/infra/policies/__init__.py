@@ -1,98 +1,44 @@
-"""Policies for the templates. A policy yields one message for each place that violates it."""
+"""Policies for the templates: start with `properties.py`. A policy yields a message for each violation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import wraps
 
-from tests.infra.infrastructure import Infrastructure
-from tests.infra.policies import (
-    access,
-    form,
-    hosting,
-    network,
-    platform,
-    references,
-    secrets,
-    separation,
-    settings,
-    storage,
-    transport,
-    watching,
-)
+from tests.infra.bicep.template import Template
+from tests.infra.infrastructure import Environment, Infrastructure
 
 type Policy = Callable[[Infrastructure], Iterator[str]]
 
-POLICIES: tuple[Policy, ...] = (
-    access.keys_and_passwords_are_off,
-    access.passwords_are_off_for_ftp_and_scm,
-    access.nothing_is_public_in_storage,
-    access.roles_are_narrow,
-    access.owner_is_for_the_host_only,
-    access.every_role_is_assigned,
-    access.queues_may_be_used_as_the_code_does,
-    access.tables_may_be_used_as_the_roles_say,
-    access.hubs_may_be_used_as_the_roles_say,
-    access.roles_file_says_what_the_code_does,
-    separation.apps_use_what_is_their_own,
-    separation.apps_share_nothing_of_their_own,
-    separation.hosts_may_use_their_own_only,
-    transport.transport_is_encrypted,
-    transport.private_network_closes_the_rest,
-    transport.sign_in_guards_all_but_health,
-    transport.tokens_are_of_the_own_tenant,
-    network.app_subnet_is_delegated,
-    network.agents_send_through_the_network_that_is_chosen,
-    network.private_addresses_are_found,
-    network.endpoints_lead_to_what_apps_use,
-    network.endpoints_keep_their_names,
-    secrets.keys_are_never_read,
-    secrets.outputs_hold_no_secret,
-    secrets.outputs_use_no_secure_parameter,
-    secrets.settings_hold_no_secret,
-    secrets.secrets_are_secure_parameters,
-    secrets.parameters_that_sound_secret_are_secure,
-    storage.every_listed_queue_is_declared,
-    storage.queues_detect_duplicates,
-    storage.queues_bound_their_messages,
-    storage.tables_are_declared,
-    storage.state_is_replicated_as_chosen,
-    settings.every_known_setting_is_set,
-    settings.no_unknown_setting_is_set,
-    settings.application_starts_with_its_settings,
-    settings.agents_call_the_samples,
-    settings.agents_send_the_key_of_the_samples,
-    settings.references_to_secrets_name_a_version,
-    settings.callers_are_identified_by_sign_in_only,
-    settings.connections_are_set,
-    settings.references_are_set,
-    settings.host_json_fits_the_durable_backend,
-    hosting.app_runs_as_it_is_tested,
-    hosting.always_ready_groups_exist,
-    hosting.callers_may_fill_an_instance,
-    hosting.app_uses_its_own_identity,
-    hosting.durable_scheduler_takes_the_identity,
-    hosting.zones_are_as_chosen,
-    hosting.data_is_protected_as_chosen,
-    hosting.regions_are_listed,
-    watching.alerts_tell_the_operators,
-    watching.alerts_keep_their_names,
-    watching.who_did_what_is_logged,
-    watching.logs_are_bounded_and_actions_kept,
-    form.everything_is_described,
-    form.numbers_are_bounded,
-    form.bounds_hold_in_modules,
-    form.files_are_short,
-    form.modules_are_files_here,
-    form.every_file_is_used,
-    form.every_parameter_is_used,
-    form.versions_are_listed,
-    references.names_are_declared,
-    references.imported_names_are_exported,
-    references.modules_get_their_parameters,
-    references.outputs_that_are_read_exist,
-    platform.flex_consumption_supports_every_property,
-    platform.deployments_can_be_repeated,
-    platform.deployments_have_names_of_their_own,
-    platform.private_endpoints_are_deployed_one_by_one,
-    platform.azd_finds_what_it_looks_for,
-)
+#: Every policy of the modules that are imported.
+POLICIES: list[Policy] = []
+
+
+def policy(rule: Policy) -> Policy:
+    """Register a rule over all templates."""
+    POLICIES.append(rule)
+    return rule
+
+
+def of_environments(rule: Callable[[Environment], Iterator[str]]) -> Policy:
+    """Register a rule over each environment."""
+
+    @policy
+    @wraps(rule)
+    def check(infrastructure: Infrastructure) -> Iterator[str]:
+        for environment in infrastructure.environments:
+            yield from (f"{environment.name}: {fault}" for fault in rule(environment))
+
+    return check
+
+
+def of_templates(rule: Callable[[Template], Iterator[str]]) -> Policy:
+    """Register a rule over each file."""
+
+    @policy
+    @wraps(rule)
+    def check(infrastructure: Infrastructure) -> Iterator[str]:
+        for template in infrastructure.templates:
+            yield from (f"{template.path.name}: {fault}" for fault in rule(template))
+
+    return check

@@ -1,4 +1,4 @@
-"""The form of the templates: readable, complete, with listed API versions, and without a registry."""
+"""The form of the templates: described, bounded, complete, and with the names that a compiler requires."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from operator import gt, lt
 
 from tree_sitter import Node
 
+from tests.infra.bicep.expressions import BUILTINS
 from tests.infra.bicep.template import (
     Declaration,
+    Resource,
     Template,
     decorators_of,
     named,
+    names_in,
+    properties_in,
     read_template,
     text_of,
     walk,
     within,
 )
 from tests.infra.infrastructure import Infrastructure
+from tests.infra.policies import of_templates, policy
 
 _MOST_LINES = 300
 
@@ -46,109 +51,159 @@ _VERSIONS = {
     "Microsoft.Web": "2025-03-01",
 }
 
-_BOUNDS = {"minValue", "maxValue", "minLength", "maxLength", "allowed"}
+_BOUNDS = {"minValue": lt, "minLength": lt, "maxValue": gt, "maxLength": gt}
+
+#: The Bicep functions that the templates may call; the tests evaluate most of them.
+_FUNCTIONS = BUILTINS.keys() | {
+    "guid",
+    "loadJsonContent",
+    "loadTextContent",
+    "newGuid",
+    "reduce",
+    "resourceId",
+    "subscription",
+    "subscriptionResourceId",
+    "tenant",
+}
 
 
-def everything_is_described(infrastructure: Infrastructure) -> Iterator[str]:
+@of_templates
+def everything_is_described(template: Template) -> Iterator[str]:
     """Require a description of every parameter, output, and property of a type."""
-    for template in infrastructure.templates:
-        declared = [*template.parameters.values(), *template.outputs.values()]
-        for each in declared:
-            if "description" not in each.decorators:
-                yield f"{template.path.name}: {each.name} has no @description"
-        for name in _type_properties(template):
-            yield f"{template.path.name}: {name} of a type has no @description"
+    for each in (*template.parameters.values(), *template.outputs.values()):
+        if "description" not in each.decorators:
+            yield f"{each.name} has no @description"
+    for declaration in template.root.children:
+        for node in walk(declaration) if declaration.type == "type_declaration" else ():
+            if node.type == "object_property" and "description" not in decorators_of(node):
+                yield f"{text_of(named(node)[0])} of a type has no @description"
 
 
-def numbers_are_bounded(infrastructure: Infrastructure) -> Iterator[str]:
+@of_templates
+def numbers_are_bounded(template: Template) -> Iterator[str]:
     """Require bounds for every number that can be set: a mistake is refused before anything is deployed."""
-    for template in infrastructure.templates:
-        for each in template.parameters.values():
-            if text_of(each.type) == "int" and not _BOUNDS & each.decorators.keys():
-                yield f"{template.path.name}: number {each.name} has no bounds"
+    for each in template.parameters.values():
+        if text_of(each.type) == "int" and not {*_BOUNDS, "allowed"} & each.decorators.keys():
+            yield f"number {each.name} has no bounds"
 
 
-def bounds_hold_in_modules(infrastructure: Infrastructure) -> Iterator[str]:
+@of_templates
+def bounds_hold_in_modules(template: Template) -> Iterator[str]:
     """Require that a module accepts every value that its caller can pass on (compiler: BCP329-335)."""
-    for template in infrastructure.templates:
-        for module in template.modules.values():
-            path = (template.path.parent / module.source).resolve()
-            inner = read_template(path).parameters if path.is_file() else {}
-            for name, given in _passed_on(template, module.body):
-                for bound in _outside(given, inner[name]):
-                    yield f"{template.path.name}: {module.name} has another {bound} for {name}"
+    for module, inner in template.calls():
+        for name, value in properties_in(module.body):
+            given = template.parameters.get(text_of(value))
+            if given is not None and within(value, "params") and name in inner.parameters:
+                for bound in _wider_bounds(given, inner.parameters[name]):
+                    yield f"{module.name} has another {bound} for {name}"
 
 
-def files_are_short(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no template is longer than 300 lines, as no other file is."""
-    for template in infrastructure.templates:
-        lines = len(template.path.read_text().splitlines())
-        if lines > _MOST_LINES:
-            yield f"{template.path.name}: {lines} lines"
+@of_templates
+def files_are_short_and_local(template: Template) -> Iterator[str]:
+    """Require at most 300 lines, and modules from files: nothing is downloaded from a registry."""
+    lines = len(template.path.read_text().splitlines())
+    if lines > _MOST_LINES:
+        yield f"{lines} lines"
+    for source in template.sources():
+        if not template.file(source).is_file():
+            yield f"{source} is no file here"
 
 
-def modules_are_files_here(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that every module is a file here: nothing is downloaded from a registry."""
-    for template in infrastructure.templates:
-        sources = [module.source for module in template.modules.values()]
-        for source in [*sources, *(each.source for each in template.imports)]:
-            if not (template.path.parent / source).is_file():
-                yield f"{template.path.name}: {source} is no file here"
-
-
+@policy
 def every_file_is_used(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that every template is used by another; azd uses main.bicep."""
-    used = {infrastructure.folder / "infra" / "main.bicep"}
-    for template in infrastructure.templates:
-        sources = [module.source for module in template.modules.values()]
-        sources += [each.source for each in template.imports]
-        used |= {(template.path.parent / source).resolve() for source in sources}
+    used = {template.file(source) for template in infrastructure.templates for source in template.sources()}
+    used.add(infrastructure.folder / "infra" / "main.bicep")
     for template in infrastructure.templates:
         if template.path not in used:
             yield f"{template.path.name}: nothing uses it"
 
 
-def every_parameter_is_used(infrastructure: Infrastructure) -> Iterator[str]:
+@of_templates
+def every_parameter_is_used(template: Template) -> Iterator[str]:
     """Require that every parameter and variable of a template is used in one of its expressions."""
-    for template in infrastructure.templates:
-        identifiers = [text_of(node) for node in walk(template.root) if node.type == "identifier"]
-        exported = {each.name for each in template.variables.values() if "export" in each.decorators}
-        for name in (template.parameters.keys() | template.variables.keys()) - exported:
-            if identifiers.count(name) < 2:
-                yield f"{template.path.name}: {name} is not used"
+    identifiers = [text_of(node) for node in walk(template.root) if node.type == "identifier"]
+    for name in (template.parameters.keys() | template.variables.keys()) - template.exported:
+        if identifiers.count(name) < 2:
+            yield f"{name} is not used"
 
 
-def versions_are_listed(infrastructure: Infrastructure) -> Iterator[str]:
+@of_templates
+def versions_are_listed(template: Template) -> Iterator[str]:
     """Require that every resource, `existing` ones too, has the API version listed for its type."""
-    for template in infrastructure.templates:
-        for resource in template.resources.values():
-            kind, version = resource.source.split("@")
-            listed = [known for prefix, known in _VERSIONS.items() if f"{kind}/".startswith(f"{prefix}/")]
-            if listed != [version]:
-                yield f"{template.path.name}: {resource.source} is not a listed version"
+    for resource in template.resources.values():
+        kind, version = resource.source.split("@")
+        listed = [each for prefix, each in _VERSIONS.items() if f"{kind}/".startswith(f"{prefix}/")]
+        if listed != [version]:
+            yield f"{resource.source} is not a listed version"
 
 
-def _passed_on(template: Template, body: Node) -> Iterator[tuple[str, Declaration]]:
-    """Return the template's parameters that are passed on unchanged, by their names in the module."""
-    for node in walk(body):
-        if node.type == "object_property" and (parts := named(node))[1:]:
-            given = template.parameters.get(text_of(parts[1]))
-            if given is not None and within(node, "params"):
-                yield text_of(parts[0]), given
+@of_templates
+def names_are_declared(template: Template) -> Iterator[str]:
+    """Require that each name in an expression is declared in the file, imported, or a Bicep function."""
+    declared = template.parameters | template.variables | template.functions
+    known = {*declared, *template.resources, *template.modules, *template.imports, *_FUNCTIONS}
+    values = [each.value for each in (*declared.values(), *template.outputs.values()) if each.value]
+    bodies = [each.body for each in (*template.resources.values(), *template.modules.values())]
+    for node in (node for root in (*values, *bodies) for node in walk(root)):
+        is_value = node.type == "identifier" and _is_value(node)
+        if is_value and text_of(node) not in known | _bound_at(node):
+            yield f"{text_of(node)} is not declared"
 
 
-def _outside(given: Declaration, taken: Declaration) -> Iterator[str]:
-    for bound, wider in (("minValue", lt), ("minLength", lt), ("maxValue", gt), ("maxLength", gt)):
-        if bound in given.decorators and bound in taken.decorators:
-            first, second = (int(text_of(each.decorators[bound][0])) for each in (given, taken))
-            if wider(first, second):
-                yield bound
+@of_templates
+def imported_names_are_exported(template: Template) -> Iterator[str]:
+    """Require that every imported name exists, and is marked `@export()`."""
+    for name, source in template.imports.items():
+        if name not in read_template(template.file(source)).exported:
+            yield f"{source} exports no {name}"
 
 
-def _type_properties(template: Template) -> Iterator[str]:
-    """Yield the names of types' properties that have no description."""
-    for declaration in template.root.children:
-        if declaration.type == "type_declaration":
-            for node in walk(declaration):
-                if node.type == "object_property" and "description" not in decorators_of(node):
-                    yield text_of(named(node)[0])
+@of_templates
+def modules_are_called_with_their_parameters(template: Template) -> Iterator[str]:
+    """Require all parameters without a default, no unknown parameter, and no read of an unknown output."""
+    for module, inner in template.calls():
+        given = {name for name, value in properties_in(module.body) if within(value, "params")}
+        required = {name for name, declared in inner.parameters.items() if declared.value is None}
+        outputs = set(_outputs_read(template, module))
+        for name in (required - given) | (given - inner.parameters.keys()) | (outputs - inner.outputs.keys()):
+            yield f"{module.name}: {name} is missing or unknown"
+
+
+def _wider_bounds(given: Declaration, accepted: Declaration) -> Iterator[str]:
+    for bound, is_wider in _BOUNDS.items():
+        values = [each.decorators.get(bound) for each in (given, accepted)]
+        first, second = (int(text_of(value[0])) if value else None for value in values)
+        if first is not None and second is not None and is_wider(first, second):
+            yield bound
+
+
+def _is_value(node: Node) -> bool:
+    """Return whether an identifier is a value, and neither a property's name nor a declared variable."""
+    parent = node.parent
+    if parent is None or parent.type not in {"object_property", "member_expression"}:
+        return True
+    return (named(parent)[0] == node) is (parent.type == "member_expression")
+
+
+def _bound_at(node: Node) -> set[str]:
+    """Return the variables of the loops, lambdas and functions around a node."""
+    bound, outer = set[str](), node.parent
+    while outer is not None:
+        match outer.type:
+            case "for_statement":
+                bound |= {*names_in([*named(outer)[:-2]])}
+            case "lambda_expression":
+                bound |= {*names_in([*named(outer)[:-1]])}
+            case "user_defined_function":
+                bound |= {text_of(named(each)[0]) for each in named(named(outer)[1])}
+        outer = outer.parent
+    return bound
+
+
+def _outputs_read(template: Template, module: Resource) -> Iterator[str]:
+    for node in walk(template.root):
+        if node.type == "member_expression":
+            owner, name = named(node)
+            if [text_of(each).partition("[")[0] for each in named(owner)] == [module.name, "outputs"]:
+                yield text_of(name)

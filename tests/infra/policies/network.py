@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 from functions.roles import AppRole
-from tests.infra.bicep.values import Unresolved, Value, at, items_of, owner_of
+from tests.infra.bicep.template import Template, text_of
+from tests.infra.bicep.values import at, items_of, owner_of, shown
 from tests.infra.infrastructure import Environment, Infrastructure
+from tests.infra.policies import of_environments, of_templates, policy
 
 #: The zone of a service's private address, by the endpoint's group (Azure: private endpoint DNS).
 _ZONES = {
@@ -19,97 +21,97 @@ _ZONES = {
     "vault": "privatelink.vaultcore.azure.net",
 }
 
-#: The settings that name what an app uses, and which of its services; the task hub's are the host's, too.
-_HOST = "AzureWebJobsStorage__blobServiceUri"
+#: The settings that name a service, and its group.
 _SERVICES = {
-    _HOST: "blob",
-    "AzureWebJobsSecretStorageKeyVaultUri": "vault",
-    "ServiceBusConnection__fullyQualifiedNamespace": "namespace",
-    "EventHubConnection__fullyQualifiedNamespace": "namespace",
-    "DURABLE_TASK_SCHEDULER_CONNECTION_STRING": "scheduler",
+    r"AzureWebJobsStorage__blobServiceUri": "blob",
+    r"AzureWebJobsSecretStorageKeyVaultUri": "vault",
+    r"(ServiceBus|EventHub)Connection__fullyQualifiedNamespace": "namespace",
+    r"DURABLE_TASK_SCHEDULER_CONNECTION_STRING": "scheduler",
+    r"(StateStore|AgentStore)(__\d+)?__tableServiceUri": "table",
 }
-_TABLES = re.compile(r"(StateStore|AgentStore)(__\d+)?__tableServiceUri")
 
 
-def app_subnet_is_delegated(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require the delegation without which Flex Consumption can't enter the subnet."""
-    for network in infrastructure.each("Microsoft.Network/virtualNetworks"):
-        delegated = {
-            str(at(subnet, "name")): [
-                at(each, "properties", "serviceName")
-                for each in items_of(at(subnet, "properties", "delegations"))
-            ]
-            for subnet in items_of(network.at("properties", "subnets"))
-        }
-        del delegated["endpoints"]
-        if {tuple(map(str, each)) for each in delegated.values()} != {("Microsoft.App/environments",)}:
-            yield f"{network.title}: the apps' subnets are delegated to {delegated}"
+@of_environments
+def app_subnets_are_delegated(environment: Environment) -> Iterator[str]:
+    """Require the delegation without which Flex Consumption can't enter the subnets of apps."""
+    for network in environment.of("Microsoft.Network/virtualNetworks"):
+        for subnet in items_of(network.at("properties", "subnets")):
+            delegations = items_of(at(subnet, "properties", "delegations"))
+            services = [at(each, "properties", "serviceName") for each in delegations]
+            if at(subnet, "name") != "endpoints" and services != ["Microsoft.App/environments"]:
+                yield f"subnet {at(subnet, 'name')} is delegated to {services}"
 
 
-def agents_send_through_the_network_that_is_chosen(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require another network's subnet of the Agents' own app where there is one, and of no other app."""
-    for environment in infrastructure.environments:
-        given = environment.parameters.get("agentsSubnetId")
-        is_there = environment.site.at("properties", "virtualNetworkSubnetId") == given
-        if given is not None and is_there is not (environment.roles == {AppRole.AGENTS}):
-            yield f"{environment.name}: the app must {'not ' if is_there else ''}send through {given}"
+@of_environments
+def apps_send_through_their_network(environment: Environment) -> Iterator[str]:
+    """Require the other network's subnet for the Agents' own app, and with a private network any subnet."""
+    chosen = environment.parameters.get("agentsSubnetId")
+    subnet = environment.site.at("properties", "virtualNetworkSubnetId")
+    if chosen is not None and (subnet == chosen) is not (environment.roles == {AppRole.AGENTS}):
+        yield f"the app sends through {subnet}, and the Agents' network is {chosen}"
+    if environment.parameters.get("privateNetwork") and not subnet:
+        yield "the app must send through the network"
 
 
-def private_addresses_are_found(infrastructure: Infrastructure) -> Iterator[str]:
+@of_environments
+def private_addresses_are_found(environment: Environment) -> Iterator[str]:
     """Require that each endpoint is entered in the zone of its service, and each zone is linked."""
-    for environment in infrastructure.environments:
-        zones = [str(zone.at("name")) for zone in environment.of("Microsoft.Network/privateDnsZones")]
-        links = environment.of("Microsoft.Network/privateDnsZones/virtualNetworkLinks")
-        if set(zones) - set(_ZONES.values()) or len(links) != len(zones):
-            yield f"{environment.name}: zones {sorted(zones)}, and {len(links)} links"
-        for group, zone in _entered(environment):
-            if group not in _ZONES or _ZONES[group] not in zones or _ZONES[group] not in zone:
-                yield f"{environment.name}: the endpoint of {group} must be in {_ZONES.get(group)}"
+    zones = {str(zone.at("name")) for zone in environment.of("Microsoft.Network/privateDnsZones")}
+    links = environment.of("Microsoft.Network/privateDnsZones/virtualNetworkLinks")
+    if zones - set(_ZONES.values()) or {owner_of(link.at("parent")) for link in links} != zones:
+        yield f"zones are {sorted(zones)}, with {len(links)} links"
+    for group in environment.of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups"):
+        for each in items_of(group.at("properties", "privateDnsZoneConfigs")):
+            wanted, entered = _ZONES.get(str(at(each, "name"))), at(each, "properties", "privateDnsZoneId")
+            if wanted not in zones or str(wanted) not in shown(entered):
+                yield f"the endpoint of {at(each, 'name')} must be in {wanted}"
 
 
-def endpoints_lead_to_what_apps_use(infrastructure: Infrastructure) -> Iterator[str]:
+@of_environments
+def endpoints_exist_for_the_services_of_apps(environment: Environment) -> Iterator[str]:
     """Require, with a private network, an endpoint for each service that an app's settings name."""
-    for environment in infrastructure.environments:
-        if environment.parameters.get("privateNetwork"):
-            made = {led for _, led in _endpoints(environment)}
-            for missing in sorted(_used(environment) - made):
-                yield f"{environment.name}: there is no private endpoint for {missing}"
+    settings = environment.settings.items()
+    used = {
+        (owner_of(value), group)
+        for pattern, group in _SERVICES.items()
+        for name, value in settings
+        if re.fullmatch(pattern, name)
+    }
+    if environment.permissions.has_durable_client:
+        host = owner_of(environment.settings.get("AzureWebJobsStorage__blobServiceUri"))
+        used |= {(host, "queue"), (host, "table")}
+    if environment.parameters.get("privateNetwork"):
+        for missing in sorted(used - {target for _, target in _endpoints(environment)}):
+            yield f"there is no private endpoint for {missing}"
 
 
+@policy
 def endpoints_keep_their_names(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require a name for each endpoint, in all deployments: Azure refuses to lead it to something else."""
-    known: dict[str, tuple[str, str]] = {}
+    """Require one name for each endpoint, in all deployments: Azure refuses to change its target."""
+    targets: dict[str, tuple[str, str]] = {}
     for environment in infrastructure.environments:
         endpoints = _endpoints(environment)
-        names = [name for name, _ in endpoints]
-        for name, led in endpoints:
-            if names.count(name) > 1:
-                yield f"{environment.name}: several private endpoints are {name}"
-            if known.setdefault(name, led) != led:
-                yield f"{environment.name}: {name} leads to {led}, and elsewhere to {known[name]}"
+        if len(endpoints) != len({name for name, _ in endpoints}):
+            yield f"{environment.name}: several private endpoints have one name"
+        for name, target in endpoints:
+            if targets.setdefault(name, target) != target:
+                yield f"{environment.name}: {name} leads to {target}, and elsewhere to {targets[name]}"
+
+
+@of_templates
+def private_endpoints_are_deployed_one_by_one(template: Template) -> Iterator[str]:
+    """Require `@batchSize(1)`: two at once fail with ARM error StorageAccountOperationInProgress."""
+    for resource in template.resources.values():
+        size = [text_of(number) for number in resource.decorators.get("batchSize", ())]
+        if resource.source.startswith("Microsoft.Network/privateEndpoints@") and size != ["1"]:
+            yield f"{resource.name} must be deployed one by one"
 
 
 def _endpoints(environment: Environment) -> list[tuple[str, tuple[str, str]]]:
-    """Return each endpoint's name, and the resource and the service of it that it leads to."""
+    """Return each endpoint's name with its target: the resource and the group."""
     return [
         (str(endpoint.at("name")), (owner_of(at(one, "properties", "privateLinkServiceId")), str(group)))
         for endpoint in environment.of("Microsoft.Network/privateEndpoints")
         for one in items_of(endpoint.at("properties", "privateLinkServiceConnections"))
         for group in items_of(at(one, "properties", "groupIds"))
     ]
-
-
-def _used(environment: Environment) -> set[tuple[str, str]]:
-    """Return the resources that the app's settings name, and which service of each it uses."""
-    used = {(name, service) for name, service in _SERVICES.items() if name in environment.settings}
-    used |= {(name, "table") for name in environment.settings if _TABLES.fullmatch(name)}
-    used |= {(_HOST, each) for each in ("queue", "table") if AppRole.SCHEDULER in environment.roles}
-    return {(owner_of(environment.settings.get(name)), service) for name, service in used}
-
-
-def _entered(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield the group and the zone of each entry that an endpoint makes."""
-    for group in environment.of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups"):
-        for each in items_of(group.at("properties", "privateDnsZoneConfigs")):
-            zone: Value = at(each, "properties", "privateDnsZoneId")
-            yield str(at(each, "name")), zone.text if isinstance(zone, Unresolved) else str(zone)
