@@ -35,6 +35,7 @@ def resource_types(infrastructure: Infrastructure) -> list[str]:
     return sorted(set(sources))
 
 
+@cache
 def resource_type(name: str) -> Type | None:
     """Return the body of `Provider/type@version`, or None where the folder does not have it."""
     kind, version = name.split("@")
