@@ -119,7 +119,8 @@ def _continued(infrastructure: Infrastructure) -> list[tuple[str, str]]:
     """Return the queries of the workbook and of the log alerts, each with the stages that are added."""
     items = infrastructure.json("infra/workbook/workbook.json")["items"]
     texts = [re.match(r"<([\w-]+)>(.*)", each["content"].get("query", ""), re.DOTALL) for each in items]
-    alerts = infrastructure.json("infra/modules/watching/alerts.json")["log"]
+    declared = infrastructure.json("infra/modules/watching/alerts.json")
+    alerts = [*declared["log"], *declared["hub"]]
     columns = [[*(each["name"] for each in alert["dimensions"]), alert["column"]] for alert in alerts]
     return [(found[1], found[2]) for found in texts if found] + [
         (alert["query"], f"| project {', '.join(filter(None, named_columns))}")

@@ -1,21 +1,42 @@
-"""Selects resources from a plan."""
+"""The monitoring of an environment, as the templates plan it, and its queries."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from tests.infra.bicep.deployment import Planned
+from tests.infra.bicep.deployment import Deployment, Planned
+from tests.infra.bicep.values import Value
+from tests.infra.infrastructure import REPOSITORY
 
 ACTION_GROUP = "Microsoft.Insights/actionGroups"
 METRIC_ALERT = "Microsoft.Insights/metricAlerts"
 LOG_ALERT = "Microsoft.Insights/scheduledQueryRules"
 
-_DECLARED = Path(__file__).parents[3] / "infra/modules/watching/alerts.json"
-#: The prefix of the alerts' names in the tested plan.
-_PREFIX = "app-"
+TEMPLATE = REPOSITORY / "infra/modules/watching/watching.bicep"
+DECLARED: dict[str, list[dict[str, Any]]] = json.loads(
+    (TEMPLATE.parent / "alerts.json").read_text(encoding="utf-8")
+)
+PARAMETERS: dict[str, Value] = {
+    "location": "westeurope",
+    "tags": {},
+    "workspaceId": "the workspace",
+    "componentId": "the component",
+    "namespaceId": "the namespace",
+    "eventHubsId": "the hubs' namespace",
+    "prefix": "app",
+    "alertEmails": ["olga@example.com", "otto@example.com"],
+    "alertWebhookUrl": "https://example.com/alerts",
+    "workbookName": "3d0f7c1e-0c2a-4a7e-9d57-6d4f0f1a2b3c",
+    "budgetName": "budget",
+    "monthlyBudget": 0,
+    "budgetStart": "",
+}
+#: The module that `main.bicep` calls.
+WATCHING = Deployment(TEMPLATE, PARAMETERS)
 
 
 def of_type(plan: Iterable[Planned], *types: str) -> list[Planned]:
@@ -23,27 +44,37 @@ def of_type(plan: Iterable[Planned], *types: str) -> list[Planned]:
     return [each for each in plan if each.type in types]
 
 
-def alerts(plan: Iterable[Planned]) -> dict[str, Planned]:
+def alerts(plan: Iterable[Planned] = WATCHING.resources) -> dict[str, Planned]:
     """Return the alerts by name, without the prefix."""
     found = of_type(plan, METRIC_ALERT, LOG_ALERT)
-    return {str(each.at("name")).removeprefix(_PREFIX): each for each in found}
+    return {str(each.at("name")).removeprefix("app-"): each for each in found}
 
 
-def criterion(alert: Planned) -> dict[str, Any]:
-    """Return the only criterion of an alert."""
+def criteria(alert: Planned) -> list[dict[str, Any]]:
+    """Return the criteria of an alert."""
     every: Any = alert.at("properties", "criteria", "allOf")
-    [only] = every
-    assert isinstance(only, dict)
-    return only
+    return list(every)
 
 
-def dimensions(alert: Planned) -> dict[str, list[str]]:
-    """Return the values of an alert's dimensions, by name."""
-    return {each["name"]: each["values"] for each in criterion(alert)["dimensions"]}
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query file. `head` is the start of each line that it reads, None when it reads none of our lines.
+
+    `facts` are the JSON fields that it reads. `errors_only`: it reads only lines of Python's level ERROR.
+    """
+
+    text: str
+    head: str | None
+    facts: frozenset[str]
+    errors_only: bool
 
 
-def alerted_causes() -> set[str]:
-    """Return the causes of the query `operator-alerts` that `alerts.json` has an alert for."""
-    declared: list[dict[str, Any]] = json.loads(_DECLARED.read_text(encoding="utf-8"))["log"]
-    every = (dimension for alert in declared for dimension in alert["dimensions"])
-    return {cause for each in every if each["name"] == "Cause" for cause in each["values"]}
+def queries() -> dict[str, Query]:
+    """Read every query file, by its name."""
+    found = {}
+    for path in sorted((REPOSITORY / "infra/queries").glob("*.kql")):
+        text = path.read_text(encoding="utf-8")
+        head = re.search(r'Message startswith "([^"]+)"', text)
+        facts = frozenset(re.findall(r"\b(?:Facts|Figures)\.(\w+)", text))
+        found[path.stem] = Query(text, head[1] if head else None, facts, "SeverityLevel == 3" in text)
+    return found

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -23,11 +22,12 @@ from functions.operators.alerts import AlertLimit, Alerts
 from functions.timers import log_queue_ages, measure_intake, report_sweep
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import START, virtual_now
-from tests.infra.watching.kql import query_names, read_query
-from tests.infra.watching.resources import alerted_causes
+from tests.infra.watching.resources import DECLARED, queries
 from tests.unit.core.builders import LOOK, after, new, run, spec, start
 from tests.unit.storage.virtual import virtual
 from tests.unit.supervisor.supervised import Supervised, admit_due
+
+_QUERIES = queries()
 
 
 @pytest.fixture(autouse=True)
@@ -39,109 +39,65 @@ def _alerts() -> Alerts:
     return Alerts(None, AlertLimit(IndexedTable(), 1, virtual_now))
 
 
-def _facts(line: str) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(line[line.index("{") :])
-    return facts
-
-
-def _checked(query_name: str, record: logging.LogRecord) -> dict[str, Any]:
-    """Return the facts of a line that a query reads."""
-    query, line = read_query(query_name), record.getMessage()
-    assert query.head
-    assert line.startswith(query.head)
-    assert query.errors_only is (record.levelno == logging.ERROR)
-    return _facts(line)
-
-
-async def _alert(messages: Sequence[Message], caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
-    """Return the facts of the only alert among messages, as the function `operator_alert` logs it."""
+async def _alert(messages: Sequence[Message]) -> None:
+    """Log the only alert among messages, as the function `operator_alert` does."""
     [alert] = [each for each in messages if each.kind is MessageKind.ALERT]
     await _alerts().take(addressed(alert)[1].body)
-    return _checked("operator-alerts", caplog.records[-1])
 
 
-def _undo_refused() -> TaskRecord:
-    record = run(new(spec("a", undo=True), spec("b", "a")), "a")
-    return run(run(record, "b", OutcomeKind.REFUSED), "a", OutcomeKind.REFUSED)
+async def _step_refused() -> None:
+    await _alert(run(new(spec("a"), on_failure=FailurePolicy.KEEP), "a", OutcomeKind.REFUSED).outbox)
 
 
-def _undo_exhausted() -> TaskRecord:
-    record, seconds = run(new(spec("a", undo=True), spec("b", "a")), "a"), 1.0
-    record = run(record, "b", OutcomeKind.REFUSED)
+def _undoing() -> TaskRecord:
+    return run(run(new(spec("a", undo=True), spec("b", "a")), "a"), "b", OutcomeKind.REFUSED)
+
+
+async def _undo_refused() -> None:
+    await _alert(run(_undoing(), "a", OutcomeKind.REFUSED).outbox)
+
+
+async def _undo_exhausted() -> None:
+    record, seconds = _undoing(), 1.0
     while record.finished_at is None:
         seconds += 10_000
         if record.resume_at is not None:
             record = after(record, LOOK, seconds=seconds)
         record = after(record, start(record, "a", by=seconds + 10), seconds=seconds)
         record = after(record, LOOK, seconds=seconds + 100)
-    return record
+    await _alert(record.outbox)
 
 
-@pytest.mark.parametrize(
-    ("failed", "is_undo"),
-    [
-        (lambda: run(new(spec("a"), on_failure=FailurePolicy.KEEP), "a", OutcomeKind.REFUSED), False),
-        (_undo_refused, True),
-        (_undo_exhausted, True),
-    ],
-)
-async def test_task_in_error_is_found_and_a_failed_undo_is_distinguished(
-    failed: Callable[[], TaskRecord], caplog: pytest.LogCaptureFixture, *, is_undo: bool
-) -> None:
-    """By the cause, and by the beginning of the reason."""
-    query = read_query("operator-alerts")
-    facts = await _alert(failed().outbox, caplog)
-    assert query.facts - facts.keys() == {"gate", "rows"}
-    assert facts["cause"] in alerted_causes()
-    assert 'Reason startswith "undo of "' in query.text
-    assert facts["reason"].count("undo of ") == is_undo
-
-
-@virtual
-async def test_closed_gate_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    """By its name, which is that of its service, or `queue:` and the name of the Agent."""
+async def _gate_closed() -> None:
     process = Supervised(IndexedTable())
     await process.gates.report("card", OutcomeKind.NOT_BEGUN, virtual_now())
     await asyncio.sleep(11)
     await process.sweep()
-    facts = await _alert(process.sent, caplog)
-    assert (facts["cause"] in alerted_causes(), facts["gate"]) == (True, "card")
+    await _alert(process.sent)
 
 
-@virtual
-async def test_corrupt_rows_are_found(caplog: pytest.LogCaptureFixture) -> None:
-    """With the keys of some of them."""
+async def _rows_corrupt() -> None:
     table = IndexedTable()
     process = await admit_due(table, 1)
     table.rows["000", "t0000|order"]["Facts"] = "{"
     for _ in range(2):
         await process.sweep()
         await asyncio.sleep(11)
-    facts = await _alert(process.sent, caplog)
-    assert facts["cause"] in alerted_causes()
-    assert "t0000|order" in facts["rows"]
+    await _alert(process.sent)
 
 
-@virtual
-async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    """By its queue and its reason."""
+async def _message_lost() -> None:
     lost = LostMessages(RejectedMessages(IndexedTable(), virtual_now), _alerts().alert_lost)
     properties = {"DeadLetterReason": "MaxDeliveryCountExceeded"}
     await lost.take("submissions", QueueMessage(message_id="m", body=b"{}", properties=properties))
-    [line] = caplog.records
-    assert read_query("lost-messages").facts == _checked("lost-messages", line).keys()
 
 
-@virtual
-async def test_rejected_reply_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    """By its step, if it names one."""
+async def _reply_rejected() -> None:
     await _alerts().alert_rejected("agent-replies", "epoch: not an integer", task="t", step="pay")
-    [line] = caplog.records
-    assert _checked("rejected-replies", line).keys() - read_query("rejected-replies").facts == {"queue"}
 
 
 class _Queues:
-    """The queues, of which `submissions` holds one message of one byte."""
+    """The queues, of which `submissions` has one message of one byte."""
 
     async def backlog(self, _queue: str) -> Backlog:
         """Return the backlog of submissions."""
@@ -152,61 +108,89 @@ class _Queues:
         return [QueueDepth("submissions", Depth(1, has_more=False, oldest_at=START), None)]
 
 
-@virtual
-async def test_refused_orders_are_found(caplog: pytest.LogCaptureFixture) -> None:
-    """At each measurement."""
+async def _orders_refused() -> None:
     await asyncio.sleep(60)
     bounds = IntakeBounds(timedelta(seconds=1), 10)
     await measure_intake(cast("Any", _Queues()), IndexedTable(), bounds, virtual_now)
-    [line] = caplog.records
-    assert read_query("refused-orders").facts == _checked("refused-orders", line).keys()
 
 
-@virtual
-async def test_old_messages_are_found(caplog: pytest.LogCaptureFixture) -> None:
-    """With their queue and the age of the oldest one."""
+async def _queue_ages() -> None:
     await log_queue_ages(cast("Any", _Queues()), virtual_now)
-    [line] = caplog.records
-    assert read_query("waiting-messages").facts == _checked("waiting-messages", line).keys()
 
 
-async def _sweep_line(sweep: Callable[[], Awaitable[Any]], caplog: pytest.LogCaptureFixture) -> str:
+_OF_A_TASK, _OF_NO_TASK = {"gate", "rows", "state"}, {"epoch", "task", "workflow"}
+#: A query, the code that logs a line, the fields that only one of them has, and values of the line.
+_LINES: list[tuple[str, Callable[[], Awaitable[None]], set[str], dict[str, object]]] = [
+    ("operator-alerts", _step_refused, _OF_A_TASK, {"cause": "error"}),
+    ("operator-alerts", _undo_refused, _OF_A_TASK, {"cause": "error"}),
+    ("operator-alerts", _undo_exhausted, _OF_A_TASK, {"cause": "error"}),
+    ("operator-alerts", _gate_closed, _OF_NO_TASK | {"rows"}, {"cause": "gate closed", "gate": "card"}),
+    ("operator-alerts", _rows_corrupt, _OF_NO_TASK | {"gate"}, {"cause": "corrupt rows"}),
+    ("lost-messages", _message_lost, set(), {}),
+    ("rejected-replies", _reply_rejected, {"queue"}, {}),
+    ("refused-orders", _orders_refused, set(), {}),
+    ("waiting-messages", _queue_ages, set(), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "log", "differing", "values"), _LINES)
+@virtual
+async def test_line_is_read_by_its_query(
+    name: str,
+    log: Callable[[], Awaitable[None]],
+    differing: set[str],
+    values: dict[str, object],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By its start and level; the query reads the fields of the line."""
+    await log()
+    query, record, facts = _QUERIES[name], caplog.records[-1], _facts(caplog.messages[-1])
+    assert query.head
+    assert record.getMessage().startswith(query.head)
+    assert query.errors_only is (record.levelno == logging.ERROR)
+    assert query.facts ^ facts.keys() == differing
+    assert facts.items() >= values.items()
+    assert str(facts.get("reason")).count("undo of ") == (log in {_undo_refused, _undo_exhausted})
+    assert "t0000|order" in facts.get("rows", "t0000|order")
+
+
+def test_each_cause_is_distinguished() -> None:
+    """Each alert on `operator-alerts` has a line above; a failed undo differs by the start of its reason."""
+    dimensions = (each for alert in DECLARED["log"] for each in alert["dimensions"])
+    alerted = {cause for each in dimensions if each["name"] == "Cause" for cause in each["values"]}
+    assert {values["cause"] for _, _, _, values in _LINES if "cause" in values} == alerted
+    assert 'Reason startswith "undo of "' in _QUERIES["operator-alerts"].text
+
+
+def test_every_query_of_lines_is_checked_against_the_code() -> None:
+    """A new query needs a line above."""
+    checked = {name for name, *_ in _LINES} | {"silent-supervisor", "sweeps"}
+    assert {name for name, query in _QUERIES.items() if "AppTraces" in query.text} == checked
+
+
+async def _sweep_line(process: Supervised, caplog: pytest.LogCaptureFixture) -> str:
     caplog.clear()
-    await report_sweep("supervisor sweep", sweep)
+    await report_sweep("supervisor sweep", process.sweep)
     return caplog.messages[-1]
 
 
 @virtual
 async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture) -> None:
-    """Also a sweep that did nothing, because it shows that the Supervisor runs."""
-    query = read_query("sweeps")
-    process = await admit_due(IndexedTable(), 1)
+    """Also a sweep that did nothing, because it shows that the Supervisor runs; a failed sweep does not."""
+    query, table = _QUERIES["sweeps"], IndexedTable()
+    process = await admit_due(table, 1)
     await asyncio.sleep(100)
-    busy = await _sweep_line(process.sweep, caplog)
-    quiet = await _sweep_line(process.sweep, caplog)
+    busy, quiet = [await _sweep_line(process, caplog) for _ in range(2)]
+    table.read_fault = lambda: True
+    failed = await _sweep_line(process, caplog)
     assert query.head
-    assert query.head == read_query("silent-supervisor").head
+    assert query.head == _QUERIES["silent-supervisor"].head
+    assert [line.startswith(query.head) for line in (busy, quiet, failed)] == [True, True, False]
     assert query.facts <= _facts(busy).keys()
     assert _facts(busy)["late_seconds"] >= 100
-    assert quiet.startswith(query.head)
     assert query.facts.isdisjoint(_facts(quiet))
 
 
-@virtual
-async def test_failed_sweep_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
-    """A Supervisor whose sweeps fail counts as silent."""
-    table = IndexedTable()
-    process = Supervised(table)
-    table.read_fault = lambda: True
-    head = read_query("sweeps").head
-    assert head
-    assert not (await _sweep_line(partial(process.sweep), caplog)).startswith(head)
-
-
-def test_every_query_of_lines_is_checked_against_the_code() -> None:
-    """A new query needs a test here."""
-    checked = {
-        *("lost-messages", "operator-alerts", "refused-orders", "rejected-replies"),
-        *("silent-supervisor", "sweeps", "waiting-messages"),
-    }
-    assert {name for name in query_names() if "AppTraces" in read_query(name).text} == checked
+def _facts(line: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(line[line.index("{") :])
+    return facts
