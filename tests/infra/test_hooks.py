@@ -1,4 +1,4 @@
-"""azd's hooks: the key of the sample services is made once; what was deployed is verified when asked."""
+"""azd's hooks: the key of the sample services is created once; a deployment is verified on request."""
 
 from __future__ import annotations
 
@@ -17,142 +17,127 @@ pytestmark = pytest.mark.process
 _SECONDS = 20
 _HOOKS = yaml.safe_load((REPOSITORY / "azure.yaml").read_text(encoding="utf-8"))["hooks"]
 
-#: Stands for azd: writes down what it is asked to do, and knows what was deployed by this or another machine.
+#: Replaces azd: records its calls, and returns the state of a deployment from this or another machine.
 _AZD = """#!/bin/sh
-echo "$*" >> "$AZD_CALLS"
+echo "$*" >> "$CALLS"
 case "$*" in
   "env get-value SAMPLE_SERVICES_KEY_MADE") test -n "$AZD_DEPLOYED" && echo "$AZD_DEPLOYED" || exit 1 ;;
   "env refresh --no-prompt") test -n "$AZD_DEPLOYED" || exit 1 ;;
 esac
 """
 
-
-def _calls(hook: str, folder: Path, **environment: str) -> list[str]:
-    """Run a hook as azd does, and return the calls of azd that set something."""
-    azd, calls = folder / "azd", folder / "calls"
-    azd.write_text(_AZD)
-    azd.chmod(0o755)
-    calls.touch()
-    own = {"PATH": f"{folder}:{os.environ['PATH']}", "AZD_CALLS": str(calls), "AZD_DEPLOYED": ""}
-    posix = _HOOKS[hook]["posix"]
-    command = [posix["shell"], REPOSITORY / posix["run"]]
-    subprocess.run(command, env=own | environment, check=True, timeout=_SECONDS)
-    return [line for line in calls.read_text().splitlines() if line.startswith("env set ")]
-
-
-def test_key_is_made_at_random_the_first_time(tmp_path: Path) -> None:
-    """Of 32 bytes; a second environment has another."""
-    [first] = _calls("preprovision", tmp_path)
-    [_, second] = _calls("preprovision", tmp_path)
-    assert re.fullmatch(r"env set SAMPLE_SERVICES_KEY [0-9a-f]{64}", first)
-    assert first != second
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "all"}, id="provisioned from here"),
-        pytest.param({"AZD_DEPLOYED": "all"}, id="provisioned from another machine"),
-        pytest.param(
-            {"SAMPLE_SERVICES_KEY_MADE": "split", "ROLES_SPLIT": "True"}, id="an app for each role, from here"
-        ),
-        pytest.param(
-            {"SAMPLE_SERVICES_KEY_MADE": "all", "AZD_DEPLOYED": "split", "ROLES_SPLIT": "true"},
-            id="roles were split from another machine",
-        ),
-        pytest.param({"SAMPLE_SERVICES_KEY": "chosen"}, id="chosen by somebody, or left by a failed attempt"),
-        pytest.param({"SAMPLE_SERVICES": "False"}, id="without sample services"),
-    ],
-)
-def test_key_that_exists_is_kept(environment: dict[str, str], tmp_path: Path) -> None:
-    """So provisioning again changes nothing."""
-    assert _calls("preprovision", tmp_path, **environment) == []
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "all", "ROLES_SPLIT": "true"}, id="roles are split"),
-        pytest.param({"AZD_DEPLOYED": "split", "ROLES_SPLIT": "false"}, id="roles are put together"),
-        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "", "SAMPLE_SERVICES": "True"}, id="samples are new"),
-    ],
-)
-def test_key_is_made_for_new_vaults(environment: dict[str, str], tmp_path: Path) -> None:
-    """They would have no secret under its name, and the deployment would stop."""
-    [made] = _calls("preprovision", tmp_path, **environment)
-    assert made.startswith("env set SAMPLE_SERVICES_KEY ")
-
-
-def test_templates_tell_whose_vaults_have_the_key() -> None:
-    """In the words that the hook compares."""
-    environments = Infrastructure(REPOSITORY).environments
-    told = {each.name: each.deployment.outputs()["SAMPLE_SERVICES_KEY_MADE"] for each in environments}
-    assert (told["defaults"], told["split: app"], told["without samples"]) == ("all", "split", "")
-
-
-def test_key_is_forgotten_when_the_vault_has_it(tmp_path: Path) -> None:
-    """A key that was passed again would be a new version in the vault."""
-    assert _calls("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made") == ["env set SAMPLE_SERVICES_KEY "]
-
-
-#: Stands for az, and for the project's Python: write down what they are asked.
-_TOLD = r"""#!/bin/sh
+#: Replaces az, and the project's Python: records its calls with the keys and the token.
+_AZ = r"""#!/bin/sh
 echo "$*" "with ${VERIFY_KEY:-no key}, ${VERIFY_OPERATOR_KEY:-no other} and ${VERIFY_TOKEN:-no token}" \
-  >> "$TOLD"
+  >> "$CALLS"
 case "$*" in *"--name func-1 "*) echo default-key ;; *"--name func-1-su "*) echo operators-key ;; esac
 case "$1" in account) echo a-token ;; esac
 """
 
 
+def _calls(hook: str, folder: Path, **environment: str) -> list[str]:
+    """Run a hook as azd does, and return the calls of the replaced programs."""
+    (folder / ".venv/bin").mkdir(parents=True, exist_ok=True)
+    for name, text in {"azd": _AZD, "az": _AZ, ".venv/bin/python": _AZ}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    calls = folder / "calls"
+    calls.touch()
+    own = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(calls), "AZD_DEPLOYED": ""}
+    posix = _HOOKS[hook]["posix"]
+    command = [posix["shell"], REPOSITORY / posix["run"]]
+    subprocess.run(command, cwd=folder, env=own | environment, check=True, timeout=_SECONDS)
+    return calls.read_text().splitlines()
+
+
+def _set(hook: str, folder: Path, **environment: str) -> list[str]:
+    return [line for line in _calls(hook, folder, **environment) if line.startswith("env set ")]
+
+
+def test_key_is_random_the_first_time(tmp_path: Path) -> None:
+    """It has 32 bytes; a second environment has another."""
+    [first] = _set("preprovision", tmp_path)
+    [_, second] = _set("preprovision", tmp_path)
+    assert re.fullmatch(r"env set SAMPLE_SERVICES_KEY [0-9a-f]{64}", first)
+    assert first != second
+
+
+_HERE, _ELSEWHERE = "SAMPLE_SERVICES_KEY_MADE", "AZD_DEPLOYED"
+
+
 @pytest.mark.parametrize(
-    ("environment", "told"),
+    ("environment", "is_created"),
     [
-        pytest.param({}, [], id="nobody asked"),
-        pytest.param({"VERIFY": "true"}, ["with default-key, no other and no token"], id="function keys"),
+        pytest.param({_HERE: "all"}, False, id="provisioned from here"),
+        pytest.param({_ELSEWHERE: "all"}, False, id="provisioned from another machine"),
+        pytest.param({_HERE: "split", "ROLES_SPLIT": "True"}, False, id="an app for each role, from here"),
         pytest.param(
-            {"VERIFY": "True", "VERIFY_KEY": "adas"}, ["with adas, no other and no token"], id="own key"
+            {_HERE: "all", _ELSEWHERE: "split", "ROLES_SPLIT": "true"},
+            False,
+            id="roles were split from another machine",
         ),
+        pytest.param({"SAMPLE_SERVICES_KEY": "chosen"}, False, id="chosen, or left by a failed attempt"),
+        pytest.param({"SAMPLE_SERVICES": "False"}, False, id="without sample services"),
+        pytest.param({_HERE: "all", "ROLES_SPLIT": "true"}, True, id="roles are split"),
+        pytest.param({_ELSEWHERE: "split", "ROLES_SPLIT": "false"}, True, id="roles are put together"),
+        pytest.param({_HERE: "", "SAMPLE_SERVICES": "True"}, True, id="samples are new"),
+    ],
+)
+def test_key_is_created_for_new_vaults_only(
+    environment: dict[str, str], tmp_path: Path, *, is_created: bool
+) -> None:
+    """A new vault has no secret under its name; provisioning an existing one again changes nothing."""
+    keys = _set("preprovision", tmp_path, **environment)
+    assert [key.startswith("env set SAMPLE_SERVICES_KEY ") for key in keys] == [True] * is_created
+
+
+def test_templates_output_the_vaults_with_the_key() -> None:
+    """In the words that the hook compares."""
+    environments = Infrastructure(REPOSITORY).environments
+    outputs = {each.name: each.deployment.outputs()["SAMPLE_SERVICES_KEY_MADE"] for each in environments}
+    assert (outputs["defaults"], outputs["split: app"], outputs["without samples"]) == ("all", "split", "")
+
+
+def test_key_is_deleted_when_the_vault_has_it(tmp_path: Path) -> None:
+    """A key that was passed again would be a new version in the vault."""
+    assert _set("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made") == ["env set SAMPLE_SERVICES_KEY "]
+
+
+@pytest.mark.parametrize(
+    ("environment", "keys"),
+    [
+        pytest.param({}, None, id="not requested"),
+        pytest.param({"VERIFY": "true"}, "default-key, no other and no token", id="function keys"),
+        pytest.param({"VERIFY": "True", "VERIFY_KEY": "adas"}, "adas, no other and no token", id="own key"),
         pytest.param(
-            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"},
-            ["with default-key, no other and a-token"],
-            id="sign-in",
+            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"}, "default-key, no other and a-token", id="sign-in"
         ),
         pytest.param(
             {"VERIFY": "true", "AZURE_OPERATORS_FUNCTION_NAME": "func-1-su"},
-            ["with default-key, operators-key and no token"],
+            "default-key, operators-key and no token",
             id="an app for each role",
         ),
     ],
 )
-def test_deployment_is_verified_when_asked(
-    environment: dict[str, str], told: list[str], tmp_path: Path
+def test_deployment_is_verified_on_request(
+    environment: dict[str, str], keys: str | None, tmp_path: Path
 ) -> None:
-    """With the keys and tokens that the deployment takes; the outcome is the hook's."""
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    for program in (tmp_path / "az", python):
-        program.write_text(_TOLD)
-        program.chmod(0o755)
-    own = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "TOLD": str(tmp_path / "told"),
+    """With the keys and tokens of the deployment; the exit code is the hook's."""
+    deployed = {
         "AZURE_FUNCTION_NAME": "func-1",
         "AZURE_RESOURCE_GROUP": "rg-1",
         "AZURE_OPERATORS_FUNCTION_NAME": "func-1",
         "SERVICE_APP_URI": "https://func-1.example.com",
         "OPERATORS_APP_URI": "https://func-2.example.com",
     }
-    posix = _HOOKS["postdeploy"]["posix"]
-    command = [posix["shell"], REPOSITORY / posix["run"]]
-    subprocess.run(command, cwd=tmp_path, env=own | environment, check=True, timeout=_SECONDS)
-    lines = (tmp_path / "told").read_text().splitlines() if (tmp_path / "told").exists() else []
-    asked = "-m local verify --url https://func-1.example.com --operators-url https://func-2.example.com "
-    verified = [line for line in lines if line.startswith(asked)]
-    assert [line[line.index("with ") :] for line in verified] == told
-    assert bool(lines) == bool(told)
+    calls = _calls("postdeploy", tmp_path, **(deployed | environment))
+    command = "-m local verify --url https://func-1.example.com --operators-url https://func-2.example.com "
+    verified = [line.partition("with ")[2] for line in calls if line.startswith(command)]
+    assert verified == ([keys] if keys else [])
+    assert bool(calls) == bool(keys)
 
 
-def test_each_hook_is_there_for_windows_too() -> None:
+def test_each_hook_exists_for_windows_too() -> None:
     """There, azd runs that instead."""
     for hook in _HOOKS.values():
         assert (REPOSITORY / hook["windows"]["run"]).is_file()

@@ -153,7 +153,7 @@ def _binary(node: Node, names: Names) -> Value:
     first, operator = evaluate(left, names), text_of(node.children[1])
     if operator == "??":
         return evaluate(right, names) if first is None else first
-    function, kind = _OPERATORS[operator]
+    function, kind = _OPERATORS.get(operator, (eq, ()))
     second = evaluate(right, names)
     is_plain = isinstance(first, kind) and isinstance(second, kind)  # type: ignore[arg-type]
     result: Value = function(first, second) if is_plain else Unresolved(text_of(node))

@@ -81,8 +81,13 @@ def endpoints_exist_for_the_services_of_apps(environment: Environment) -> Iterat
         host = owner_of(environment.settings.get("AzureWebJobsStorage__blobServiceUri"))
         used |= {(host, "queue"), (host, "table")}
     if environment.parameters.get("privateNetwork"):
-        for missing in sorted(used - {target for _, target in _endpoints(environment)}):
+        targets = {target for _, target in _endpoints(environment)}
+        deployed = {str(each.at("name")) for each in environment.deployment.resources}
+        for missing in sorted(used - targets):
             yield f"there is no private endpoint for {missing}"
+        for resource, _ in targets:
+            if resource not in deployed:
+                yield f"a private endpoint leads to {resource}, which is not deployed"
 
 
 @policy

@@ -35,6 +35,9 @@ _REQUIRED: Mapping[str, Wanted] = {
         "properties.publicNetworkAccess": _public_access,
     },
     "Microsoft.EventHub/namespaces": {
+        "sku": {"name": "Standard", "tier": "Standard", "capacity": 1},
+        "properties.isAutoInflateEnabled": True,
+        "properties.maximumThroughputUnits": 10,
         "properties.disableLocalAuth": True,
         "properties.minimumTlsVersion": "1.2",
         "properties.publicNetworkAccess": _public_access,

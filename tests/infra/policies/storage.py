@@ -1,11 +1,12 @@
-"""Queues and tables: everything that the application uses is declared."""
+"""Queues, event hubs and tables: everything that the application uses is declared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from functions.settings import Settings
 from tests.infra.application import DUPLICATE_DETECTION, STATE_TABLES
-from tests.infra.bicep.values import at, items_of
+from tests.infra.bicep.values import at, items_of, owner_of
 from tests.infra.infrastructure import Environment
 from tests.infra.policies import of_environments
 
@@ -32,6 +33,40 @@ def queues_are_those_of_the_list(environment: Environment) -> Iterator[str]:
         window = at(properties, "duplicateDetectionHistoryTimeWindow") if is_detecting else "no time"
         if window != ("PT10M" if name in DUPLICATE_DETECTION else "no time"):
             yield f"queue {name}: duplicates are detected for {window}"
+
+
+@of_environments
+def hubs_are_those_of_the_list(environment: Environment) -> Iterator[str]:
+    """Require the hubs of infra/hubs.json where they are asked for; the first is the application's.
+
+    The number of partitions can't be changed later.
+    """
+    listed = environment.infrastructure.json("infra/hubs.json")["hubs"]
+    wanted = [
+        (
+            hub["name"],
+            hub["partitionCount"],
+            {"cleanupPolicy": "Delete", "retentionTimeInHours": hub["retentionHours"]},
+        )
+        for hub in listed
+    ]
+    groups = [(hub["name"], group) for hub in listed for group in hub["consumerGroups"]]
+    is_chosen = environment.parameters.get("eventHub", False)
+    planned = environment.of("Microsoft.EventHub/namespaces/eventhubs")
+    names = ("partitionCount", "retentionDescription")
+    if [(each.at("name"), *(each.at("properties", name) for name in names)) for each in planned] != (
+        wanted if is_chosen else []
+    ):
+        yield "event hubs differ from infra/hubs.json"
+    consumers = environment.of("Microsoft.EventHub/namespaces/eventhubs/consumergroups")
+    declared = [(owner_of(each.at("parent")).rpartition("/")[2], each.at("name")) for each in consumers]
+    if declared != (groups if is_chosen else []):
+        yield "consumer groups differ from infra/hubs.json"
+    defaults = (
+        Settings.model_fields[name].default for name in ("event_hub_name", "event_hub_consumer_group")
+    )
+    if groups[0] != tuple(defaults) or "$Default" in dict(groups).values():
+        yield "the application does not read the first hub of infra/hubs.json"
 
 
 @of_environments
