@@ -155,7 +155,7 @@ def _binary(node: Node, names: Names) -> Value:
         return evaluate(right, names) if first is None else first
     function, kind = _OPERATORS.get(operator, (eq, ()))
     second = evaluate(right, names)
-    is_plain = isinstance(first, kind) and isinstance(second, kind)  # type: ignore[arg-type]
+    is_plain = isinstance(first, kind) and isinstance(second, kind)
     result: Value = function(first, second) if is_plain else Unresolved(text_of(node))
     return result
 

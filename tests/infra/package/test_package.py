@@ -1,19 +1,23 @@
-"""The package for Azure, the page that deploys it, and the pipeline."""
+"""The package for Azure, the page about its deployment, and the pipeline."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from local.platform import ANY_PORTS, Platform, PlatformOptions
+from tests.e2e.caller import NEEDS_ORDERS, Caller
+from tests.house.documents import ROOT
 from tests.infra.application import functions
-from tests.infra.package.imports import packages_imported
-from tests.infra.package.package import ROOT, make_package, packaged
+from tests.infra.package.package import make_package, packaged, packages_imported
 
 #: The files besides the folder `functions/`.
 _FILES = {"function_app.py", "host.json", "requirements.txt"}
@@ -29,22 +33,53 @@ def test_package_holds_the_application_and_nothing_else(tmp_path: Path) -> None:
     assert names == {str(path.relative_to(ROOT)) for path in ours} | _FILES
 
 
-def test_new_file_at_the_root_is_detected(tmp_path: Path) -> None:
-    """A file that `.funcignore` does not name is packaged, so the test above would fail."""
+def test_package_has_new_files_and_no_virtual_environment(tmp_path: Path) -> None:
+    """A file that `.funcignore` does not name is packaged, so the test above would fail.
+
+    `<folder>_env` is the environment of `azd restore`: azd excludes only files that `.funcignore` names.
+    """
     (tmp_path / ".funcignore").write_bytes((ROOT / ".funcignore").read_bytes())
-    for name in ("notes.txt", "local.settings.json", "secrets.env", ".env", "README.md", "tests/test_a.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    files = ["notes.txt", "local.settings.json", "secrets.env", ".env", "README.md", "tests/test_a.py"]
+    files += [f"{environment}/lib/module.py" for environment in (".venv", "venv", "main_env")]
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     assert {str(path) for path in packaged(tmp_path)} == {"notes.txt", "secrets.env"}
 
 
-@pytest.mark.parametrize("environment", [".venv", "venv", "main_env"])
-def test_no_virtual_environment_is_packaged(environment: str, tmp_path: Path) -> None:
-    """Nor that of `azd restore`, `<folder>_env`: azd excludes only what `.funcignore` names."""
-    (tmp_path / ".funcignore").write_bytes((ROOT / ".funcignore").read_bytes())
-    (tmp_path / environment / "lib").mkdir(parents=True)
-    (tmp_path / environment / "lib" / "module.py").touch()
-    assert list(packaged(tmp_path)) == []
+#: Added to the entry point: records the path of the imported application.
+_RECORD_ORIGIN = """
+from pathlib import Path
+import functions.wiring
+Path(__file__).with_name("origin").write_text(functions.wiring.__file__)
+"""
+
+#: Pages that are served from files in the package: the console, the API's pages.
+_SERVED = ("/api/ops", "/api/ops/console/main.js", "/api/docs", "/api/docs/docs.js")
+
+
+@pytest.mark.process
+@NEEDS_ORDERS
+async def test_package_processes_an_order_and_serves_its_pages(tmp_path: Path) -> None:
+    """It starts in a separate folder: it contains everything that it needs from this project."""
+    make_package(tmp_path / "package.zip")
+    app = tmp_path / "app"
+    with zipfile.ZipFile(tmp_path / "package.zip") as archive:
+        archive.extractall(app)
+    shutil.copy(ROOT / "local.settings.sample.json", app)  # in Azure, settings are not in the package
+    with (app / "function_app.py").open("a", encoding="utf-8") as entry:
+        entry.write(_RECORD_ORIGIN)
+    queues = ROOT / "infra" / "queues.json"  # nor are queues
+    options = PlatformOptions(
+        ports=ANY_PORTS, data=tmp_path / "data", app=app, queues=queues, in_memory_storage=True
+    )
+    async with Platform(options) as platform, Caller.of(platform) as caller:
+        assert await caller.put("packaged") == HTTPStatus.ACCEPTED
+        await caller.until_state("packaged", "Processed")
+        for path in _SERVED:
+            async with caller.session.get(path) as answer:
+                assert answer.status == HTTPStatus.OK, path
+    assert Path((app / "origin").read_text(encoding="utf-8")).is_relative_to(app)
 
 
 def test_requirements_name_everything_that_is_imported() -> None:
@@ -79,39 +114,29 @@ assert _CHOICES.pop("SAMPLE_SERVICES_KEY") == ""
 _SECRETS = {"ALERT_WEBHOOK_URL"}
 
 
-def test_page_answers_a_fresh_readers_questions_in_order() -> None:
-    """What it makes comes first, what to do when it fails last."""
-    asked = ["What it makes", "What it costs", "One command", "Size", "Zones and regions"]
-    asked += ["An app for each role", "Network", "Sign-in", "When it fails"]
-    assert [each for each in re.findall(r"^## (.+)$", _PAGE, re.MULTILINE) if each in asked] == asked
-
-
-def test_page_says_that_nothing_was_deployed() -> None:
-    """Before anything else."""
+def test_page_has_its_sections_in_order() -> None:
+    """First, it says that nothing was deployed; the remedies for failures come last."""
     assert "No deployment to a subscription was tested" in _PAGE.split("\n## ")[0]
+    wanted = ["What it makes", "What it costs", "One command", "Size", "Zones and regions"]
+    wanted += ["An app for each role", "Network", "Sign-in", "When it fails"]
+    assert [each for each in re.findall(r"^## (.+)$", _PAGE, re.MULTILINE) if each in wanted] == wanted
 
 
-def test_page_lists_every_option() -> None:
-    """Each with its default, if it has one."""
+def test_page_and_pipeline_have_every_option() -> None:
+    """Each with its default, if it has one. The pipeline would reset a missing option to its default."""
     listed = dict(re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", _PAGE, re.MULTILINE))
     assert listed == {name: f"`{default}`" if default else "none" for name, default in _CHOICES.items()}
+    passed = _read(_FOLDER / "deploy.yml")["jobs"]["deploy"]["env"]
+    for name, default in _CHOICES.items():
+        value = f"vars.{name} || '{default}'" if default else f"vars.{name}"
+        assert passed.get(name) == (None if name in _SECRETS else f"${{{{ {value} }}}}"), name
 
 
-def test_pipeline_passes_on_every_option() -> None:
-    """Otherwise it would reset a chosen value to its default."""
-    workflow = yaml.safe_load((ROOT / ".github/workflows/deploy.yml").read_text(encoding="utf-8"))
-    passed = workflow["jobs"]["deploy"]["env"]
-    wanted = {
-        name: f"${{{{ vars.{name} || '{default}' }}}}" if default else f"${{{{ vars.{name} }}}}"
-        for name, default in _CHOICES.items()
-        if name not in _SECRETS
-    }
-    assert wanted
-    assert {name: passed.get(name) for name in wanted} == wanted
+def test_page_counts_the_groups_and_alerts_that_are_paid_for() -> None:
+    """Groups are HTTP, Durable, and each function with another trigger, except Agents; two of each are ready.
 
-
-def test_page_counts_the_groups_that_zones_are_paid_for() -> None:
-    """HTTP, Durable, and each function with another trigger that is no Agent's; two of each are ready."""
+    Each log alert is paid for, and each metric alert once per queue.
+    """
     all_of_them = functions().items()
     own = [its for name, its in all_of_them if not name.startswith("agent_") or name == "agent_replies"]
     triggers = [each["type"] for its in own for each in its if "Trigger" in each["type"]]
@@ -120,10 +145,6 @@ def test_page_counts_the_groups_that_zones_are_paid_for() -> None:
     flowing = " ".join(_PAGE.split())
     assert f"for each of the {groups} groups of functions, and of each Agent" in flowing
     assert f"at least {2 * groups} instances instead of one" in flowing
-
-
-def test_page_counts_the_alerts_that_are_paid_for() -> None:
-    """Each log alert, and each metric alert once per queue."""
     alerts = json.loads((ROOT / "infra/modules/watching/alerts.json").read_text(encoding="utf-8"))
     logs, metrics = len(alerts["log"]), len(alerts["metric"])
     assert f"every 5 minutes ({logs}) and metric alert series ({metrics} for each queue)" in _PAGE
@@ -131,6 +152,9 @@ def test_page_counts_the_alerts_that_are_paid_for() -> None:
 
 _FOLDER = ROOT / ".github/workflows"
 _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*$")
+
+#: The events that start a workflow.
+_EVENTS = {"check": {"push", "pull_request"}, "nightly": {"schedule"}}
 
 WORKFLOWS = [pytest.param(path, id=path.stem) for path in sorted(_FOLDER.iterdir())]
 
@@ -146,80 +170,54 @@ def _steps(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS)
-def test_actions_are_pinned(path: Path) -> None:
-    """By commit, because a tag can be moved; a comment names the version."""
-    lines = re.findall(r"uses: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == sum("uses" in step for step in _steps(path)) > 0
+def test_workflow_can_leak_no_secret(path: Path) -> None:
+    """It uses none: federated identity needs only names. Permissions are minimal, and no job requests more.
+
+    Actions are pinned by commit, because a tag can be moved; a comment names the version. Later steps could
+    read the token of a checkout, and a branch's name could run as a command.
+    """
+    text, steps = path.read_text(encoding="utf-8"), _steps(path)
+    lines = re.findall(r"uses: (.+)$", text, re.MULTILINE)
+    assert len(lines) == sum("uses" in step for step in steps) > 0
     assert [line for line in lines if not _PINNED.fullmatch(line)] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "permissions"),
-    [
-        pytest.param("check", {"contents": "read"}, id="check"),
-        pytest.param("nightly", {"contents": "read"}, id="nightly"),
-        pytest.param("deploy", {"contents": "read", "id-token": "write"}, id="deploy"),
-    ],
-)
-def test_permissions_are_minimal(name: str, permissions: dict[str, str]) -> None:
-    """To read the repository, and for deployment to sign in by federated identity. No job requests more."""
-    workflow = _read(_FOLDER / f"{name}.yml")
-    assert workflow["permissions"] == permissions
-    assert [job for job in workflow["jobs"].values() if "permissions" in job] == []
-
-
-@pytest.mark.parametrize("path", WORKFLOWS)
-def test_no_secret_is_used(path: Path) -> None:
-    """No secret can leak: federated identity needs only names."""
-    assert not re.search(r"\bsecrets\b", path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("path", WORKFLOWS)
-def test_steps_get_neither_token_nor_event(path: Path) -> None:
-    """Later steps could read the token, and a branch's name could run as a command."""
-    checkouts = [step for step in _steps(path) if step.get("uses", "").startswith("actions/checkout@")]
+    sign_in = {"id-token": "write"} if path.stem == "deploy" else {}
+    assert _read(path)["permissions"] == {"contents": "read", **sign_in}
+    assert [job for job in _read(path)["jobs"].values() if "permissions" in job] == []
+    assert not re.search(r"\bsecrets\b", text)
+    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
     assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"]
-    assert [step["run"] for step in _steps(path) if "${{" in step.get("run", "")] == []
+    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
 
 
-def test_every_push_and_pull_request_is_checked() -> None:
-    """With the same script as on a developer's machine."""
-    assert {"push", "pull_request"} <= _read(_FOLDER / "check.yml")["on"].keys()
-    assert ".ci/run" in [step.get("run") for step in _steps(_FOLDER / "check.yml")]
+def test_every_push_is_checked_and_every_test_runs_each_night() -> None:
+    """With the same script as on a developer's machine; `make test` leaves out tests that are marked `night`.
 
-
-def test_every_test_runs_each_night() -> None:
-    """By a schedule: `make test` leaves out the tests that are marked `night`."""
-    assert "schedule" in _read(_FOLDER / "nightly.yml")["on"]
-    assert "make test-all" in [step.get("run") for step in _steps(_FOLDER / "nightly.yml")]
-
-
-def test_check_has_what_the_tests_need() -> None:
-    """The templates' tests need a compiler; `make test` installs everything else."""
-    assert "az bicep install" in "\n".join(step.get("run", "") for step in _steps(_FOLDER / "check.yml"))
+    The templates' tests need a compiler; `make test` installs everything else.
+    """
+    commands = {name: [step.get("run", "") for step in _steps(_FOLDER / f"{name}.yml")] for name in _EVENTS}
+    for name, events in _EVENTS.items():
+        assert events <= _read(_FOLDER / f"{name}.yml")["on"].keys()
+    assert "make test-all" in commands["nightly"]
+    assert ".ci/run" in commands["check"]
+    assert "az bicep install" in "\n".join(commands["check"])
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     own = [line for line in lines if line and not line.startswith(("#", "set ", "cd ", "export "))]
     assert own == ["make check", "make test"]
 
 
-def test_only_what_is_checked_on_main_is_deployed() -> None:
-    """Or on request; never a fork's pull request, whose check has the same name."""
+def test_only_checked_commits_of_main_are_deployed_one_at_a_time() -> None:
+    """Or on request; never a fork's pull request, whose check has the same name.
+
+    A deployment is not interrupted, and a skipped run, as after a failed check, cancels no waiting run.
+    """
     workflow = _read(_FOLDER / "deploy.yml")
     assert workflow["on"] == {
         "workflow_dispatch": "",
         "workflow_run": {"workflows": ["check"], "types": ["completed"], "branches": ["main"]},
     }
     condition = workflow["jobs"]["deploy"]["if"]
-    for needed in (
-        "workflow_run.conclusion == 'success'",
-        "workflow_run.event == 'push'",
-        "workflow_run.head_repository.full_name == github.repository",
-    ):
-        assert needed in condition
-
-
-def test_one_deployment_runs_at_a_time() -> None:
-    """It is not interrupted; and a skipped run, as after a failed check, does not cancel a waiting one."""
-    workflow = _read(_FOLDER / "deploy.yml")
+    assert "workflow_run.conclusion == 'success'" in condition
+    assert "workflow_run.event == 'push'" in condition
+    assert "workflow_run.head_repository.full_name == github.repository" in condition
     assert "concurrency" not in workflow
     assert workflow["jobs"]["deploy"]["concurrency"] == {"group": "deploy", "cancel-in-progress": "false"}
