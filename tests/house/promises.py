@@ -47,12 +47,8 @@ def _tests_of(tree: ast.Module) -> list[tuple[str, bool]]:
                 module_is_night = _is_night([value])
             case ast.Assign(targets=[ast.Name(id=name)]) if name.startswith("Test"):
                 found.append((name, False))
-            case ast.ClassDef(name=name, decorator_list=marks):
-                found.append((name, _is_night(marks)))
-            case ast.FunctionDef(name=name, decorator_list=marks):
-                found.append((name, _is_night(marks)))
-            case ast.AsyncFunctionDef(name=name, decorator_list=marks):
-                found.append((name, _is_night(marks)))
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                found.append((node.name, _is_night(node.decorator_list)))
             case _:
                 pass
     return [(name, is_night or module_is_night) for name, is_night in found]

@@ -1,4 +1,4 @@
-"""What the documents name exists: files, folders, tests, and the targets of links."""
+"""Files, folders, tests, and the targets of links exist if the documents name them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_COLUMNS = 120
 _BASES = (ROOT, ROOT / "tests")
 #: Workflows that a reader may remove; paths to their folders need not exist.
 _SAMPLES = ("orders", "deliveries")
-#: What a developer creates.
+#: Files that a developer creates.
 _MADE_LATER = frozenset({"local.settings.json"})
 
 DOCUMENTS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]

@@ -28,7 +28,7 @@ _APP = Path(__file__).with_name("entered_files") / "function_app.py"
     ids=["behind a queue", "in the process"],
 )
 async def test_order_enters_at_most_sixty_files(resource: str, body: Body, tmp_path: Path) -> None:
-    """What each order but the first enters. Reads that serve many orders, and sample services, are apart."""
+    """Counted for each order but the first, without sample services and reads that serve many orders."""
     calls = tmp_path / "calls"
     settings = {"CALLS_FILE": str(calls), **{f"AzureWebJobs_{name}_Disabled": "true" for name in _TIMERS}}
     workload = Workload("entered files", _APP, resource, body, "", settings)

@@ -41,7 +41,7 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        """Tell whether a body is read."""
+        """Return whether a body is read."""
         return self.method not in {"GET", "DELETE"}
 
     @property
@@ -58,7 +58,7 @@ class Route:
 
     @property
     def is_of_events(self) -> bool:
-        """Tell whether a step says who may call it, and with what: see `tests/unit/api/test_events.py`."""
+        """Return whether a step defines its callers and its body: see `tests/unit/api/test_events.py`."""
         return "/events/" in self.path and "/ops/" not in self.path
 
     def __str__(self) -> str:

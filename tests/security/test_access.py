@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -86,15 +86,11 @@ async def test_those_without_a_role_are_403(applications: Applications, roles: l
         problem(answer, 404 if roles and route.is_of_events else 403)
 
 
-async def test_submitters_are_no_operators(applications: Applications) -> None:
-    """They cannot use any of the operators' routes, not even to read."""
-    for answer in (await applications.ask(applications.operators, submitter(ANNA))).values():
-        problem(answer, 403)
-
-
-async def test_operators_submit_nothing(applications: Applications) -> None:
-    """Unless they are also submitters."""
-    for answer in (await applications.ask(applications.writing, operator(ANNA))).values():
+async def test_submitters_and_operators_have_their_own_routes(applications: Applications) -> None:
+    """A submitter can't even read the operators' routes; an operator submits only as a submitter, too."""
+    answers = await applications.ask(applications.operators, submitter(ANNA))
+    answers |= await applications.ask(applications.writing, operator(ANNA))
+    for answer in answers.values():
         problem(answer, 403)
     both = await applications.ask(applications.writing, principal(ANNA, "Operator", "Submitter"))
     assert not [route for route, answer in both.items() if answer.status in {401, 403}]
@@ -168,14 +164,14 @@ async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("auth_mode", "own"),
+    ("auth_mode", "own", "status"),
     [
-        ("easyauth", {"name": ANNA, "roles": ["Reader"]}),
-        ("keys", {"name": "operator", "roles": ["Operator"]}),
+        ("easyauth", {"name": ANNA, "roles": ["Reader"]}, 401),
+        ("keys", {"name": "operator", "roles": ["Operator"]}, 422),
     ],
 )
 async def test_setting_decides_how_callers_are_identified(
-    auth_mode: str, own: object, monkeypatch: pytest.MonkeyPatch
+    auth_mode: str, own: object, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wiring applies it to both applications."""
     monkeypatch.setattr("functions.wiring.read_intake", AsyncMock(return_value=None))
@@ -183,12 +179,11 @@ async def test_setting_decides_how_callers_are_identified(
     wiring = wired(registrations, AUTH_MODE=auth_mode)
     assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
     path = f"/api/{registrations[0].workflow.resource}"
-    nobody = await AsgiClient(wiring._make_callers()).post(path, {})
-    assert nobody.status == (401 if auth_mode == "easyauth" else 422)
+    assert (await AsgiClient(wiring._make_callers()).post(path, {})).status == status
 
 
 async def test_function_key_of_the_api_makes_a_submitter() -> None:
-    """It submits, and neither sees orders of other submitters nor tells events; the 403 names the setting."""
+    """It submits. It neither sees orders of other submitters nor sends events; the 403 names the setting."""
     guard = _guard("keys", "api")
     problem(await (await _bookings(guard, {})).get(BOOKING), 404)
     client = await _bookings(guard, {}, "function-key")
@@ -248,41 +243,34 @@ ROUTES = {
 
 
 @pytest.fixture(scope="session")
-def triggers(wiring: Wiring) -> dict[str, Any]:
-    """Return the trigger of each function, by the function's name."""
+def functions(wiring: Wiring) -> dict[str, Any]:
+    """Return the functions by name."""
     builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
-    functions = [builder._function for builder in builders]
-    return {str(function.get_function_name()): function.get_trigger() for function in functions}
+    return {str(each._function.get_function_name()): each._function for each in builders}
 
 
-def test_nothing_is_open_but_health_and_pages(triggers: dict[str, Any]) -> None:
-    """Everything else needs a function key, the sample services too."""
-    http = {name: trigger for name, trigger in triggers.items() if trigger.type == "httpTrigger"}
-    assert {name for name, trigger in http.items() if trigger.auth_level.name == "ANONYMOUS"} == OPEN
-    assert {trigger.auth_level.name for name, trigger in http.items() if name not in OPEN} == {"FUNCTION"}
-
-
-def test_open_functions_only_read(triggers: dict[str, Any]) -> None:
-    """Nothing can be changed without a key."""
+def test_nothing_is_open_but_health_and_pages(functions: dict[str, Any]) -> None:
+    """Open functions only read. Everything else needs a function key, the sample services too."""
+    triggers = {name: function.get_trigger() for name, function in functions.items()}
+    levels = {name: each.auth_level.name for name, each in triggers.items() if each.type == "httpTrigger"}
+    assert levels == {name: "ANONYMOUS" if name in OPEN else "FUNCTION" for name in ROUTES}
     assert {str(method.value) for name in OPEN for method in triggers[name].methods} == {"GET"}
 
 
-def test_no_route_names_a_function_or_an_orchestrator(triggers: dict[str, Any]) -> None:
-    """The application decides what runs: Durable's HTTP API has no route here."""
+def test_no_route_names_a_function_or_a_workflow(functions: dict[str, Any]) -> None:
+    """The application decides what runs: Durable's HTTP API has no route here.
+
+    No workflow can take a route of the application: the host would prefer the more special route.
+    """
+    triggers = {name: function.get_trigger() for name, function in functions.items()}
     assert {name: trigger.route for name, trigger in triggers.items() if name in ROUTES} == ROUTES
     others = {trigger.type for name, trigger in triggers.items() if name not in ROUTES}
     assert others == {"serviceBusTrigger", "timerTrigger", "orchestrationTrigger", "activityTrigger"}
-
-
-def test_no_workflow_can_take_a_route_of_the_application() -> None:
-    """The host would prefer the more special route, and the workflow's orders would go there."""
     own = {route.split("/")[0].removesuffix(".json") for name, route in ROUTES.items() if name != "api"}
     assert own == RESERVED_RESOURCES
 
 
-type Functions = Mapping[str, Callable[..., Awaitable[func.HttpResponse]]]
-
-#: What follows the function's own path, and the `Host` header.
+#: The rest of the path after the function's own path, and the `Host` header.
 UNCLEAR = {
     "no UTF-8": ("/%ff", "localhost"),
     "half a surrogate pair": ("/%ED%A0%80", "localhost"),
@@ -295,47 +283,36 @@ UNCLEAR = {
 }
 
 
-@pytest.fixture(scope="session")
-def functions(wiring: Wiring) -> Functions:
-    """Return the handler of each function, by the function's name."""
-    builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
-    found = {builder._function.get_function_name(): builder._function for builder in builders}
-    return {name: found[name].get_user_function() for name in ROUTES}
-
-
-def _http_request(name: str, *, after: str = "", host: str = "localhost") -> func.HttpRequest:
-    fixed = ROUTES[name].partition("{")[0].rstrip("/")
-    url = f"http://{host}/api/{fixed}{after}"
-    return func.HttpRequest("GET", url, headers={"host": host}, body=b"")
+async def _answer(functions: dict[str, Any], name: str, after: str = "", **headers: str) -> func.HttpResponse:
+    fixed, host = ROUTES[name].partition("{")[0].rstrip("/"), headers.get("host", "localhost")
+    request = func.HttpRequest("GET", f"http://{host}/api/{fixed}{after}", headers=headers, body=b"")
+    answer: func.HttpResponse = await functions[name].get_user_function()(request, None)
+    return answer
 
 
 @pytest.mark.parametrize("name", ROUTES)
 @pytest.mark.parametrize(("after", "host"), UNCLEAR.values(), ids=UNCLEAR)
-async def test_unclear_addresses_are_400(functions: Functions, name: str, after: str, host: str) -> None:
+async def test_unclear_addresses_are_400(functions: dict[str, Any], name: str, after: str, host: str) -> None:
     """With a problem document, where the adapter would raise, or use another path than the host did."""
-    answer = await functions[name](_http_request(name, after=after, host=host), None)
-    assert answer.status_code == 400
-    assert answer.mimetype == "application/problem+json"
+    answer = await _answer(functions, name, after, host=host)
+    assert (answer.status_code, answer.mimetype) == (400, "application/problem+json")
     document: dict[str, Any] = json.loads(answer.get_body())
     assert document["title"] == "Bad Request"
     assert answer.headers["cache-control"] == "no-store"
     assert host not in document["detail"]
 
 
-async def test_port_that_is_no_port_is_400(functions: Functions) -> None:
+@pytest.mark.parametrize(
+    ("port", "status"),
+    [("9" * 5_000, 400), ("443", 200), ("443, 8080", 200), ("443:", 200), ("https", 200), (" ", 200)],
+)
+async def test_port_that_is_no_port_is_400(functions: dict[str, Any], port: str, status: int) -> None:
     """The SDK's adapter raises at a number of more than 4,300 digits."""
-
-    async def status(port: str) -> int:
-        headers = {"X-Forwarded-Port": port}
-        request = func.HttpRequest("GET", "http://localhost/api/docs", headers=headers, body=b"")
-        return int((await functions["docs"](request, None)).status_code)
-
-    assert await status("9" * 5_000) == 400
-    assert {await status(port) for port in ("443", "443, 8080", "443:", "https", " ")} == {200}
+    assert (await _answer(functions, "docs", **{"X-Forwarded-Port": port})).status_code == status
 
 
 @pytest.mark.parametrize("name", sorted(OPEN - {"health", "console_files"}))
 @pytest.mark.parametrize("host", ["localhost", "localhost:7071", "[::1]:7071", "api.example", "a_b.example"])
-async def test_usual_addresses_are_answered(functions: Functions, name: str, host: str) -> None:
-    """Whatever the host's name is."""
-    assert (await functions[name](_http_request(name, host=host), None)).status_code == 200
+async def test_usual_addresses_are_answered(functions: dict[str, Any], name: str, host: str) -> None:
+    """For every host name."""
+    assert (await _answer(functions, name, host=host)).status_code == 200
