@@ -1,4 +1,4 @@
-"""Run the tests of the packages, then those of the application, and print where the time went.
+"""Run the tests of the packages, then those of the application, and print the slowest of each.
 
     python -m tests.house.run [--night] [options of pytest]
 
@@ -11,11 +11,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from pathlib import Path
 
 from tests.house.documents import ROOT
 
@@ -39,21 +36,15 @@ def main(options: Sequence[str], *, night: bool) -> int:
         f"Speed of this machine: {_speed():.2f} s for 20 million additions (1 s: normal, 2 s: slow)",
         flush=True,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        reports = [Path(folder) / f"{number}.xml" for number in range(len(_PACKAGES) + 1)]
-        # Tests with processes mostly wait, so three workers keep two cores busy.
-        workers = int(os.environ.get("WORKERS", "3"))
-        # The packages' tests wait for locks of five seconds and more.
-        of_packages = ["--numprocesses", str(2 * workers), "--dist", "worksteal"]
-        # A worker starts a platform once for the tests of a folder, as files start in the order of folders.
-        of_application = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
-        of_application += [*_COVERAGE, *([] if night else ["-m", "not night"])]
-        passed = [
-            _run(where, report, [*(of_application if where == "." else of_packages), *options])
-            for where, report in zip([*_PACKAGES, "."], reports, strict=True)
-        ]
-        for seconds, name in _slowest(reports):
-            print(f"{seconds:6.1f} s  {name}")
+    # Tests with processes mostly wait, so three workers keep two cores busy.
+    workers = int(os.environ.get("WORKERS", "3"))
+    # The packages' tests wait for locks of five seconds and more.
+    of_packages = ["--numprocesses", str(2 * workers), "--dist", "worksteal"]
+    # A worker starts a platform once for the tests of a folder, as files start in the order of folders.
+    of_application = ["--numprocesses", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
+    of_application += [*_COVERAGE, *([] if night else ["-m", "not night"])]
+    passed = [_run(folder, [*of_packages, *options]) for folder in _PACKAGES]
+    passed.append(_run(".", [*of_application, *options]))
     print(f"Tests: {_minutes(time.time() - begun)}. Downloads and installs before: {_minutes(installing)}.")
     return 0 if all(passed) else 1
 
@@ -66,18 +57,11 @@ def _speed() -> float:
     return time.perf_counter() - begun
 
 
-def _run(where: str, report: Path, options: Sequence[str]) -> bool:
+def _run(where: str, options: Sequence[str]) -> bool:
     """Run pytest in a folder of the project; return whether all tests passed."""
     print(f"Tests in {where}" if where != "." else "Tests of the application", flush=True)
-    command = [sys.executable, "-m", "pytest", "-rsfE", f"--junitxml={report}", *options]
+    command = [sys.executable, "-m", "pytest", "-rsfE", f"--durations={_SLOWEST}", *options]
     return subprocess.run(command, cwd=ROOT / where, check=False).returncode == 0
-
-
-def _slowest(reports: Sequence[Path]) -> list[tuple[float, str]]:
-    """Return the slowest tests with their seconds, fixtures included."""
-    tests = [test for report in reports if report.exists() for test in ET.parse(report).iter("testcase")]  # noqa: S314 - our own file
-    times = [(float(test.get("time", 0)), f"{test.get('classname')}.{test.get('name')}") for test in tests]
-    return sorted(times, reverse=True)[:_SLOWEST]
 
 
 def _minutes(seconds: float) -> str:

@@ -50,16 +50,20 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class SampledAgent:
-    """An Agent that calls a sample service: the settings with the address and key, and the service's path."""
+    """An Agent that calls a sample service: its name, as steps give it, and the service's path."""
 
-    url_setting: str
-    key_setting: str
+    name: str
     path: str
 
     @property
-    def name(self) -> str:
-        """Return the Agent's name, as steps give it."""
-        return self.url_setting.removesuffix("_URL").lower().replace("_", "-")
+    def url_setting(self) -> str:
+        """Return the setting with the address."""
+        return setting_of(self.name, "URL")
+
+    @property
+    def key_setting(self) -> str:
+        """Return the setting with the key."""
+        return setting_of(self.name, "KEY")
 
     @property
     def table(self) -> str:
@@ -71,7 +75,7 @@ def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
     """Find the Agents that call sample services according to the sample settings."""
     paths = {name: urlsplit(value).path for name, value in sorted(sample.items())}
     return [
-        SampledAgent(name, f"{name.removesuffix('_URL')}_KEY", path)
+        SampledAgent(name.removesuffix("_URL").lower().replace("_", "-"), path)
         for name, path in paths.items()
         if name.endswith("_URL") and path.startswith(SERVICES_PATH)
     ]
@@ -121,12 +125,8 @@ def bindings(
 
 def samples_function() -> str:
     """Return the name of the function that serves the sample services."""
-    (name,) = (
-        name
-        for name, its in functions().items()
-        if any(str(each.get("route")).startswith("services/") for each in its)
-    )
-    return name
+    routes = {str(each.get("route")): name for name, its in functions().items() for each in its}
+    return next(name for route, name in routes.items() if route.startswith("services/"))
 
 
 def queues_received() -> set[str]:
@@ -137,12 +137,7 @@ def queues_received() -> set[str]:
 def queues_sent(reply_queues: set[str]) -> set[str]:
     """Return the queues that the application sends to, when callers may name `reply_queues`."""
     queued = {spec.agent for spec in _SPECS if spec.type is StepType.QUEUE}
-    own = {
-        SUBMISSIONS_QUEUE,
-        SCHEDULER_REQUESTS_QUEUE,
-        OPERATOR_ALERTS_QUEUE,
-        AGENT_REPLIES_QUEUE,
-    }
+    own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
     return own | set(map(requests_queue, queued)) | reply_queues
 
 

@@ -1,7 +1,7 @@
-"""Batches of the largest allowed size that are slow to refuse. Run as a command, prints the CPU time of each.
+"""Batches of the largest allowed size that are slow to refuse.
 
-`python -m tests.security.hostile`: milliseconds to parse the body, to answer the request, and the longest
-time during which no other request is served. The figures decide nothing: machines differ.
+`python -m tests.security.hostile` prints milliseconds of CPU to parse each body, to answer the request, and
+the longest time during which no other request is served. The figures decide nothing: machines differ.
 """
 
 from __future__ import annotations
@@ -38,41 +38,37 @@ class HostileBatch:
     orders: frozenset[int] = frozenset()
 
 
-def _refused(body: bytes, status: int) -> HostileBatch:
-    return HostileBatch(body, status)
-
-
-def _answered(orders: Iterable[bytes], status: int) -> HostileBatch:
-    return HostileBatch(_BEGIN + b",".join(orders) + _END, 200, frozenset({status}))
+def _batch(orders: Iterable[bytes]) -> bytes:
+    return _BEGIN + b",".join(orders) + _END
 
 
 def _filled(unit: bytes, most: int = _MOST_BATCH_BYTES) -> bytes:
     """Repeat a value in the batch until the body is full, or has `most` of it."""
     count = min(most, (_MOST_BATCH_BYTES - len(_BEGIN) - len(_END)) // (len(unit) + 1))
-    return _BEGIN + b",".join([unit] * count) + _END
+    return _batch([unit] * count)
 
 
 def _keys(count: int) -> bytes:
     return b"{" + b",".join(b'"%010x":1' % number for number in range(count)) + b"}"
 
 
+def _of_objects(count: int, orders: int) -> bytes:
+    return _batch([b'{"items":[' + b",".join([b"{}"] * count) + b"]}"] * orders)
+
+
 HOSTILE: Mapping[str, HostileBatch] = {
-    "40,000 keys in one order": _answered([_keys(MOST_VALUES - 10)], 413),
-    "69,000 keys": _refused(_BEGIN + _keys(69_000) + _END, 413),
-    "500,000 lists, 15 deep": _refused(_filled(b"[" * 15 + b"]" * 15), 413),
-    "40,000 lists, 15 deep": _refused(_filled(b"[" * 15 + b"]" * 15, 2_660), 422),
-    "long numbers": _refused(_filled(_NUMBER), 422),
-    "long integers": _refused(_filled(b"9" * 4_300), 400),
-    "500,000 numbers": _refused(_filled(b"0"), 413),
-    "40,000 numbers, the last one infinite": _refused(
-        _BEGIN + b"0," * (MOST_VALUES - 10) + b"1e999" + _END, 400
+    "40,000 keys in one order": HostileBatch(_batch([_keys(MOST_VALUES - 10)]), 200, frozenset({413})),
+    "69,000 keys": HostileBatch(_batch([_keys(69_000)]), 413),
+    "500,000 lists, 15 deep": HostileBatch(_filled(b"[" * 15 + b"]" * 15), 413),
+    "40,000 lists, 15 deep": HostileBatch(_filled(b"[" * 15 + b"]" * 15, 2_660), 422),
+    "long numbers": HostileBatch(_filled(_NUMBER), 422),
+    "long integers": HostileBatch(_filled(b"9" * 4_300), 400),
+    "500,000 numbers": HostileBatch(_filled(b"0"), 413),
+    "40,000 numbers, the last one infinite": HostileBatch(
+        _batch([*[b"0"] * (MOST_VALUES - 10), b"1e999"]), 400
     ),
-    "16,000 empty objects in each of two orders": _answered(
-        [b'{"items":[' + b",".join([b"{}"] * 16_000) + b"]}"] * 2, 422
-    ),
-    "17 empty objects in each of 500 orders": _answered(
-        [b'{"items":[' + b",".join([b"{}"] * 17) + b"]}"] * 500, 422
-    ),
+    "16,000 empty objects in each of two orders": HostileBatch(_of_objects(16_000, 2), 200, frozenset({422})),
+    "17 empty objects in each of 500 orders": HostileBatch(_of_objects(17, 500), 200, frozenset({422})),
 }
 
 

@@ -14,7 +14,6 @@ import pytest
 from functions.core.definition_checks import RESERVED_RESOURCES
 from functions.web.access import Guard
 from functions.web.identification import PRINCIPAL_HEADER, Interface, identify_by
-from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer
@@ -243,9 +242,9 @@ ROUTES = {
 
 
 @pytest.fixture(scope="session")
-def functions(wiring: Wiring) -> dict[str, Any]:
-    """Return the functions by name."""
-    builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
+def functions() -> dict[str, Any]:
+    """Return the functions of the application as it is deployed, by name."""
+    builders = [each for blueprint in wired().blueprints() for each in blueprint._function_builders]
     return {str(each._function.get_function_name()): each._function for each in builders}
 
 

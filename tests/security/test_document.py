@@ -14,7 +14,6 @@ from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
 from functions.api.pages import api_document
-from functions.wiring import Wiring
 from functions.workflows.registration import load_registration
 from functions.workflows.registry import FOLDERS
 from tests.fakes.application import wired
@@ -24,8 +23,9 @@ type Operation = tuple[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def applications(wiring: Wiring) -> list[FastAPI]:
-    """Return the callers' application and the operators'."""
+def applications() -> list[FastAPI]:
+    """Return the callers' application and the operators', with every workflow that is registered."""
+    wiring = wired()
     return [wiring._callers(), wiring._operators()]
 
 
@@ -130,7 +130,7 @@ _COMPARISON = re.compile(r"\b\w+ (?:eq|ne|gt|ge|lt|le) (@\w)?")
 
 
 def _comparisons(code: str) -> list[bool]:
-    """Return whether each comparison in a string is with a parameter; of f-strings, literals only."""
+    """Return whether each comparison in a string is with a parameter."""
     nodes = ast.walk(ast.parse(code))
     texts = [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     return [bool(each[1]) for text in texts for each in _COMPARISON.finditer(text)]
@@ -153,7 +153,7 @@ def test_filter_with_a_value_is_detected(code: str) -> None:
 
 
 def test_committed_settings_hold_no_secret() -> None:
-    """Git ignores the developer's. Sample storage is Azurite's known account; the bus key is a placeholder."""
+    """Git ignores the developer's. The sample's storage is Azurite's, and the bus key a placeholder."""
     assert "local.settings.json" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     values = json.loads((ROOT / "local.settings.sample.json").read_text(encoding="utf-8"))["Values"]
     assert {values["AzureWebJobsStorage"], values["StateStore"]} == {"UseDevelopmentStorage=true"}

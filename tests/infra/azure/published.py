@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,24 +76,17 @@ def fetch(source: str, names: list[str], folder: Path) -> list[str]:
 
 
 def _fetch_type(checkout: str, paths: list[str], name: str, folder: Path) -> bool:
-    """Write the file with a type, and return whether there is one."""
+    """Write the file with a type if it does not exist yet; return whether the type is published."""
     kind, version = name.lower().split("@")
     provider = kind.partition("/")[0]
     file = folder / f"{provider}@{version}.json"
     published = [path for path in paths if path.endswith(f"/{provider}/{version}/types.json")]
-    for text in _texts(checkout, published, file):
+    texts = (_git("-C", checkout, "show", f"HEAD:{path}") for path in published)
+    for text in [file.read_text(encoding="utf-8")] if file.is_file() else texts:
         if name.lower() in {entry.get("name", "").lower() for entry in json.loads(text)}:
             file.write_text(text, encoding="utf-8")
             return True
     return False
-
-
-def _texts(checkout: str, published: list[str], file: Path) -> Iterator[str]:
-    """Yield the existing file, or else the published files."""
-    if file.is_file():
-        yield file.read_text(encoding="utf-8")
-    else:
-        yield from (_git("-C", checkout, "show", f"HEAD:{path}") for path in published)
 
 
 def _git(*arguments: str) -> str:

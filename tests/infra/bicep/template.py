@@ -41,20 +41,26 @@ class Resource:
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
 class Template:
     """A parsed file, with declarations by name. `imports` are names and the files that export them."""
 
-    path: Path
-    root: Node
-    parameters: dict[str, Declaration]
-    variables: dict[str, Declaration]
-    outputs: dict[str, Declaration]
-    functions: dict[str, Declaration]
-    resources: dict[str, Resource]
-    modules: dict[str, Resource]
-    imports: dict[str, str]
-    exported: frozenset[str]
+    def __init__(self, path: Path) -> None:
+        self.path, self.root = path, parse(path.read_bytes(), path.name)
+        self.parameters = self._of("parameter_declaration", _declaration)
+        self.variables = self._of("variable_declaration", _declaration)
+        self.outputs = self._of("output_declaration", _declaration)
+        self.functions = self._of("user_defined_function", _declaration)
+        self.resources = self._of("resource_declaration", _resource)
+        self.modules = self._of("module_declaration", _resource)
+        imports = [named(node) for node in self.root.children if node.type == "import_functionality"]
+        self.imports = {
+            text_of(each): text_of(named(source)[0]) for *names, source in imports for each in names
+        }
+        exporting = [node for node in self.root.children if "export" in decorators_of(node)]
+        self.exported = {text_of(named(node)[0]) for node in exporting}
+
+    def _of[Kind](self, kind: str, read: Callable[[Node], Kind]) -> dict[str, Kind]:
+        return {text_of(named(node)[0]): read(node) for node in self.root.children if node.type == kind}
 
     def sources(self) -> Iterator[str]:
         """Yield the path of each module and each import, as it is written."""
@@ -75,26 +81,7 @@ class Template:
 @cache
 def read_template(path: Path) -> Template:
     """Parse a file, with a cache. Raises `SyntaxFaultError` if any part of it cannot be parsed."""
-    root = parse(path.read_bytes(), path.name)
-
-    def of[Kind](kind: str, read: Callable[[Node], Kind]) -> dict[str, Kind]:
-        return {text_of(named(node)[0]): read(node) for node in root.children if node.type == kind}
-
-    imports = [named(node) for node in root.children if node.type == "import_functionality"]
-    return Template(
-        path=path,
-        root=root,
-        parameters=of("parameter_declaration", _declaration),
-        variables=of("variable_declaration", _declaration),
-        outputs=of("output_declaration", _declaration),
-        functions=of("user_defined_function", _declaration),
-        resources=of("resource_declaration", _resource),
-        modules=of("module_declaration", _resource),
-        imports={text_of(each): text_of(named(source)[0]) for *names, source in imports for each in names},
-        exported=frozenset(
-            text_of(named(node)[0]) for node in root.children if "export" in decorators_of(node)
-        ),
-    )
+    return Template(path)
 
 
 @cache

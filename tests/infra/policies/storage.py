@@ -42,30 +42,21 @@ def hubs_are_those_of_the_list(environment: Environment) -> Iterator[str]:
     The number of partitions can't be changed later.
     """
     listed = environment.infrastructure.json("infra/hubs.json")["hubs"]
-    wanted = [
-        (
-            hub["name"],
-            hub["partitionCount"],
-            {"cleanupPolicy": "Delete", "retentionTimeInHours": hub["retentionHours"]},
-        )
-        for hub in listed
-    ]
-    groups = [(hub["name"], group) for hub in listed for group in hub["consumerGroups"]]
-    is_chosen = environment.parameters.get("eventHub", False)
-    planned = environment.of("Microsoft.EventHub/namespaces/eventhubs")
-    names = ("partitionCount", "retentionDescription")
-    if [(each.at("name"), *(each.at("properties", name) for name in names)) for each in planned] != (
-        wanted if is_chosen else []
-    ):
-        yield "event hubs differ from infra/hubs.json"
-    consumers = environment.of("Microsoft.EventHub/namespaces/eventhubs/consumergroups")
-    declared = [(owner_of(each.at("parent")).rpartition("/")[2], each.at("name")) for each in consumers]
-    if declared != (groups if is_chosen else []):
-        yield "consumer groups differ from infra/hubs.json"
-    defaults = (
-        Settings.model_fields[name].default for name in ("event_hub_name", "event_hub_consumer_group")
-    )
-    if groups[0] != tuple(defaults) or "$Default" in dict(groups).values():
+    deployed = listed if environment.parameters.get("eventHub", False) else []
+    hubs = {each.at("name"): each for each in environment.of("Microsoft.EventHub/namespaces/eventhubs")}
+    groups = environment.of("Microsoft.EventHub/namespaces/eventhubs/consumergroups")
+    consumers = {(owner_of(each.at("parent")).rpartition("/")[2], each.at("name")) for each in groups}
+    if hubs.keys() != {hub["name"] for hub in deployed} or consumers != {
+        (hub["name"], group) for hub in deployed for group in hub["consumerGroups"]
+    }:
+        yield "hubs or consumer groups differ from infra/hubs.json"
+    for hub in deployed:
+        retention = {"cleanupPolicy": "Delete", "retentionTimeInHours": hub["retentionHours"]}
+        properties = {"partitionCount": hub["partitionCount"], "retentionDescription": retention}
+        if hub["name"] in hubs and hubs[hub["name"]].at("properties") != properties:
+            yield f"hub {hub['name']} must have {properties}"
+    read = [Settings.model_fields[f"event_hub_{name}"].default for name in ("name", "consumer_group")]
+    if [listed[0]["name"], *listed[0]["consumerGroups"]] != read or "$Default" in read:
         yield "the application does not read the first hub of infra/hubs.json"
 
 
