@@ -1,4 +1,4 @@
-"""Who may call which route: sign-in, keys, roles, own orders, and addresses that are unclear."""
+"""Access to each route: sign-in, keys, roles, own orders, and unclear addresses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,15 @@ _VAULT_OFFICER = "b86a8fe4-44ce-4948-aee5-eccb2c155cd7"
 
 _VAULT = "AzureWebJobsSecretStorageKeyVaultUri"
 _HOST = "AzureWebJobsStorage__blobServiceUri"
-_PACKAGE = ("properties", "functionAppConfig", "deployment", "storage")
+
+#: The types of the resources that no two apps share; the accounts of the state store are shared.
+_OWN = (
+    "Microsoft.ManagedIdentity/",
+    "Microsoft.KeyVault/",
+    "Microsoft.Storage/",
+    "Microsoft.Web/serverfarms",
+)
+_STATE = ("StateStore", "AgentStore")
 
 
 @of_environments
@@ -84,49 +92,41 @@ def _queue_roles_needed(environment: Environment) -> Iterator[tuple[str, str]]:
             yield _RECEIVER, f"{namespace}/{queue}"
 
 
-@of_environments
-def apps_use_what_is_their_own(environment: Environment) -> Iterator[str]:
-    """Require that an app has one identity, host storage and vault, wherever it names them."""
-    site, settings = environment.site, environment.settings
-    package = site.at(*_PACKAGE)
-    identities = [
-        site.at("properties", "keyVaultReferenceIdentity"),
-        at(package, "authentication", "userAssignedIdentityResourceId"),
-        *(value for name, value in settings.items() if name.endswith(("__clientId", "_CLIENT_ID"))),
-        settings.get("AzureWebJobsSecretStorageKeyVaultClientId"),
-        settings.get("APPLICATIONINSIGHTS_AUTHENTICATION_STRING"),
-    ]
-    hosts = [value for name, value in settings.items() if name.startswith("AzureWebJobsStorage__")]
-    hosts = [
-        at(package, "value"),
-        *(each for each in hosts if type_of(each).startswith("Microsoft.Storage/")),
-    ]
-    for what, used in (("identity", identities), ("host storage", hosts)):
-        if len(set(map(owner_of, used))) != 1:
-            yield f"the {what} is of {sorted(set(map(owner_of, used)))}"
-    for identity in identities[:2]:
-        if type_of(identity) != "Microsoft.ManagedIdentity/userAssignedIdentities":
-            yield "package and vault must be read with the app's identity"
-
-
 @policy
-def apps_share_nothing_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no two apps of a deployment have the same identity, plan, storage, vault or subnet."""
+def apps_have_resources_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require one identity, plan, vault and host storage of each app, wherever it names them, and one subnet.
+
+    No other app of the deployment has the same.
+    """
     users: dict[tuple[int, str, str], str] = {}
     for environment in infrastructure.environments:
-        properties, settings = environment.site.at("properties"), environment.settings
-        subnet = at(properties, "virtualNetworkSubnetId")
-        own = {
-            "identity": owner_of(at(properties, "keyVaultReferenceIdentity")),
-            "plan": owner_of(at(properties, "serverFarmId")),
-            "host storage": owner_of(settings.get(_HOST)),
-            "vault": owner_of(settings.get(_VAULT)),
-            "subnet": subnet.text if isinstance(subnet, Unresolved) else environment.name,
-        }
-        for what, value in own.items():
-            key = (id(environment.deployment), what, value)
-            if users.setdefault(key, environment.name) != environment.name:
-                yield f"{environment.name}: {what} {value} is that of {users[key]}, too"
+        site, name = environment.site, environment.name
+        settings = {key: each for key, each in environment.settings.items() if not key.startswith(_STATE)}
+        found = [each for each in _unresolved([site.body, settings]) if type_of(each).startswith(_OWN)]
+        used = {(type_of(each).split("/")[0], owner_of(each).partition("/")[0]) for each in found}
+        subnet = site.at("properties", "virtualNetworkSubnetId")
+        used |= {("subnet", subnet.text)} if isinstance(subnet, Unresolved) else set()
+        if sorted(kind for kind, _ in used if kind != "subnet") != sorted(
+            each.split("/")[0] for each in _OWN
+        ):
+            yield f"{name}: the app uses {sorted(used)}"
+        for kind, owner in used:
+            if users.setdefault((id(environment.deployment), kind, owner), name) != name:
+                yield f"{name}: {owner} is used by another app, too"
+        package = site.at("properties", "functionAppConfig", "deployment", "storage", "authentication")
+        vault = site.at("properties", "keyVaultReferenceIdentity")
+        for each in (at(package, "userAssignedIdentityResourceId"), vault):
+            if not type_of(each).startswith("Microsoft.ManagedIdentity/"):
+                yield f"{name}: package and vault must be read with the app's identity"
+
+
+def _unresolved(value: Value) -> Iterator[Unresolved]:
+    match value:
+        case Unresolved():
+            yield value
+        case list() | dict():
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from _unresolved(each)
 
 
 @policy
